@@ -1,0 +1,14 @@
+//! Decisions without deeds: how load divides, who gets which cores, what starts when.
+//!
+//! ```text
+//! plan ──▶ schedule    when iteration i starts, how many virtual users run at t, on which shard
+//!     └──▶ allocation  which cores does a workflow get, what runs together
+//!               └────▶ job   step(event, now) -> effects: layers, waves, skips, one outcome
+//! ```
+//!
+//! **Invariant:** nothing here reads a clock, draws a random number, touches a file or a socket, or
+//! iterates over an unordered map; time is an argument, so every answer can be repeated.
+
+pub mod allocation;
+pub mod job;
+pub mod schedule;

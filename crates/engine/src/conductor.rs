@@ -1,0 +1,554 @@
+//! Leads a run: starts cores, carries out what the job's state machine decides, sums up, watches the thresholds.
+//!
+//! ```text
+//! Controller ──┐                         ┌──▶ cores (commands)
+//!              ├──▶ inbox ──▶ Conductor ─┤
+//! cores ───────┘   (reports)             └──▶ publish(Snapshot)   once a second, never waited for
+//! ```
+//!
+//! All decisions are `control::job`'s; this is the shell around it. It has a thread of its own and touches no request.
+
+mod finish;
+mod live;
+mod snapshot;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use control::allocation::{Candidate, arrange};
+use control::job::{Effect, Event, Job, Shape, WorkflowEnd};
+use control::schedule;
+use plan::{Plan, WorkflowClass};
+use stats::threshold::Evaluator;
+use stats::{Layout, RunResult, RunState, SampleSink, Snapshot, StopReason, TimelineEntry, Window};
+
+use crate::aggregate::Aggregate;
+use crate::clock::Mono;
+use crate::core::{Aside, Command, CoreHandle, CoreSetup, Report};
+use crate::machine;
+use crate::options::{Control, Controller, Request, RunOptions};
+use crate::prepare::Prepared;
+use crate::program::{CompileError, Program};
+use crate::shard::{ShardEnd, Stop};
+use crate::vars::Base;
+
+/// How often counts are collected.
+const TICK: Duration = Duration::from_secs(1);
+/// A core that has not answered by then is busy; its counts come with the next tick.
+const TICK_GRACE: Duration = Duration::from_millis(900);
+/// From the order to the common start of all shards of a workflow.
+const START_AHEAD: Duration = Duration::from_millis(2);
+
+/// Everything that can happen to a conductor.
+pub enum Input {
+    Report(Report),
+    Request(Request),
+}
+
+pub struct Conductor {
+    options: RunOptions,
+    /// How many cores there are to share out.
+    pool: usize,
+    sender: Sender<Input>,
+    plan: Plan,
+    program: Arc<Program>,
+    prepared: Arc<Prepared>,
+    job: Job,
+    cores: Vec<CoreHandle>,
+    inbox: Receiver<Input>,
+    aggregate: Aggregate,
+    evaluator: Evaluator,
+    /// Windows to be handed out again.
+    spare: Vec<Window>,
+    started: Mono,
+    started_unix_ms: u64,
+    state: RunState,
+    paused: Option<Mono>,
+    paused_ns: u64,
+    workflows: Vec<Running>,
+    /// Values by name from the plan's own setup.
+    shared: BTreeMap<String, Box<[u8]>>,
+    provided: BTreeMap<(usize, String), Vec<u8>>,
+    timeline: Vec<TimelineEntry>,
+    notes: Vec<String>,
+    /// The tick that is being collected: when it was asked for, and how many cores have yet to answer.
+    tick: Option<(Mono, usize)>,
+    last_tick: Mono,
+    panicked: Vec<usize>,
+    descriptors_limit: u64,
+    descriptors_max: u64,
+    unrecordable: u64,
+}
+
+/// What the conductor knows of a workflow beyond the job's state.
+#[derive(Default, Clone)]
+struct Running {
+    cores: Vec<usize>,
+    base: Option<Base>,
+    start: Option<Mono>,
+    /// Paused time before it started, to be left out of its own clock.
+    paused_before: u64,
+    shards_left: usize,
+    ends: Vec<(usize, ShardEnd)>,
+    vus_max: u64,
+    vus_override: Option<u32>,
+    rate_override: Option<plan::Rate>,
+}
+
+impl Conductor {
+    /// Compiles the plan and resolves its addresses; no load yet.
+    pub fn new(plan: Plan, options: RunOptions) -> Result<(Conductor, Controller), CompileError> {
+        let program = Arc::new(Program::compile(&plan)?);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| CompileError(format!("cannot start: {error}")))?;
+        let prepared = Arc::new(runtime.block_on(Prepared::new(&program)));
+        let pool = options.cores.unwrap_or_else(machine::cores).max(1);
+        let job = Job::new(shape(&plan, pool)).map_err(|error| CompileError(error.to_string()))?;
+        let descriptors_limit = machine::raise_descriptor_limit();
+        let (sender, inbox) = channel();
+        let now = Mono::now();
+        let conductor = Conductor {
+            options,
+            pool,
+            sender: sender.clone(),
+            aggregate: Aggregate::new(program.layout.clone()),
+            evaluator: Evaluator::new(&plan.thresholds, program.layout.clone()),
+            workflows: vec![Running::default(); plan.workflows.len()],
+            plan,
+            program,
+            prepared,
+            job,
+            cores: Vec::new(),
+            inbox,
+            spare: Vec::new(),
+            started: now,
+            started_unix_ms: unix_now().as_millis() as u64,
+            state: RunState::Preparing,
+            paused: None,
+            paused_ns: 0,
+            shared: BTreeMap::new(),
+            provided: BTreeMap::new(),
+            timeline: Vec::new(),
+            notes: Vec::new(),
+            tick: None,
+            last_tick: now,
+            panicked: Vec::new(),
+            descriptors_limit,
+            descriptors_max: 0,
+            unrecordable: 0,
+        };
+        Ok((conductor, Controller::new(sender)))
+    }
+
+    /// The names behind the numbers of samples and results.
+    pub fn layout(&self) -> Arc<Layout> {
+        self.program.layout.clone()
+    }
+
+    /// Gets every request, iteration and check from now on.
+    pub fn set_sample_sink(&mut self, sink: SampleSink) {
+        self.options.sample_sink = Some(sink);
+    }
+
+    /// Runs to the end. `publish` gets a snapshot about once a second and must not wait.
+    pub fn run(mut self, publish: &mut dyn FnMut(Snapshot)) -> Result<RunResult, CompileError> {
+        self.start_cores()?;
+        self.started = Mono::now();
+        self.last_tick = self.started;
+        self.state = RunState::Running;
+        self.note_event("run started");
+        self.step(Event::Started);
+        publish(self.snapshot());
+        let deadline = self.plan.timeout.map(|timeout| self.started.plus(timeout));
+        let mut timed_out = false;
+        while !self.job.is_done() {
+            let now = Mono::now();
+            if deadline.is_some_and(|deadline| now >= deadline) && !timed_out {
+                timed_out = true;
+                self.note_event("job timeout reached");
+                self.step(Event::DeadlineReached);
+                continue;
+            }
+            let mut next = self.next_tick();
+            if let Some(deadline) = deadline.filter(|_| !timed_out) {
+                next = next.min(deadline);
+            }
+            match self.inbox.recv_timeout(Duration::from_nanos(next.since(now))) {
+                Ok(Input::Report(report)) => self.take_report(report),
+                Ok(Input::Request(request)) => self.take_request(request),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            if self.turn_tick() {
+                publish(self.snapshot());
+            }
+        }
+        Ok(self.finish(publish))
+    }
+
+    fn start_cores(&mut self) -> Result<(), CompileError> {
+        let setup = Arc::new(CoreSetup {
+            program: self.program.clone(),
+            prepared: self.prepared.clone(),
+            sample_sink: self.options.sample_sink.clone(),
+            trace: self.options.trace.clone(),
+            epoch_unix_ns: unix_now().as_nanos() as u64 - Mono::now().0,
+            // Leaves room for files, the control socket and connections that linger.
+            vus_limit: self.descriptors_limit.saturating_sub(64) * 9 / 10,
+        });
+        for core in 0..self.pool {
+            let reports = self.sender.clone();
+            // Cores speak of reports only; what else reaches the conductor is not theirs.
+            let report = Box::new(move |report| drop(reports.send(Input::Report(report))));
+            let handle = CoreHandle::start(core, setup.clone(), report).map_err(|error| {
+                CompileError(format!("cannot start a thread for core {core}: {error}"))
+            })?;
+            self.cores.push(handle);
+        }
+        Ok(())
+    }
+
+    fn elapsed(&self) -> Duration {
+        Duration::from_nanos(Mono::now().since(self.started))
+    }
+
+    fn note_event(&mut self, event: impl Into<String>) {
+        self.timeline.push(TimelineEntry { at: self.elapsed(), event: event.into() });
+    }
+
+    /// Tells the job what happened, and does what it says.
+    fn step(&mut self, event: Event) {
+        let now = self.elapsed();
+        let effects = match self.job.step(event, now) {
+            Ok(effects) => effects,
+            Err(illegal) => {
+                // Our own mistake, and harmless: the job is as it was.
+                self.notes.push(format!("internal: {illegal}"));
+                return;
+            }
+        };
+        for effect in effects {
+            match effect {
+                Effect::RunSetup => self.run_frame(Aside::Setup),
+                Effect::RunTeardown => self.run_frame(Aside::Teardown),
+                Effect::StartWorkflow { workflow, cores } => self.start_workflow(workflow, cores),
+                Effect::SkipWorkflow { workflow, because_of } => {
+                    let name = self.job.name(workflow).to_owned();
+                    self.note_event(format!("{name} skipped: {because_of} failed"));
+                }
+                Effect::StopAll => {
+                    self.state = RunState::Stopping;
+                    self.broadcast(|| Command::Stop { how: Stop::Graceful });
+                }
+                Effect::Finish { .. } => {}
+            }
+        }
+    }
+
+    fn broadcast(&self, command: impl Fn() -> Command) {
+        for core in &self.cores {
+            core.send(command());
+        }
+    }
+
+    fn run_frame(&mut self, what: Aside) {
+        let workflow = self.program.workflows.len();
+        if let Some(error) = &self.prepared.workflows[workflow].error {
+            let error = error.clone();
+            self.aside_ended(workflow, what, Err(error));
+            return;
+        }
+        let base = self.base(workflow);
+        self.cores[0].send(Command::RunAside { workflow, what, base });
+    }
+
+    fn start_workflow(&mut self, workflow: usize, cores: Vec<usize>) {
+        if let Some(error) = self.prepared.workflows[workflow].error.clone() {
+            self.end_workflow(workflow, WorkflowEnd::Error(error));
+            return;
+        }
+        let base = self.base(workflow);
+        let first = cores[0];
+        self.workflows[workflow].cores = cores;
+        if self.program.workflow(workflow).setup.is_empty() {
+            self.start_load(workflow, base);
+        } else {
+            self.cores[first].send(Command::RunAside { workflow, what: Aside::Setup, base });
+        }
+    }
+
+    fn start_load(&mut self, workflow: usize, base: Base) {
+        let name = self.job.name(workflow).to_owned();
+        let load = &self.plan.workflows[workflow].load;
+        let start = Mono::now().plus(START_AHEAD).plus(load.start_after);
+        let text = format!("{name} started: {}", schedule::describe(load));
+        let paused_ns = self.paused_ns;
+        let running = &mut self.workflows[workflow];
+        running.base = Some(base.clone());
+        running.start = Some(start);
+        running.paused_before = paused_ns;
+        running.shards_left = running.cores.len();
+        let shards = running.cores.len();
+        for (shard, &core) in running.cores.iter().enumerate() {
+            let base = base.clone();
+            self.cores[core].send(Command::StartShard { workflow, shard, shards, start, base });
+        }
+        self.note_event(text);
+        self.step(Event::WorkflowReady { workflow });
+    }
+
+    /// Values under a workflow's variables: from the plan's setup, and handed over by earlier workflows.
+    fn base(&self, workflow: usize) -> Base {
+        let program = self.program.workflow(workflow);
+        let mut base: Vec<Option<Box<[u8]>>> =
+            program.slots.iter().map(|name| self.shared.get(name).cloned()).collect();
+        for (slot, used) in &program.uses {
+            let found = used.from.iter().find_map(|from| {
+                let provider = self.plan.workflows.iter().position(|known| known.name == *from)?;
+                let names_us = self.plan.workflows[provider]
+                    .provide
+                    .iter()
+                    .any(|one| one.key == used.key && one.to.contains(&program.name));
+                self.provided.get(&(provider, used.key.clone())).filter(|_| names_us)
+            });
+            let default = used.default.as_ref().map(|text| text.as_bytes().into());
+            base[*slot] = found.map(|value| value.as_slice().into()).or(default);
+        }
+        base.into()
+    }
+
+    fn take_report(&mut self, report: Report) {
+        match report {
+            Report::AsideEnded { workflow, what, result } => {
+                self.aside_ended(workflow, what, result)
+            }
+            Report::ShardEnded { workflow, shard, end } => self.shard_ended(workflow, shard, end),
+            Report::Swapped(swapped) => {
+                let clear = self.aggregate.take(*swapped);
+                self.spare.push(clear);
+                if let Some((_, left)) = &mut self.tick {
+                    *left = left.saturating_sub(1);
+                }
+            }
+            Report::Panicked { core } => self.core_panicked(core),
+        }
+    }
+
+    fn aside_ended(&mut self, workflow: usize, what: Aside, result: Result<Base, String>) {
+        let is_frame = workflow == self.program.workflows.len();
+        match (is_frame, what, result) {
+            (true, Aside::Setup, result) => {
+                if let Ok(base) = &result {
+                    let names = &self.program.frame.slots;
+                    for (name, value) in names.iter().zip(base.iter()) {
+                        if let Some(value) = value {
+                            self.shared.insert(name.clone(), value.clone());
+                        }
+                    }
+                }
+                self.step(Event::SetupEnded(result.map(drop)));
+            }
+            (true, Aside::Teardown, result) => self.step(Event::TeardownEnded(result.map(drop))),
+            (false, Aside::Setup, Ok(_)) if self.state == RunState::Stopping => {
+                self.end_workflow(workflow, WorkflowEnd::Stopped);
+            }
+            (false, Aside::Setup, Ok(base)) => self.start_load(workflow, base),
+            (false, Aside::Setup, Err(error)) => {
+                self.end_workflow(workflow, WorkflowEnd::Error(format!("setup failed: {error}")));
+            }
+            (false, Aside::Teardown, result) => {
+                if let Err(error) = result {
+                    let name = self.job.name(workflow).to_owned();
+                    self.notes.push(format!("teardown of {name}: {error}"));
+                }
+                let end = self.load_end(workflow);
+                self.end_workflow(workflow, end);
+            }
+        }
+    }
+
+    fn shard_ended(&mut self, workflow: usize, shard: usize, end: ShardEnd) {
+        self.unrecordable += end.unrecordable;
+        let running = &mut self.workflows[workflow];
+        running.vus_max += end.vus_max;
+        running.ends.push((shard, end));
+        running.shards_left = running.shards_left.saturating_sub(1);
+        if running.shards_left > 0 {
+            return;
+        }
+        running.ends.sort_by_key(|(shard, _)| *shard);
+        self.collect_provided(workflow);
+        let program = self.program.workflow(workflow);
+        if program.teardown.is_empty() {
+            let end = self.load_end(workflow);
+            self.end_workflow(workflow, end);
+        } else {
+            let running = &self.workflows[workflow];
+            let base = running.base.clone().unwrap_or_else(|| self.base(workflow));
+            let what = Aside::Teardown;
+            self.cores[running.cores[0]].send(Command::RunAside { workflow, what, base });
+        }
+    }
+
+    fn load_end(&self, workflow: usize) -> WorkflowEnd {
+        let ends = &self.workflows[workflow].ends;
+        let failures: u64 = ends.iter().map(|(_, end)| end.setup_failures).sum();
+        let begun: u64 = ends.iter().map(|(_, end)| end.users_begun).sum();
+        if failures > 0 && begun == 0 {
+            let message = format!("no virtual user got through its vu_setup ({failures} failed)");
+            WorkflowEnd::Error(message)
+        } else if ends.iter().any(|(_, end)| end.stopped) {
+            WorkflowEnd::Stopped
+        } else {
+            WorkflowEnd::Ok
+        }
+    }
+
+    /// The lowest shard's value, or all of them as a JSON list (X35).
+    fn collect_provided(&mut self, workflow: usize) {
+        let provides = &self.plan.workflows[workflow].provide;
+        let ends = &self.workflows[workflow].ends;
+        for (number, provide) in provides.iter().enumerate() {
+            let mut values =
+                ends.iter().filter_map(|(_, end)| end.provided.get(number).cloned().flatten());
+            let value = if provide.collect {
+                let all: Vec<String> =
+                    values.map(|value| String::from_utf8_lossy(&value).into_owned()).collect();
+                Some(serde_json::json!(all).to_string().into_bytes())
+            } else {
+                values.next()
+            };
+            if let Some(value) = value {
+                self.provided.insert((workflow, provide.key.clone()), value);
+            }
+        }
+    }
+
+    fn end_workflow(&mut self, workflow: usize, result: WorkflowEnd) {
+        let name = self.job.name(workflow).to_owned();
+        self.note_event(match &result {
+            WorkflowEnd::Ok => format!("{name} completed"),
+            WorkflowEnd::Error(error) => format!("{name} failed: {error}"),
+            WorkflowEnd::Stopped => format!("{name} stopped"),
+        });
+        self.step(Event::WorkflowEnded { workflow, result });
+    }
+
+    /// A core's thread is gone: what it ran has failed, and the rest cannot be trusted.
+    fn core_panicked(&mut self, core: usize) {
+        self.panicked.push(core);
+        self.tick = None;
+        for workflow in 0..self.workflows.len() {
+            let running = &mut self.workflows[workflow];
+            if running.shards_left > 0 && running.cores.contains(&core) {
+                running.shards_left = 0;
+                self.end_workflow(workflow, WorkflowEnd::Error("the generator crashed".to_owned()));
+            }
+        }
+        if !self.job.is_done() {
+            self.step(Event::StopRequested { reason: StopReason::Interrupted });
+        }
+    }
+
+    fn next_tick(&self) -> Mono {
+        match self.tick {
+            Some((asked, _)) => asked.plus(TICK_GRACE),
+            None => self.last_tick.plus(TICK),
+        }
+    }
+
+    /// Asks for counts, or closes the tick that was asked for. True: there is something new to show.
+    fn turn_tick(&mut self) -> bool {
+        let now = Mono::now();
+        match self.tick {
+            None if now >= self.last_tick.plus(TICK) => {
+                self.ask_for_counts(now);
+                false
+            }
+            Some((asked, left)) if left == 0 || now >= asked.plus(TICK_GRACE) => {
+                self.close_tick(asked);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn ask_for_counts(&mut self, now: Mono) {
+        let alive: Vec<usize> =
+            (0..self.cores.len()).filter(|core| !self.panicked.contains(core)).collect();
+        for &core in &alive {
+            let empty = self.spare.pop().unwrap_or_else(|| Window::new(&self.program.layout));
+            self.cores[core].send(Command::Swap { empty });
+        }
+        self.tick = Some((now, alive.len()));
+    }
+
+    fn close_tick(&mut self, asked: Mono) {
+        let over = Duration::from_nanos(asked.since(self.last_tick));
+        let elapsed = Duration::from_nanos(asked.since(self.started));
+        self.tick = None;
+        self.last_tick = asked;
+        self.aggregate.close_tick(elapsed, over);
+        let vus = self.aggregate.vus_total();
+        self.evaluator.observe(&self.aggregate.delta, vus, elapsed, over);
+        self.aggregate.delta.clear();
+        if self.aggregate.history.len() % 5 == 1 {
+            self.descriptors_max = self.descriptors_max.max(machine::open_descriptors());
+        }
+        if self.state == RunState::Running
+            && let Some(broken) = self.evaluator.broken_abort(elapsed)
+        {
+            let text = &self.plan.thresholds[broken];
+            let event = format!("threshold broken: {} {}", text.metric, text.text);
+            self.note_event(event);
+            self.step(Event::StopRequested { reason: StopReason::Threshold(broken) });
+        }
+    }
+}
+
+/// The job as its state machine wants it.
+fn shape(plan: &Plan, pool: usize) -> Shape {
+    let layers = plan::layers(plan);
+    let candidates: Vec<Candidate> = plan
+        .workflows
+        .iter()
+        .map(|workflow| Candidate {
+            name: workflow.name.clone(),
+            priority: workflow.priority,
+            is_test: plan::classify(workflow) == WorkflowClass::Test,
+            vus_max: schedule::vus_max(&workflow.load),
+        })
+        .collect();
+    let number = |name: &String| plan.workflows.iter().position(|known| known.name == *name);
+    Shape {
+        names: plan.workflows.iter().map(|workflow| workflow.name.clone()).collect(),
+        depends_on: plan
+            .workflows
+            .iter()
+            .map(|workflow| workflow.depends_on.iter().filter_map(number).collect())
+            .collect(),
+        layers: arrange(&layers, &candidates, pool),
+        setup: !plan.setup.is_empty(),
+        teardown: !plan.teardown.is_empty(),
+    }
+}
+
+fn unix_now() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+impl Control {
+    fn describe(&self) -> String {
+        match self {
+            Control::Pause => "paused".to_owned(),
+            Control::Resume => "resumed".to_owned(),
+            Control::Scale(factor) => format!("scaled by {factor}"),
+            Control::SetVus { vus, .. } => format!("virtual users set to {vus}"),
+            Control::SetRate { rate, .. } => format!("rate set to {}/{:?}", rate.events, rate.per),
+            Control::Stop => "stop requested".to_owned(),
+            Control::Interrupt => "interrupted".to_owned(),
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Steering a running test: pause, resume, scale, stop. Each is one moment for all cores, and on record.
+
+use std::time::Duration;
+
+use control::job::Event;
+use control::schedule::{self, Arrivals};
+use plan::{Executor, Rate};
+use stats::{RunState, StopReason, WorkflowState};
+
+use super::Conductor;
+use crate::clock::Mono;
+use crate::core::Command;
+use crate::options::{Control, Request};
+use crate::shard::Stop;
+
+/// A new rate holds from a little later on, so that no shard has passed the moment already.
+const RATE_CHANGE_AHEAD: Duration = Duration::from_millis(50);
+
+impl Conductor {
+    pub(super) fn take_request(&mut self, request: Request) {
+        let result = self.obey(&request.control);
+        if result.is_ok() {
+            self.note_event(request.control.describe());
+        }
+        if let Some(answer) = request.answer {
+            // Whoever asked may have gone.
+            let _ = answer.send(result);
+        }
+    }
+
+    fn obey(&mut self, control: &Control) -> Result<String, String> {
+        match control {
+            Control::Pause => self.pause(),
+            Control::Resume => self.resume(),
+            Control::Scale(factor) => self.scale(*factor),
+            Control::SetVus { workflow, vus } => self.set_vus(workflow.as_deref(), *vus),
+            Control::SetRate { workflow, rate } => self.set_rate(workflow.as_deref(), *rate),
+            Control::Stop => Ok(self.stop(StopReason::Cancelled)),
+            Control::Interrupt => Ok(self.stop(StopReason::Interrupted)),
+        }
+    }
+
+    fn stop(&mut self, reason: StopReason) -> String {
+        if self.state == RunState::Stopping {
+            self.broadcast(|| Command::Stop { how: Stop::Now });
+            return "stopping at once".to_owned();
+        }
+        if self.paused.is_some() {
+            // Iterations that wait for the end of a pause could not end.
+            let _ = self.resume();
+        }
+        self.step(Event::StopRequested { reason });
+        "stopping; running iterations may finish".to_owned()
+    }
+
+    fn pause(&mut self) -> Result<String, String> {
+        if self.paused.is_some() {
+            return Err("the run is paused already".to_owned());
+        }
+        if self.state != RunState::Running {
+            return Err("the run is not running".to_owned());
+        }
+        let at = Mono::now();
+        self.paused = Some(at);
+        self.state = RunState::Paused;
+        self.broadcast(|| Command::Pause { at });
+        Ok("paused; the schedule stands still".to_owned())
+    }
+
+    fn resume(&mut self) -> Result<String, String> {
+        let Some(since) = self.paused.take() else {
+            return Err("the run is not paused".to_owned());
+        };
+        let at = Mono::now();
+        self.paused_ns += at.since(since);
+        self.state = RunState::Running;
+        self.broadcast(|| Command::Resume { at });
+        Ok("resumed".to_owned())
+    }
+
+    /// Running workflows that `fits`, by name if one is given.
+    fn running(
+        &self,
+        name: Option<&str>,
+        what: &str,
+        fits: impl Fn(&Executor) -> bool,
+    ) -> Result<Vec<usize>, String> {
+        if let Some(name) = name
+            && !self.plan.workflows.iter().any(|workflow| workflow.name == name)
+        {
+            let known: Vec<_> = self.plan.workflows.iter().map(|w| w.name.as_str()).collect();
+            return Err(format!("no workflow `{name}`; there are: {}", known.join(", ")));
+        }
+        let found: Vec<usize> = (0..self.plan.workflows.len())
+            .filter(|&index| {
+                let workflow = &self.plan.workflows[index];
+                name.is_none_or(|name| workflow.name == name)
+                    && self.job.state(index) == WorkflowState::Running
+                    && fits(&workflow.load.executor)
+            })
+            .collect();
+        if found.is_empty() {
+            return Err(format!("no running workflow has {what} to set"));
+        }
+        Ok(found)
+    }
+
+    fn set_vus(&mut self, workflow: Option<&str>, vus: u32) -> Result<String, String> {
+        let found = self.running(workflow, "virtual users", |executor| !is_open(executor))?;
+        for &index in &found {
+            self.set_vus_of(index, vus);
+        }
+        Ok(format!("virtual users set to {vus} in {}", self.names(&found)))
+    }
+
+    fn set_vus_of(&mut self, workflow: usize, vus: u32) {
+        self.workflows[workflow].vus_override = Some(vus);
+        self.broadcast(|| Command::SetVus { workflow, vus });
+    }
+
+    fn set_rate(&mut self, workflow: Option<&str>, rate: Rate) -> Result<String, String> {
+        let found = self.running(workflow, "a rate", is_open)?;
+        for &index in &found {
+            self.set_rate_of(index, rate);
+        }
+        Ok(format!("rate set to {}/{:?} in {}", rate.events, rate.per, self.names(&found)))
+    }
+
+    fn set_rate_of(&mut self, workflow: usize, rate: Rate) {
+        self.workflows[workflow].rate_override = Some(rate);
+        let from = self.schedule_time(workflow) + RATE_CHANGE_AHEAD;
+        self.broadcast(|| Command::SetRate { workflow, rate, from });
+    }
+
+    fn scale(&mut self, factor: f64) -> Result<String, String> {
+        if !(factor > 0.0 && factor.is_finite()) {
+            return Err(format!("cannot scale by {factor}"));
+        }
+        let found = self.running(None, "virtual users or a rate", |_| true)?;
+        for &index in &found {
+            let load = self.plan.workflows[index].load.clone();
+            let t = self.schedule_time(index);
+            let known = &self.workflows[index];
+            if let Some(arrivals) = Arrivals::new(&load.executor) {
+                let now = match known.rate_override {
+                    Some(rate) => rate.events as f64 / rate.per.as_secs_f64(),
+                    None => arrivals.rate_at(t),
+                };
+                // Thousandths of an event per second keep small steps of small rates.
+                let events = (now * factor * 1000.0).round().max(1.0) as u64;
+                self.set_rate_of(index, Rate { events, per: Duration::from_secs(1000) });
+            } else {
+                let now = known.vus_override.unwrap_or_else(|| schedule::vus_at(&load, t));
+                let scaled = (f64::from(now) * factor).round();
+                // One step must be visible even where ten per cent are less than one user.
+                let scaled = match factor > 1.0 {
+                    true => scaled.max(f64::from(now) + 1.0),
+                    false => scaled.min(f64::from(now) - 1.0).max(1.0),
+                };
+                self.set_vus_of(index, scaled.min(1e6) as u32);
+            }
+        }
+        Ok(format!("scaled {} by {factor}", self.names(&found)))
+    }
+
+    fn names(&self, workflows: &[usize]) -> String {
+        let names: Vec<_> = workflows.iter().map(|&index| self.job.name(index)).collect();
+        names.join(", ")
+    }
+
+    /// A workflow's own time: since its load began, pauses left out.
+    pub(super) fn schedule_time(&self, workflow: usize) -> Duration {
+        let running = &self.workflows[workflow];
+        let Some(start) = running.start else { return Duration::ZERO };
+        let now = self.paused.unwrap_or_else(Mono::now);
+        let paused = self.paused_ns - running.paused_before;
+        Duration::from_nanos(now.since(start).saturating_sub(paused))
+    }
+}
+
+fn is_open(executor: &Executor) -> bool {
+    matches!(executor, Executor::ConstantArrivalRate { .. } | Executor::RampingArrivalRate { .. })
+}

@@ -1,0 +1,383 @@
+//! One core: a thread with its own runtime, timers, counters and virtual users.
+//!
+//! It talks to the conductor only: commands come in, reports go out, nothing is shared on the way of a request.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use plan::Rate;
+use stats::{ErrorKind, SampleSink, Trend, Window};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use crate::clock::Mono;
+use crate::deadline::Deadlines;
+use crate::http::{OriginTable, Settings, client_config};
+use crate::machine;
+use crate::prepare::Prepared;
+use crate::program::Program;
+use crate::recorder::{Message, Recorder};
+use crate::shard::{self, ShardContext, ShardControl, ShardEnd, Stop, Trace};
+use crate::vars::Base;
+use crate::vu::Vu;
+
+/// How late a deadline may be noticed.
+const DEADLINE_GRAIN: Duration = Duration::from_millis(5);
+/// How often the event loop is asked whether it is on time.
+const LAG_PERIOD: Duration = Duration::from_millis(20);
+
+/// What the conductor can ask of a core.
+pub enum Command {
+    /// Run a block of steps once, on behalf of everybody.
+    RunAside {
+        workflow: usize,
+        what: Aside,
+        base: Base,
+    },
+    StartShard {
+        workflow: usize,
+        shard: usize,
+        shards: usize,
+        start: Mono,
+        base: Base,
+    },
+    Pause {
+        at: Mono,
+    },
+    Resume {
+        at: Mono,
+    },
+    SetVus {
+        workflow: usize,
+        vus: u32,
+    },
+    SetRate {
+        workflow: usize,
+        rate: Rate,
+        from: Duration,
+    },
+    Stop {
+        how: Stop,
+    },
+    /// Hand over what was counted; `empty` takes its place.
+    Swap {
+        empty: Window,
+    },
+    Quit,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Aside {
+    Setup,
+    Teardown,
+}
+
+pub enum Report {
+    AsideEnded {
+        workflow: usize,
+        what: Aside,
+        result: Result<Base, String>,
+    },
+    ShardEnded {
+        workflow: usize,
+        shard: usize,
+        end: ShardEnd,
+    },
+    Swapped(Box<Swapped>),
+    /// A bug of ours: the core's thread is gone.
+    Panicked {
+        core: usize,
+    },
+}
+
+pub struct Swapped {
+    pub core: usize,
+    pub window: Window,
+    /// Virtual users alive, by workflow.
+    pub vus: Vec<(usize, u64)>,
+    pub messages: Vec<(usize, ErrorKind, Message)>,
+    pub samples_dropped: u64,
+    /// CPU time of this core's thread so far, user and system.
+    pub cpu: (Duration, Duration),
+    pub loop_lag: Trend,
+}
+
+/// What all cores share.
+pub struct CoreSetup {
+    pub program: Arc<Program>,
+    pub prepared: Arc<Prepared>,
+    pub sample_sink: Option<SampleSink>,
+    pub trace: Option<Trace>,
+    pub epoch_unix_ns: u64,
+    pub vus_limit: u64,
+}
+
+/// Where a core's reports go; they are never waited for.
+pub type Reporter = Box<dyn Fn(Report) + Send>;
+
+pub struct CoreHandle {
+    pub commands: UnboundedSender<Command>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl CoreHandle {
+    pub fn start(
+        core: usize,
+        setup: Arc<CoreSetup>,
+        report: Reporter,
+    ) -> std::io::Result<CoreHandle> {
+        let (commands, inbox) = unbounded_channel();
+        let thread =
+            std::thread::Builder::new().name(format!("volley-core-{core}")).spawn(move || {
+                let report: Rc<dyn Fn(Report)> = Rc::new(report);
+                let alarm = PanicAlarm { core, report: report.clone(), armed: true };
+                let runtime = tokio::runtime::Builder::new_current_thread()
+                    .enable_all()
+                    // A long turn of the task queue delays what has arrived meanwhile.
+                    .event_interval(61)
+                    .build()
+                    .expect("a runtime needs a few descriptors only");
+                let local = tokio::task::LocalSet::new();
+                local.block_on(&runtime, Core::new(core, setup, report).serve(inbox));
+                alarm.disarm();
+            })?;
+        Ok(CoreHandle { commands, thread: Some(thread) })
+    }
+
+    pub fn send(&self, command: Command) {
+        // A core that is gone has said so with a report.
+        let _ = self.commands.send(command);
+    }
+
+    pub fn join(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+struct PanicAlarm {
+    core: usize,
+    report: Rc<dyn Fn(Report)>,
+    armed: bool,
+}
+
+impl PanicAlarm {
+    fn disarm(mut self) {
+        self.armed = false;
+    }
+}
+
+impl Drop for PanicAlarm {
+    fn drop(&mut self) {
+        if self.armed {
+            (self.report)(Report::Panicked { core: self.core });
+        }
+    }
+}
+
+struct Core {
+    core: usize,
+    setup: Arc<CoreSetup>,
+    report: Rc<dyn Fn(Report)>,
+    recorder: Rc<Recorder>,
+    deadlines: Rc<Deadlines>,
+    /// Per workflow, made when first needed.
+    settings: RefCell<BTreeMap<usize, Rc<Settings>>>,
+    running: RefCell<BTreeMap<usize, Rc<ShardContext>>>,
+    paused: Cell<Option<Mono>>,
+    stop: Cell<Stop>,
+    loop_lag: RefCell<Trend>,
+}
+
+impl Core {
+    fn new(core: usize, setup: Arc<CoreSetup>, report: Rc<dyn Fn(Report)>) -> Rc<Core> {
+        let layout = setup.program.layout.clone();
+        let recorder = Recorder::new(layout, setup.sample_sink.clone(), setup.epoch_unix_ns);
+        Rc::new(Core {
+            core,
+            report,
+            recorder: Rc::new(recorder),
+            deadlines: Rc::default(),
+            settings: RefCell::default(),
+            running: RefCell::default(),
+            paused: Cell::new(None),
+            stop: Cell::new(Stop::No),
+            loop_lag: RefCell::default(),
+            setup,
+        })
+    }
+
+    async fn serve(self: Rc<Self>, mut inbox: UnboundedReceiver<Command>) {
+        tokio::task::spawn_local(self.deadlines.clone().sweep_every(DEADLINE_GRAIN));
+        tokio::task::spawn_local(self.clone().watch_lag());
+        while let Some(command) = inbox.recv().await {
+            match command {
+                Command::RunAside { workflow, what, base } => {
+                    tokio::task::spawn_local(self.clone().run_aside(workflow, what, base));
+                }
+                Command::StartShard { workflow, shard, shards, start, base } => {
+                    self.start_shard(workflow, (shard, shards), start, base);
+                }
+                Command::Pause { at } => {
+                    self.paused.set(Some(at));
+                    self.each_control(|control| control.clock.pause(at));
+                }
+                Command::Resume { at } => {
+                    self.paused.set(None);
+                    self.each_control(|control| control.clock.resume(at));
+                }
+                Command::SetVus { workflow, vus } => {
+                    self.control_of(workflow, |control| control.vus_override.set(Some(vus)));
+                }
+                Command::SetRate { workflow, rate, from } => {
+                    self.control_of(workflow, |control| {
+                        control.rate_override.set(Some((rate, from)))
+                    });
+                }
+                Command::Stop { how } => {
+                    self.stop.set(how);
+                    self.each_control(|control| control.stop.set(how));
+                }
+                Command::Swap { empty } => self.swap(empty),
+                Command::Quit => return,
+            }
+        }
+    }
+
+    fn each_control(&self, change: impl Fn(&ShardControl)) {
+        for context in self.running.borrow().values() {
+            change(&context.control);
+            context.control.changed.notify_waiters();
+        }
+    }
+
+    fn control_of(&self, workflow: usize, change: impl Fn(&ShardControl)) {
+        if let Some(context) = self.running.borrow().get(&workflow) {
+            change(&context.control);
+            context.control.changed.notify_waiters();
+        }
+    }
+
+    fn settings(&self, workflow: usize) -> Rc<Settings> {
+        if let Some(settings) = self.settings.borrow().get(&workflow) {
+            return settings.clone();
+        }
+        let program = &self.setup.program;
+        let http = program.workflow(workflow).http.clone();
+        let ready = &self.setup.prepared.workflows[workflow];
+        let origins = OriginTable::new(http.hosts.clone(), http.ip, program.unix.clone());
+        for (url, addresses) in program.origins.iter().zip(&ready.addresses) {
+            // Schemes were checked when the plan was read.
+            if let Ok(origin) = origins.intern(url) {
+                origin.set_addresses(addresses.clone());
+            }
+        }
+        let origins = Rc::new(origins);
+        if let Some(period) = http.dns_refresh {
+            tokio::task::spawn_local(refresh_addresses(origins.clone(), period));
+        }
+        let tls = client_config(&http.tls, http.version);
+        let settings = Rc::new(Settings { http, tls, origins, proxy: ready.proxy.clone() });
+        self.settings.borrow_mut().insert(workflow, settings.clone());
+        settings
+    }
+
+    fn context(&self, workflow: usize, place: (usize, usize), base: Base) -> Rc<ShardContext> {
+        let control = Rc::new(ShardControl::default());
+        control.stop.set(self.stop.get());
+        ShardContext::new(
+            self.setup.program.clone(),
+            workflow,
+            place,
+            self.recorder.clone(),
+            self.settings(workflow),
+            self.deadlines.clone(),
+            base,
+            control,
+            (self.setup.vus_limit / place.1 as u64).max(1),
+            self.setup.trace.clone(),
+        )
+    }
+
+    fn start_shard(
+        self: &Rc<Self>,
+        workflow: usize,
+        place: (usize, usize),
+        start: Mono,
+        base: Base,
+    ) {
+        let context = self.context(workflow, place, base);
+        context.control.clock.begin(start);
+        if let Some(at) = self.paused.get() {
+            context.control.clock.pause(at.max(start));
+        }
+        self.running.borrow_mut().insert(workflow, context.clone());
+        let core = self.clone();
+        tokio::task::spawn_local(async move {
+            // Nothing happens before the common start, which also holds `start_after`.
+            while context.control.stop.get() == Stop::No
+                && context.until_start().await == shard::Started::NotYet
+            {}
+            let end = shard::run(context).await;
+            core.running.borrow_mut().remove(&workflow);
+            (core.report)(Report::ShardEnded { workflow, shard: place.0, end });
+        });
+    }
+
+    async fn run_aside(self: Rc<Self>, workflow: usize, what: Aside, base: Base) {
+        let context = self.context(workflow, (0, 1), base);
+        // Teardown runs even after a stop.
+        context.control.stop.set(Stop::No);
+        let vu = Vu::new(context.clone(), 0);
+        context.choose_rows(&vu.vars, 0, 0);
+        let program = context.workflow();
+        let (block, stage) = match what {
+            Aside::Setup => (&program.setup, program.setup_stage),
+            Aside::Teardown => (&program.teardown, program.teardown_stage),
+        };
+        let result = vu.run_aside(block, stage).await.map(|()| vu.vars.all());
+        (self.report)(Report::AsideEnded { workflow, what, result });
+    }
+
+    fn swap(&self, empty: Window) {
+        let running = self.running.borrow();
+        let vus: Vec<_> =
+            running.iter().map(|(&workflow, context)| (workflow, context.vus.get())).collect();
+        self.recorder.vus(vus.iter().map(|(_, count)| count).sum());
+        let swapped = Swapped {
+            core: self.core,
+            window: self.recorder.swap(empty),
+            vus,
+            messages: self.recorder.new_messages(),
+            samples_dropped: self.recorder.samples_dropped.take(),
+            cpu: machine::thread_cpu(),
+            loop_lag: std::mem::take(&mut *self.loop_lag.borrow_mut()),
+        };
+        (self.report)(Report::Swapped(Box::new(swapped)));
+    }
+
+    /// An event loop that is late makes every measurement late; so it is watched.
+    async fn watch_lag(self: Rc<Self>) {
+        loop {
+            let before = Mono::now();
+            tokio::time::sleep(LAG_PERIOD).await;
+            let slept = Mono::now().since(before);
+            // The timer's own grain is a millisecond, and no fault.
+            let lag = slept.saturating_sub(LAG_PERIOD.as_nanos() as u64 + 1_000_000);
+            self.loop_lag.borrow_mut().record_ns(lag);
+        }
+    }
+}
+
+async fn refresh_addresses(origins: Rc<OriginTable>, period: Duration) {
+    loop {
+        tokio::time::sleep(period).await;
+        for origin in origins.all() {
+            // A failed look-up leaves the addresses as they were.
+            let _ = origins.resolve(&origin).await;
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! The HTTP client of a virtual user: connections of its own, cookies of its own, timings of every phase.
+//!
+//! ```text
+//! Client ──acquire──▶ pool of one origin ──▶ h1::Connection   one exchange at a time, bytes in, bytes out
+//!    │                                  └──▶ h2::Connection   many streams, driven by a task of its own
+//!    └─ connect: address ▶ TCP / Unix ▶ proxy ▶ TLS (ALPN decides the version)
+//! ```
+//!
+//! The HTTP/1.1 side is written for cost: a request is one buffer and one write, an answer is parsed where the
+//! kernel put it (a buffer shared by all connections of a core), and a body is copied only if a step reads it.
+//! Nothing in here knows of steps, checks or statistics.
+
+mod body;
+mod chunked;
+mod client;
+mod connect;
+mod cookies;
+mod h1;
+mod h2;
+mod io;
+mod origin;
+mod response;
+mod tls;
+
+pub use body::decode_body;
+pub use client::{Client, Outgoing, Settings};
+pub use connect::Proxy;
+pub use cookies::Jar;
+pub use origin::{Origin, OriginTable, UNIX_HOST, parse_url, render_authority};
+pub use response::{Keep, Response};
+pub use tls::client_config;
+
+use std::cell::Cell;
+use std::fmt;
+
+use stats::ErrorKind;
+
+/// Why an exchange came to nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    pub kind: ErrorKind,
+    pub message: String,
+}
+
+impl Failure {
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Failure {
+        Failure { kind, message: message.into() }
+    }
+
+    /// What an I/O error means once a connection is up.
+    pub(crate) fn from_io(error: &std::io::Error) -> Failure {
+        use std::io::ErrorKind as Io;
+        let kind = match error.kind() {
+            Io::TimedOut => ErrorKind::Timeout,
+            Io::InvalidData => ErrorKind::Tls,
+            _ => ErrorKind::Reset,
+        };
+        Failure::new(kind, error.to_string())
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.kind.name(), self.message)
+    }
+}
+
+/// The phases of one exchange, as k6 names them, in nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Phases {
+    /// Until a connection was at hand; connecting and handshaking are part of it.
+    pub blocked: u64,
+    pub connecting: u64,
+    pub tls_handshaking: u64,
+    pub sending: u64,
+    pub waiting: u64,
+    pub receiving: u64,
+}
+
+impl Phases {
+    /// k6's `http_req_duration`.
+    pub fn duration(&self) -> u64 {
+        self.sending + self.waiting + self.receiving
+    }
+}
+
+/// What is known of an exchange while it runs; it outlives a cancelled one, so that nothing written goes uncounted.
+#[derive(Debug, Default)]
+pub struct Progress {
+    /// At least one byte of the request left this process.
+    pub sent: Cell<bool>,
+    pub bytes_sent: Cell<u64>,
+    pub bytes_received: Cell<u64>,
+    /// Earlier tries that were written to a kept-alive connection which the server had closed.
+    pub retries: Cell<u32>,
+    pub phases: Cell<Phases>,
+    /// 1 or 2.
+    pub version: Cell<u8>,
+}
+
+impl Progress {
+    pub fn reset(&self) {
+        self.sent.set(false);
+        self.bytes_sent.set(0);
+        self.bytes_received.set(0);
+        self.retries.set(0);
+        self.phases.set(Phases::default());
+        self.version.set(1);
+    }
+}

@@ -1,0 +1,196 @@
+//! Where requests go: scheme, host, port, and the addresses behind them.
+//!
+//! Names are resolved once, before anything is measured (EXEC-20 to EXEC-25), and all addresses are kept and used in
+//! turn, so that one address does not take the whole load. A plan may ask for a new look-up from time to time.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use plan::IpFamily;
+use stats::ErrorKind;
+use url::Url;
+
+use super::Failure;
+
+/// One scheme, host and port, as one core sees it.
+#[derive(Debug)]
+pub struct Origin {
+    /// Number within the core's table.
+    pub id: usize,
+    pub tls: bool,
+    pub host: String,
+    pub port: u16,
+    /// Value of the `host` header.
+    pub authority: String,
+    pub unix: Option<PathBuf>,
+    addresses: RefCell<Vec<SocketAddr>>,
+    next: Cell<usize>,
+}
+
+impl Origin {
+    /// The next address in turn.
+    pub fn address(&self) -> Option<SocketAddr> {
+        let addresses = self.addresses.borrow();
+        if addresses.is_empty() {
+            return None;
+        }
+        let turn = self.next.get();
+        self.next.set(turn.wrapping_add(1));
+        Some(addresses[turn % addresses.len()])
+    }
+
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.addresses.borrow().clone()
+    }
+
+    pub fn set_addresses(&self, addresses: Vec<SocketAddr>) {
+        *self.addresses.borrow_mut() = addresses;
+    }
+}
+
+/// The origins that one core has met, and the rules by which names become addresses.
+pub struct OriginTable {
+    origins: RefCell<Vec<Rc<Origin>>>,
+    by_key: RefCell<BTreeMap<(bool, String, u16), usize>>,
+    overrides: Vec<(String, String)>,
+    family: IpFamily,
+    /// The plan's target, if it is a Unix socket: host `unix` leads there.
+    unix: Option<PathBuf>,
+}
+
+impl OriginTable {
+    pub fn new(
+        hosts: Vec<(String, String)>,
+        family: IpFamily,
+        unix: Option<PathBuf>,
+    ) -> OriginTable {
+        OriginTable {
+            origins: RefCell::default(),
+            by_key: RefCell::default(),
+            overrides: hosts,
+            family,
+            unix,
+        }
+    }
+
+    pub fn all(&self) -> Vec<Rc<Origin>> {
+        self.origins.borrow().clone()
+    }
+
+    pub fn get(&self, id: usize) -> Rc<Origin> {
+        self.origins.borrow()[id].clone()
+    }
+
+    /// The origin of a URL, made known if it was not.
+    pub fn intern(&self, url: &Url) -> Result<Rc<Origin>, Failure> {
+        let bad = |message: String| Failure::new(ErrorKind::Redirect, message);
+        let tls = match url.scheme() {
+            "http" => false,
+            "https" => true,
+            other => return Err(bad(format!("cannot follow a URL of scheme `{other}`: {url}"))),
+        };
+        let host = url.host_str().ok_or_else(|| bad(format!("URL has no host: {url}")))?;
+        let port = url.port_or_known_default().unwrap_or(80);
+        let key = (tls, host.to_owned(), port);
+        if let Some(&id) = self.by_key.borrow().get(&key) {
+            return Ok(self.get(id));
+        }
+        let unix = self.unix.clone().filter(|_| host == UNIX_HOST);
+        let mut origins = self.origins.borrow_mut();
+        let origin = Rc::new(Origin {
+            id: origins.len(),
+            tls,
+            host: host.trim_start_matches('[').trim_end_matches(']').to_owned(),
+            port,
+            authority: render_authority(url),
+            unix,
+            addresses: RefCell::default(),
+            next: Cell::new(0),
+        });
+        origins.push(origin.clone());
+        self.by_key.borrow_mut().insert(key, origin.id);
+        Ok(origin)
+    }
+
+    /// Looks the host up, by the plan's overrides first.
+    pub async fn resolve(&self, origin: &Origin) -> Result<(), Failure> {
+        if origin.unix.is_some() {
+            return Ok(());
+        }
+        let (host, port) = self.overridden(&origin.host, origin.port);
+        let addresses = lookup(&host, port, self.family).await?;
+        origin.set_addresses(addresses);
+        Ok(())
+    }
+
+    fn overridden(&self, host: &str, port: u16) -> (String, u16) {
+        let with_port = format!("{host}:{port}");
+        let found = self.overrides.iter().find(|(name, _)| *name == with_port || name == host);
+        let Some((_, to)) = found else { return (host.to_owned(), port) };
+        if let Ok(address) = to.parse::<SocketAddr>() {
+            return (address.ip().to_string(), address.port());
+        }
+        match to.rsplit_once(':') {
+            Some((name, digits)) if !name.contains(':') => match digits.parse() {
+                Ok(other) => (name.to_owned(), other),
+                Err(_) => (to.clone(), port),
+            },
+            _ => (to.trim_matches(['[', ']']).to_owned(), port),
+        }
+    }
+}
+
+/// The host under which a Unix socket appears in URLs.
+pub const UNIX_HOST: &str = "unix.invalid";
+
+/// Addresses of a host, in the family asked for.
+pub async fn lookup(host: &str, port: u16, family: IpFamily) -> Result<Vec<SocketAddr>, Failure> {
+    let fits = |address: &SocketAddr| match family {
+        IpFamily::Any => true,
+        IpFamily::V4 => address.is_ipv4(),
+        IpFamily::V6 => address.is_ipv6(),
+    };
+    if let Ok(ip) = host.parse::<IpAddr>() {
+        return Ok(vec![SocketAddr::new(ip, port)]);
+    }
+    let found = tokio::net::lookup_host((host, port)).await;
+    let mut addresses: Vec<_> = found
+        .map_err(|error| Failure::new(ErrorKind::Dns, format!("cannot resolve `{host}`: {error}")))?
+        .filter(fits)
+        .collect();
+    addresses.dedup();
+    // A name with both families would send half the load each way; most servers listen on IPv4 only.
+    if family == IpFamily::Any && addresses.iter().any(SocketAddr::is_ipv4) {
+        addresses.retain(SocketAddr::is_ipv4);
+    }
+    if addresses.is_empty() {
+        let message = format!("`{host}` has no address of the family asked for");
+        return Err(Failure::new(ErrorKind::Dns, message));
+    }
+    Ok(addresses)
+}
+
+/// Value of the `host` header: the port only where it is not the scheme's own.
+pub fn render_authority(url: &Url) -> String {
+    let host = match url.host_str() {
+        Some(UNIX_HOST) | None => "localhost",
+        Some(host) => host,
+    };
+    match url.port() {
+        Some(port) => format!("{host}:{port}"),
+        None => host.to_owned(),
+    }
+}
+
+/// An absolute URL, or one relative to `base`.
+pub fn parse_url(base: Option<&Url>, text: &str) -> Result<Url, Failure> {
+    let parsed = match base {
+        Some(base) => base.join(text),
+        None => Url::parse(text),
+    };
+    let bad = |error| Failure::new(ErrorKind::Protocol, format!("bad URL `{text}`: {error}"));
+    parsed.map_err(bad)
+}

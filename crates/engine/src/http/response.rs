@@ -1,0 +1,63 @@
+//! What an exchange leaves behind: status always, headers and body if somebody reads them.
+
+/// What of an answer is worth copying.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Keep {
+    pub headers: bool,
+    pub body: bool,
+    /// `set-cookie` and, on a redirect status, `location`.
+    pub cookies: bool,
+    pub location: bool,
+}
+
+/// Reused from exchange to exchange; nothing in it is freed between them.
+#[derive(Debug, Default)]
+pub struct Response {
+    pub status: u16,
+    /// Names in lower case. Filled if headers are kept.
+    pub headers: Vec<(String, Vec<u8>)>,
+    pub body: Vec<u8>,
+    pub set_cookies: Vec<String>,
+    pub location: Option<String>,
+    /// `content-encoding`, if the body is kept and was encoded.
+    pub encoding: Option<String>,
+}
+
+impl Response {
+    pub fn clear(&mut self) {
+        self.status = 0;
+        self.headers.clear();
+        self.body.clear();
+        // A rare huge body must not pin its memory for the rest of the run.
+        self.body.shrink_to(64 << 10);
+        self.set_cookies.clear();
+        self.location = None;
+        self.encoding = None;
+    }
+
+    pub fn header(&self, name: &str) -> Option<&[u8]> {
+        let found = self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        found.map(|(_, value)| value.as_slice())
+    }
+
+    /// Notes one header of the answer, as far as it is wanted.
+    pub(crate) fn note(&mut self, keep: Keep, name: &str, value: &[u8]) {
+        if keep.headers {
+            self.headers.push((name.to_ascii_lowercase(), value.to_vec()));
+        }
+        let text = || String::from_utf8_lossy(value).into_owned();
+        match name.len() {
+            10 if keep.cookies && name.eq_ignore_ascii_case("set-cookie") => {
+                self.set_cookies.push(text());
+            }
+            8 if keep.location && name.eq_ignore_ascii_case("location") => {
+                self.location = Some(text());
+            }
+            16 if keep.body && name.eq_ignore_ascii_case("content-encoding") => {
+                let text = text().trim().to_ascii_lowercase();
+                self.encoding = Some(text).filter(|encoding| encoding != "identity");
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! TLS settings, made once per workflow before anything is measured.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use plan::{HttpVersion, TlsOptions};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{Resumption, WebPkiServerVerifier};
+use rustls::crypto::CryptoProvider;
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+
+/// What went wrong, and with which file.
+pub type TlsError = String;
+
+pub fn client_config(
+    options: &TlsOptions,
+    version: HttpVersion,
+) -> Result<Arc<ClientConfig>, TlsError> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?;
+    let builder = if options.insecure {
+        builder.dangerous().with_custom_certificate_verifier(Arc::new(AcceptAnything(provider)))
+    } else {
+        let roots = Arc::new(roots(options)?);
+        let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider).build();
+        builder.with_webpki_verifier(verifier.map_err(|error| {
+            format!("no trusted certificates: {error}; set `tls.ca`, or `insecure: true`")
+        })?)
+    };
+    let mut config = match (&options.certificate, &options.key) {
+        (Some(certificate), Some(key)) => {
+            let chain = certificates(certificate)?;
+            let key = PrivateKeyDer::from_pem_file(key)
+                .map_err(|error| format!("cannot read key {}: {error}", key.display()))?;
+            builder.with_client_auth_cert(chain, key).map_err(|error| {
+                format!("client certificate {} and its key: {error}", certificate.display())
+            })?
+        }
+        _ => builder.with_no_client_auth(),
+    };
+    config.alpn_protocols = match version {
+        HttpVersion::Auto => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
+        HttpVersion::Http1 => vec![b"http/1.1".to_vec()],
+        HttpVersion::Http2 => vec![b"h2".to_vec()],
+    };
+    // Virtual users stand for separate clients: none may profit from another's session.
+    config.resumption = Resumption::disabled();
+    Ok(Arc::new(config))
+}
+
+fn roots(options: &TlsOptions) -> Result<RootCertStore, TlsError> {
+    let mut roots = RootCertStore::empty();
+    if let Some(path) = &options.ca {
+        for certificate in certificates(path)? {
+            roots.add(certificate).map_err(|error| format!("{}: {error}", path.display()))?;
+        }
+    }
+    // An unreadable system store matters only if it leaves nothing to trust; the verifier says so then.
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    Ok(roots)
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    match read {
+        Ok(found) if found.is_empty() => Err(format!("{} holds no certificate", path.display())),
+        Ok(found) => Ok(found),
+        Err(error) => Err(format!("cannot read certificates {}: {error}", path.display())),
+    }
+}
+
+/// `insecure: true`: any certificate will do, but signatures must still be sound.
+#[derive(Debug)]
+struct AcceptAnything(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AcceptAnything {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, cert, signed, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, cert, signed, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

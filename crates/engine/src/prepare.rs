@@ -1,0 +1,81 @@
+//! What is done once, before anything is measured: names become addresses, proxies are found (EXEC-20, EXEC-23).
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use plan::IpFamily;
+
+use crate::http::{OriginTable, Proxy};
+use crate::program::Program;
+
+pub struct Prepared {
+    /// By workflow; the plan's frame comes last.
+    pub workflows: Vec<Ready>,
+}
+
+#[derive(Default)]
+pub struct Ready {
+    /// By number of the program's origins; empty for those that this workflow does not use.
+    pub addresses: Vec<Vec<SocketAddr>>,
+    pub proxy: Option<Proxy>,
+    /// Why this workflow cannot start.
+    pub error: Option<String>,
+}
+
+impl Prepared {
+    pub async fn new(program: &Program) -> Prepared {
+        let mut cache = BTreeMap::new();
+        let mut workflows = Vec::new();
+        for index in 0..=program.workflows.len() {
+            workflows.push(prepare(program, index, &mut cache).await);
+        }
+        Prepared { workflows }
+    }
+}
+
+type Key = (String, u16, u8, Vec<(String, String)>);
+type Cache = BTreeMap<Key, Result<Vec<SocketAddr>, String>>;
+
+async fn prepare(program: &Program, index: usize, cache: &mut Cache) -> Ready {
+    let workflow = program.workflow(index);
+    let http = &workflow.http;
+    let mut ready = Ready::default();
+    if let Some(proxy) = &http.proxy {
+        match Proxy::resolve(proxy).await {
+            Ok(proxy) => ready.proxy = Some(proxy),
+            Err(failure) => ready.error = Some(failure.to_string()),
+        }
+    }
+    let table = OriginTable::new(http.hosts.clone(), http.ip, program.unix.clone());
+    for (id, url) in program.origins.iter().enumerate() {
+        let mut addresses = Vec::new();
+        // With a proxy, names are the proxy's business.
+        if workflow.warm_origins.contains(&id) && ready.proxy.is_none() {
+            match resolve(&table, url, http.ip, &http.hosts, cache).await {
+                Ok(found) => addresses = found,
+                Err(error) => ready.error = Some(error),
+            }
+        }
+        ready.addresses.push(addresses);
+    }
+    ready
+}
+
+/// One look-up per name, however many workflows use it.
+async fn resolve(
+    table: &OriginTable,
+    url: &url::Url,
+    family: IpFamily,
+    hosts: &[(String, String)],
+    cache: &mut Cache,
+) -> Result<Vec<SocketAddr>, String> {
+    let origin = table.intern(url).map_err(|failure| failure.to_string())?;
+    let key = (origin.host.clone(), origin.port, family as u8, hosts.to_vec());
+    if let Some(known) = cache.get(&key) {
+        return known.clone();
+    }
+    let result = table.resolve(&origin).await;
+    let result = result.map(|()| origin.addresses()).map_err(|failure| failure.to_string());
+    cache.insert(key, result.clone());
+    result
+}

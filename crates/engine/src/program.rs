@@ -1,0 +1,143 @@
+//! A plan, compiled: names are numbers, texts are pieces, requests are bytes as far as they are known.
+//!
+//! Compiling happens once, before anything is measured (EXEC-21 to EXEC-26), and its result is shared by all cores.
+//! It cannot fail for reasons that the plan's own check could have found; what is left are files and addresses.
+
+mod block;
+mod check;
+mod request;
+mod workflow;
+
+use std::sync::Arc;
+
+use plan::{Plan, Rows};
+use stats::Layout;
+use url::Url;
+
+pub use block::{Block, Op, Order, StepProgram};
+pub use check::status_fits;
+pub use request::{RequestProgram, TargetProgram, finish_head, join};
+pub use workflow::WorkflowProgram;
+
+use crate::http::parse_url;
+
+/// Everything that a core needs to run its share of a plan.
+pub struct Program {
+    pub layout: Arc<Layout>,
+    /// The plan's workflows, in its order.
+    pub workflows: Vec<WorkflowProgram>,
+    /// The plan's own setup and teardown, as a workflow of their own.
+    pub frame: WorkflowProgram,
+    pub data: Arc<Vec<Rows>>,
+    pub data_sets: Vec<plan::DataSet>,
+    /// Origins known before the run, resolved before the run.
+    pub origins: Vec<Url>,
+    /// What relative URLs are relative to.
+    pub base_url: Option<Url>,
+    /// The socket behind host `unix.invalid`.
+    pub unix: Option<std::path::PathBuf>,
+}
+
+/// A plan that cannot be made ready to run: a file or an address is not as it should be.
+#[derive(Debug)]
+pub struct CompileError(pub String);
+
+impl std::fmt::Display for CompileError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for CompileError {}
+
+impl Program {
+    /// A workflow by its number; one past the last is the frame.
+    pub fn workflow(&self, index: usize) -> &WorkflowProgram {
+        self.workflows.get(index).unwrap_or(&self.frame)
+    }
+
+    pub fn compile(plan: &Plan) -> Result<Program, CompileError> {
+        let mut data = Vec::new();
+        for set in &plan.data {
+            data.push(plan::load_rows(set).map_err(|error| CompileError(error.to_string()))?);
+        }
+        let data = Arc::new(data);
+        let (base, unix) = base_url(plan)?;
+        let mut compiler = Compiler {
+            plan,
+            data: data.clone(),
+            layout: Layout::default(),
+            origins: Vec::new(),
+            base: base.clone(),
+        };
+        compiler.layout.metrics = plan
+            .metrics
+            .iter()
+            .map(|metric| stats::MetricLayout {
+                name: metric.name.clone(),
+                kind: metric.kind,
+                time: metric.time,
+            })
+            .collect();
+        let mut workflows = Vec::new();
+        for workflow in &plan.workflows {
+            workflows.push(compiler.workflow(workflow)?);
+        }
+        let frame = compiler.frame()?;
+        Ok(Program {
+            layout: Arc::new(compiler.layout),
+            workflows,
+            frame,
+            data,
+            data_sets: plan.data.clone(),
+            origins: compiler.origins,
+            base_url: base,
+            unix,
+        })
+    }
+}
+
+/// What compiling one workflow leaves for the next.
+struct Compiler<'p> {
+    plan: &'p Plan,
+    data: Arc<Vec<Rows>>,
+    layout: Layout,
+    origins: Vec<Url>,
+    /// What relative URLs are relative to.
+    base: Option<Url>,
+}
+
+impl Compiler<'_> {
+    fn origin(&mut self, url: &Url) -> usize {
+        let same = |known: &Url| known.origin() == url.origin();
+        match self.origins.iter().position(same) {
+            Some(index) => index,
+            None => {
+                self.origins.push(url.clone());
+                self.origins.len() - 1
+            }
+        }
+    }
+}
+
+/// The target as a URL; a Unix socket gets a host name that cannot exist.
+fn base_url(plan: &Plan) -> Result<(Option<Url>, Option<std::path::PathBuf>), CompileError> {
+    let Some(template) = &plan.target else { return Ok((None, None)) };
+    let text: String = template
+        .parts
+        .iter()
+        .map(|part| match part {
+            plan::template::Part::Text(text) => text.as_str(),
+            plan::template::Part::Reference(reference) => {
+                reference.default.as_deref().unwrap_or_default()
+            }
+        })
+        .collect();
+    if let Some(path) = text.strip_prefix("unix:") {
+        let url = Url::parse(&format!("http://{}/", crate::http::UNIX_HOST)).expect("a fixed URL");
+        let path = path.strip_prefix("//").unwrap_or(path);
+        return Ok((Some(url), Some(path.into())));
+    }
+    let url = parse_url(None, &text).map_err(|failure| CompileError(failure.message))?;
+    Ok((Some(url), None))
+}

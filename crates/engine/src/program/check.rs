@@ -1,0 +1,197 @@
+//! Checks and extractors, compiled, and how they look at a response.
+
+use std::borrow::Cow;
+
+use memchr::memmem::Finder;
+use plan::{Check, CheckKind, Comparison, Extract, Extractor, StatusRange, Test};
+use regex::bytes::Regex;
+
+use super::block::number;
+use super::workflow::Scope;
+use crate::http::Response;
+use crate::json::Query;
+use crate::text::{Names, Place, Text};
+use crate::vars::Vars;
+
+pub struct CheckProgram {
+    /// Number within the workflow.
+    pub id: usize,
+    pub probe: Probe,
+}
+
+/// What is looked at, and what is asked of it.
+pub enum Probe {
+    Status(Vec<StatusRange>),
+    Json(Query, TestProgram),
+    Body(TestProgram),
+    BodySize(Comparison, u64),
+    Header(String, TestProgram),
+    /// Nanoseconds from the intended start.
+    Latency(Comparison, u64),
+    /// A path or pattern that the plan's check let through but this engine cannot read: never holds.
+    Never,
+}
+
+pub enum TestProgram {
+    Exists(bool),
+    Equals(Text),
+    /// Prepared once for a constant.
+    ContainsFixed(Box<Finder<'static>>),
+    Contains(Text),
+    Matches(Regex),
+    Compare(Comparison, f64),
+    Never,
+}
+
+pub struct ExtractProgram {
+    pub slot: usize,
+    pub from: ExtractFrom,
+}
+
+pub enum ExtractFrom {
+    Json(Query),
+    Regex { pattern: Regex, group: usize },
+    Header(String),
+    Cookie(String),
+    Nothing,
+}
+
+impl CheckProgram {
+    pub(super) fn compile(check: &Check, id: usize, scope: &mut Scope<'_, '_>) -> CheckProgram {
+        let probe = match &check.kind {
+            CheckKind::Status(ranges) => Probe::Status(ranges.clone()),
+            CheckKind::Json { path, test } => match Query::parse(path) {
+                Some(query) => Probe::Json(query, TestProgram::compile(test, scope)),
+                None => Probe::Never,
+            },
+            CheckKind::Body(test) => Probe::Body(TestProgram::compile(test, scope)),
+            CheckKind::BodySize { op, bytes } => Probe::BodySize(*op, *bytes),
+            CheckKind::Header { name, test } => {
+                Probe::Header(name.clone(), TestProgram::compile(test, scope))
+            }
+            CheckKind::Latency { op, limit } => Probe::Latency(*op, limit.as_nanos() as u64),
+        };
+        CheckProgram { id, probe }
+    }
+
+    pub fn reads_body(&self) -> bool {
+        matches!(self.probe, Probe::Json(..) | Probe::Body(_) | Probe::BodySize(..))
+    }
+
+    pub fn reads_headers(&self) -> bool {
+        matches!(self.probe, Probe::Header(..))
+    }
+
+    /// `response` is `None` if no answer came: then nothing holds.
+    pub fn holds(&self, response: Option<&Response>, latency_ns: u64, vars: &Vars) -> bool {
+        let Some(response) = response else { return false };
+        match &self.probe {
+            Probe::Status(ranges) => status_fits(ranges, response.status),
+            Probe::Json(query, test) => match query.find(&response.body) {
+                Some(found) => test.holds(Some(found.as_bytes()), vars),
+                None => test.holds(None, vars),
+            },
+            Probe::Body(test) => test.holds(Some(&response.body), vars),
+            Probe::BodySize(op, bytes) => op.holds(response.body.len() as u64, *bytes),
+            Probe::Header(name, test) => test.holds(response.header(name), vars),
+            Probe::Latency(op, limit) => op.holds(latency_ns, *limit),
+            Probe::Never => false,
+        }
+    }
+}
+
+pub fn status_fits(ranges: &[StatusRange], status: u16) -> bool {
+    ranges.iter().any(|range| (range.from..=range.to).contains(&status))
+}
+
+impl TestProgram {
+    fn compile(test: &Test, scope: &mut Scope<'_, '_>) -> TestProgram {
+        match test {
+            Test::Exists(wanted) => TestProgram::Exists(*wanted),
+            Test::Equals(template) => {
+                TestProgram::Equals(Text::compile(template, Place::Plain, scope))
+            }
+            Test::Contains(template) => {
+                let text = Text::compile(template, Place::Plain, scope);
+                match text.constant() {
+                    Some(needle) => {
+                        TestProgram::ContainsFixed(Box::new(Finder::new(needle).into_owned()))
+                    }
+                    None => TestProgram::Contains(text),
+                }
+            }
+            Test::Matches(pattern) => match Regex::new(pattern) {
+                Ok(pattern) => TestProgram::Matches(pattern),
+                Err(_) => TestProgram::Never,
+            },
+            Test::Compare(op, value) => TestProgram::Compare(*op, *value),
+        }
+    }
+
+    fn holds(&self, found: Option<&[u8]>, vars: &Vars) -> bool {
+        let Some(found) = found else { return matches!(self, TestProgram::Exists(false)) };
+        match self {
+            TestProgram::Exists(wanted) => *wanted,
+            TestProgram::Equals(text) => match text.constant() {
+                Some(constant) => constant == found,
+                None => text.to_bytes(vars) == found,
+            },
+            TestProgram::ContainsFixed(finder) => finder.find(found).is_some(),
+            TestProgram::Contains(text) => {
+                memchr::memmem::find(found, &text.to_bytes(vars)).is_some()
+            }
+            TestProgram::Matches(pattern) => pattern.is_match(found),
+            TestProgram::Compare(op, value) => {
+                number(found).is_some_and(|number| op.holds(number, *value))
+            }
+            TestProgram::Never => false,
+        }
+    }
+}
+
+impl ExtractProgram {
+    pub(super) fn compile(extract: &Extract, scope: &mut Scope<'_, '_>) -> ExtractProgram {
+        let from = match &extract.from {
+            Extractor::Json(path) => match Query::parse(path) {
+                Some(query) => ExtractFrom::Json(query),
+                None => ExtractFrom::Nothing,
+            },
+            Extractor::Regex { pattern, group } => match Regex::new(pattern) {
+                Ok(pattern) => ExtractFrom::Regex { pattern, group: *group },
+                Err(_) => ExtractFrom::Nothing,
+            },
+            Extractor::Header(name) => ExtractFrom::Header(name.clone()),
+            Extractor::Cookie(name) => ExtractFrom::Cookie(name.clone()),
+        };
+        ExtractProgram { slot: scope.slot(&extract.variable), from }
+    }
+
+    pub fn reads_body(&self) -> bool {
+        matches!(self.from, ExtractFrom::Json(_) | ExtractFrom::Regex { .. })
+    }
+
+    pub fn reads_headers(&self) -> bool {
+        matches!(self.from, ExtractFrom::Header(_))
+    }
+
+    /// The value, if the response has it.
+    pub fn find<'r>(&self, response: &'r Response) -> Option<Cow<'r, [u8]>> {
+        match &self.from {
+            ExtractFrom::Json(query) => Some(match query.find(&response.body)? {
+                Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
+                Cow::Owned(text) => Cow::Owned(text.into_bytes()),
+            }),
+            ExtractFrom::Regex { pattern, group } => {
+                let captures = pattern.captures(&response.body)?;
+                Some(Cow::Borrowed(captures.get(*group)?.as_bytes()))
+            }
+            ExtractFrom::Header(name) => response.header(name).map(Cow::Borrowed),
+            ExtractFrom::Cookie(name) => response.set_cookies.iter().find_map(|line| {
+                let (known, rest) = line.split_once('=')?;
+                let value = rest.split(';').next().unwrap_or_default().trim();
+                (known.trim() == name).then(|| Cow::Borrowed(value.as_bytes()))
+            }),
+            ExtractFrom::Nothing => None,
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Compiling one workflow: its slots, its place in the layout, its blocks.
+
+use plan::template::StepField;
+use plan::{HttpOptions, Load, OnFailure, Provide, Workflow};
+use stats::{StageLayout, WorkflowLayout};
+
+use super::block::Block;
+use super::{CompileError, Compiler};
+use crate::text::{Names, Place, Text, step_slot, use_slot};
+
+pub struct WorkflowProgram {
+    pub name: String,
+    /// Number in the layout.
+    pub index: usize,
+    pub load: Load,
+    pub http: HttpOptions,
+    /// Names of the variables, by slot.
+    pub slots: Vec<String>,
+    /// Variables with a value at the start of each iteration.
+    pub vars: Vec<(usize, Text)>,
+    pub setup: Block,
+    pub teardown: Block,
+    pub vu_setup: Block,
+    pub vu_teardown: Block,
+    pub steps: Block,
+    pub provide: Vec<Provide>,
+    /// Slot of each consumed value, with whom it may come from.
+    pub uses: Vec<(usize, plan::Use)>,
+    /// First stage of the load in the layout; the setup and teardown stages come before it.
+    pub first_stage: usize,
+    pub setup_stage: usize,
+    pub teardown_stage: usize,
+    /// Numbers of the data sets that the steps read.
+    pub data_sets: Vec<usize>,
+    /// Origins that the steps name, to be opened where `warm` is asked for.
+    pub warm_origins: Vec<usize>,
+}
+
+/// The workflow under construction.
+pub(super) struct Scope<'c, 'p> {
+    pub compiler: &'c mut Compiler<'p>,
+    pub workflow: &'c Workflow,
+    pub index: usize,
+    pub slots: Vec<String>,
+    pub data_sets: Vec<usize>,
+    pub warm_origins: Vec<usize>,
+    /// Shown before step names outside the main steps: `setup: login`.
+    pub prefix: &'static str,
+}
+
+impl Names for Scope<'_, '_> {
+    fn slot(&mut self, name: &str) -> usize {
+        match self.slots.iter().position(|known| known == name) {
+            Some(slot) => slot,
+            None => {
+                self.slots.push(name.to_owned());
+                self.slots.len() - 1
+            }
+        }
+    }
+
+    fn data(&mut self, set: &str, column: &str) -> Option<(usize, usize)> {
+        let set = self.compiler.plan.data.iter().position(|known| known.name == set)?;
+        self.data_sets.push(set);
+        let rows = &self.compiler.data[set];
+        let column = rows.columns.iter().position(|known| known == column)?;
+        Some((set, column))
+    }
+}
+
+impl<'p> Compiler<'p> {
+    pub(super) fn workflow(
+        &mut self,
+        workflow: &Workflow,
+    ) -> Result<WorkflowProgram, CompileError> {
+        self.compile(workflow, false)
+    }
+
+    /// The plan's own setup and teardown.
+    pub(super) fn frame(&mut self) -> Result<WorkflowProgram, CompileError> {
+        let plan = self.plan;
+        let workflow = Workflow {
+            name: "(plan)".to_owned(),
+            priority: plan::Priority::Auto,
+            depends_on: Vec::new(),
+            load: Load {
+                executor: plan::Executor::PerVuIterations {
+                    vus: 1,
+                    iterations: 1,
+                    max_duration: std::time::Duration::from_secs(600),
+                },
+                start_after: std::time::Duration::ZERO,
+                graceful_stop: std::time::Duration::ZERO,
+                warmup: None,
+                pacing: None,
+            },
+            http: plan.http.clone(),
+            headers: plan.headers.clone(),
+            vars: plan.vars.clone(),
+            tags: plan.tags.clone(),
+            setup: plan.setup.clone(),
+            teardown: plan.teardown.clone(),
+            vu_setup: Vec::new(),
+            vu_teardown: Vec::new(),
+            steps: Vec::new(),
+            concurrent: false,
+            on_failure: OnFailure::Continue,
+            provide: Vec::new(),
+            uses: Vec::new(),
+        };
+        self.compile(&workflow, true)
+    }
+
+    fn compile(
+        &mut self,
+        workflow: &Workflow,
+        synthetic: bool,
+    ) -> Result<WorkflowProgram, CompileError> {
+        let index = self.layout.workflows.len();
+        let (step, check, stage) =
+            (self.layout.steps.len(), self.layout.checks.len(), self.layout.stages.len());
+        let stages = ["setup".to_owned(), "teardown".to_owned()]
+            .into_iter()
+            .chain(control::schedule::stage_names(&workflow.load));
+        let stages: Vec<_> = stages.map(|name| StageLayout { name, workflow: index }).collect();
+        self.layout.stages.extend(stages);
+        let mut scope = Scope {
+            compiler: self,
+            workflow,
+            index,
+            slots: Vec::new(),
+            data_sets: Vec::new(),
+            warm_origins: Vec::new(),
+            prefix: "",
+        };
+        let mut vars = Vec::new();
+        let plan_vars = if synthetic { &[][..] } else { &scope.compiler.plan.vars[..] };
+        for (name, template) in plan_vars.iter().chain(&workflow.vars) {
+            let text = Text::compile(template, Place::Plain, &mut scope);
+            let slot = scope.slot(name);
+            vars.push((slot, text));
+        }
+        let mut steps = Block::compile(&workflow.steps, workflow.concurrent, &mut scope)?;
+        let mut side = |prefix, steps: &[plan::Step]| {
+            scope.prefix = prefix;
+            Block::compile(steps, false, &mut scope)
+        };
+        let mut setup = side("setup: ", &workflow.setup)?;
+        let mut teardown = side("teardown: ", &workflow.teardown)?;
+        let mut vu_setup = side("vu_setup: ", &workflow.vu_setup)?;
+        let mut vu_teardown = side("vu_teardown: ", &workflow.vu_teardown)?;
+        let uses =
+            workflow.uses.iter().map(|used| (scope.slot(&use_slot(&used.key)), used.clone()));
+        let uses = uses.collect();
+        for provide in &workflow.provide {
+            scope.slot(&provide.from);
+        }
+        // Only now is it known which responses somebody reads.
+        for block in [&mut steps, &mut setup, &mut teardown, &mut vu_setup, &mut vu_teardown] {
+            block.each_request(&mut |request| {
+                let slot = |field| {
+                    let wanted = step_slot(&request.name, field);
+                    scope.slots.iter().position(|known| *known == wanted)
+                };
+                request.status_slot = slot(StepField::Status);
+                request.body_slot = slot(StepField::Body);
+                request.latency_slot = slot(StepField::LatencyMs);
+                request.keep.body |= request.body_slot.is_some();
+            });
+        }
+        let Scope { slots, mut data_sets, warm_origins, .. } = scope;
+        data_sets.sort_unstable();
+        data_sets.dedup();
+        self.layout.workflows.push(WorkflowLayout {
+            name: workflow.name.clone(),
+            steps: step..self.layout.steps.len(),
+            checks: check..self.layout.checks.len(),
+            stages: stage..self.layout.stages.len(),
+            synthetic,
+        });
+        Ok(WorkflowProgram {
+            name: workflow.name.clone(),
+            index,
+            load: workflow.load.clone(),
+            http: workflow.http.clone(),
+            slots,
+            vars,
+            setup,
+            teardown,
+            vu_setup,
+            vu_teardown,
+            steps,
+            provide: workflow.provide.clone(),
+            uses,
+            first_stage: stage + 2,
+            setup_stage: stage,
+            teardown_stage: stage + 1,
+            data_sets,
+            warm_origins,
+        })
+    }
+}

@@ -1,0 +1,307 @@
+//! One core's share of a workflow: starts virtual users when the schedule says so, and ends them.
+//!
+//! ```text
+//! schedule (pure, control::schedule) ──▶ driver ──▶ virtual users (local tasks)
+//!                  live control ──changed──▲   ╰── end: no new iterations ▶ graceful stop ▶ cancelled, counted
+//! ```
+//!
+//! Closed models keep a number of users busy (`vus`); open models hand arrivals to whoever is free (`arrivals`).
+//! Shard `s` of `n` owns users and arrivals `s, s + n, s + 2n ...`, so shards never need to talk.
+
+mod arrivals;
+mod clock;
+mod users;
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use plan::{DataOrder, Executor, Rate, WhenExhausted};
+use tokio::sync::Notify;
+use url::Url;
+
+pub use clock::ScheduleClock;
+
+use crate::clock::Mono;
+use crate::deadline::Deadlines;
+use crate::http::Settings;
+use crate::program::{Program, WorkflowProgram};
+use crate::recorder::Recorder;
+use crate::vars::{Base, Vars};
+use crate::vu::Vu;
+
+/// Receives exchanges as text (`run --debug`).
+pub type Trace = Arc<dyn Fn(String) + Send + Sync>;
+
+/// What the virtual users of one shard share.
+pub struct ShardContext {
+    pub program: Arc<Program>,
+    /// Number of the workflow; one past the last is the plan's own frame.
+    pub workflow: usize,
+    pub shard: usize,
+    pub shards: usize,
+    pub recorder: Rc<Recorder>,
+    pub settings: Rc<Settings>,
+    pub deadlines: Rc<Deadlines>,
+    pub base: Base,
+    pub base_url: Option<Url>,
+    pub seed: u64,
+    pub trace: Option<Trace>,
+    pub control: Rc<ShardControl>,
+    /// The stage in which iterations start now, by its number in the layout.
+    pub stage: Cell<usize>,
+    /// Virtual users alive.
+    pub vus: Cell<u64>,
+    pub vus_max: Cell<u64>,
+    /// Virtual users that this machine can hold, for loads that size themselves.
+    pub vus_limit: u64,
+    /// Values of `record` that were no numbers.
+    pub unrecordable: Cell<u64>,
+    /// Virtual users whose own setup failed.
+    pub setup_failures: Cell<u64>,
+    pub users_begun: Cell<u64>,
+    /// A virtual user found no data row left: no new ones are worth starting.
+    pub data_exhausted: Cell<bool>,
+    /// What the lowest virtual user provides to later workflows, and its number.
+    provided: RefCell<Provided>,
+}
+
+#[derive(Default)]
+struct Provided {
+    from_vu: Option<u64>,
+    values: Vec<Option<Vec<u8>>>,
+}
+
+/// What the conductor tells a running shard.
+#[derive(Default)]
+pub struct ShardControl {
+    pub clock: ScheduleClock,
+    pub vus_override: Cell<Option<u32>>,
+    /// A new rate, and the schedule time from which it holds.
+    pub rate_override: Cell<Option<(Rate, Duration)>>,
+    pub stop: Cell<Stop>,
+    pub changed: Notify,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Stop {
+    #[default]
+    No,
+    /// No new iterations; running ones have the graceful stop.
+    Graceful,
+    Now,
+}
+
+/// What a shard leaves behind.
+#[derive(Debug, Clone, Default)]
+pub struct ShardEnd {
+    pub provided: Vec<Option<Vec<u8>>>,
+    pub vus_max: u64,
+    pub unrecordable: u64,
+    pub setup_failures: u64,
+    /// Virtual users that got as far as their first iteration.
+    pub users_begun: u64,
+    pub stopped: bool,
+}
+
+/// Whether the load has begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Started {
+    Yes,
+    NotYet,
+}
+
+/// How a wait ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wake {
+    Reached,
+    /// Paused, resumed, scaled or stopped: look again.
+    Changed,
+}
+
+impl ShardContext {
+    #[allow(clippy::too_many_arguments)]
+    pub fn new(
+        program: Arc<Program>,
+        workflow: usize,
+        (shard, shards): (usize, usize),
+        recorder: Rc<Recorder>,
+        settings: Rc<Settings>,
+        deadlines: Rc<Deadlines>,
+        base: Base,
+        control: Rc<ShardControl>,
+        vus_limit: u64,
+        trace: Option<Trace>,
+    ) -> Rc<ShardContext> {
+        let base_url = program.base_url.clone();
+        let seed = fastrand::u64(..);
+        let context = ShardContext {
+            program,
+            workflow,
+            shard,
+            shards,
+            recorder,
+            settings,
+            deadlines,
+            base,
+            base_url,
+            seed,
+            trace,
+            control,
+            stage: Cell::new(0),
+            vus: Cell::new(0),
+            vus_max: Cell::new(0),
+            vus_limit,
+            unrecordable: Cell::new(0),
+            setup_failures: Cell::new(0),
+            users_begun: Cell::new(0),
+            data_exhausted: Cell::new(false),
+            provided: RefCell::default(),
+        };
+        context.stage.set(context.workflow().first_stage);
+        Rc::new(context)
+    }
+
+    pub fn workflow(&self) -> &WorkflowProgram {
+        self.program.workflow(self.workflow)
+    }
+
+    /// Number of the workflow's first step in the layout.
+    pub fn first_step(&self) -> usize {
+        self.program.layout.workflows[self.workflow().index].steps.start
+    }
+
+    /// Chooses the data rows of an iteration; false: a set that must not repeat has no row left.
+    pub fn choose_rows(&self, vars: &Vars, vu: u64, iteration: u64) -> bool {
+        let workflow = self.workflow();
+        for &set in &workflow.data_sets {
+            let definition = &self.program.data_sets[set];
+            let rows = definition.rows.max(1);
+            let number = match definition.order {
+                DataOrder::Sequential | DataOrder::UniquePerIteration => iteration,
+                DataOrder::UniquePerVu => vu,
+                DataOrder::Random => vars.rng.borrow_mut().u64(..rows),
+            };
+            let unique = definition.order == DataOrder::UniquePerIteration;
+            if number >= rows && (unique || definition.when_exhausted == WhenExhausted::Stop) {
+                return false;
+            }
+            vars.rows.borrow_mut()[set] = (number % rows) as usize;
+        }
+        true
+    }
+
+    /// Remembers what `provide` asks for: the lowest virtual user's latest values (X35).
+    fn note_provided(&self, vu: &Vu) {
+        let workflow = self.workflow();
+        if workflow.provide.is_empty() {
+            return;
+        }
+        let mut provided = self.provided.borrow_mut();
+        if provided.from_vu.is_some_and(|known| known < vu.index) {
+            return;
+        }
+        provided.from_vu = Some(vu.index);
+        provided.values = workflow
+            .provide
+            .iter()
+            .map(|one| {
+                let slot = workflow.slots.iter().position(|name| *name == one.from)?;
+                vu.vars.get(slot)
+            })
+            .collect();
+    }
+
+    fn vu_came(&self) {
+        self.vus.set(self.vus.get() + 1);
+        self.vus_max.set(self.vus_max.get().max(self.vus.get()));
+    }
+
+    fn vu_went(&self) {
+        self.vus.set(self.vus.get() - 1);
+    }
+
+    /// Waits for the moment at which the load begins.
+    pub async fn until_start(&self) -> Started {
+        if self.control.clock.has_begun() {
+            return Started::Yes;
+        }
+        self.until(Duration::ZERO).await;
+        if self.control.clock.has_begun() { Started::Yes } else { Started::NotYet }
+    }
+
+    /// Waits until schedule time `t`, or until somebody changed something.
+    async fn until(&self, t: Duration) -> Wake {
+        let clock = &self.control.clock;
+        let changed = self.control.changed.notified();
+        if clock.is_paused() {
+            changed.await;
+            return Wake::Changed;
+        }
+        let at = tokio::time::Instant::from_std(clock.at(t).instant());
+        tokio::select! {
+            biased;
+            () = changed => Wake::Changed,
+            () = tokio::time::sleep_until(at) => Wake::Reached,
+        }
+    }
+
+    /// Keeps `stage` true to the schedule.
+    async fn follow_stages(self: Rc<Self>) {
+        let workflow = self.workflow();
+        loop {
+            let t = self.control.clock.elapsed();
+            let stage = control::schedule::stage_at(&workflow.load, t);
+            self.stage.set(workflow.first_stage + stage);
+            match control::schedule::next_stage_change(&workflow.load, t) {
+                Some(next) => {
+                    self.until(next).await;
+                }
+                None => return,
+            }
+        }
+    }
+}
+
+/// Runs the shard's load from its start to the end of its last iteration.
+pub async fn run(context: Rc<ShardContext>) -> ShardEnd {
+    let stages = tokio::task::spawn_local(context.clone().follow_stages());
+    match &context.workflow().load.executor {
+        Executor::ConstantArrivalRate { .. } | Executor::RampingArrivalRate { .. } => {
+            arrivals::drive(&context).await;
+        }
+        _ => users::drive(&context).await,
+    }
+    stages.abort();
+    let provided = std::mem::take(&mut context.provided.borrow_mut().values);
+    ShardEnd {
+        provided,
+        vus_max: context.vus_max.get(),
+        unrecordable: context.unrecordable.get(),
+        setup_failures: context.setup_failures.get(),
+        users_begun: context.users_begun.get(),
+        stopped: context.control.stop.get() != Stop::No,
+    }
+}
+
+/// Waits for tasks to end, for as long as the plan and the user allow; then they are cancelled.
+async fn wind_down(
+    context: &ShardContext,
+    tasks: &mut tokio::task::JoinSet<()>,
+    graceful: Duration,
+) {
+    let deadline = tokio::time::Instant::from_std(Mono::now().plus(graceful).instant());
+    while !tasks.is_empty() {
+        if context.control.stop.get() == Stop::Now {
+            break;
+        }
+        tokio::select! {
+            biased;
+            joined = tasks.join_next() => drop(joined),
+            () = context.control.changed.notified() => {}
+            () = tokio::time::sleep_until(deadline) => break,
+        }
+    }
+    tasks.shutdown().await;
+}

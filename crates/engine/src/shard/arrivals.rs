@@ -1,0 +1,208 @@
+//! Open models: iterations start when the schedule says so, whether or not earlier ones have ended.
+//!
+//! Idle virtual users wait on a stack; an arrival takes the one that was busy last, whose connection is warm. If none
+//! is idle a new one is made, up to the limit; beyond it the arrival is dropped and counted with its cause. An
+//! arrival's latency counts from its time in the schedule, so a stalled target cannot hide its stall (R16).
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use control::schedule::{self, Arrivals};
+use plan::Executor;
+use stats::DropCause;
+use tokio::task::JoinSet;
+
+use super::users::Presence;
+use super::{ShardContext, Stop, wind_down};
+use crate::clock::{Mono, PreciseTimer};
+use crate::vu::{Iterated, Vu};
+
+/// Arrivals closer together than this are started together: a wake-up costs more than the wait.
+const COALESCE: Duration = Duration::from_micros(20);
+
+#[derive(Debug, Clone, Copy)]
+struct Arrival {
+    number: u64,
+    intended: Mono,
+}
+
+/// Where an idle user finds its next arrival.
+#[derive(Default)]
+struct Mailbox {
+    next: Cell<Option<Arrival>>,
+    closed: Cell<bool>,
+    waker: RefCell<Option<Waker>>,
+}
+
+impl Mailbox {
+    fn give(&self, arrival: Arrival) {
+        self.next.set(Some(arrival));
+        if let Some(waker) = self.waker.borrow_mut().take() {
+            waker.wake();
+        }
+    }
+
+    fn close(&self) {
+        self.closed.set(true);
+        if let Some(waker) = self.waker.borrow_mut().take() {
+            waker.wake();
+        }
+    }
+
+    async fn next(&self) -> Option<Arrival> {
+        poll_fn(|context| {
+            if let Some(arrival) = self.next.take() {
+                return Poll::Ready(Some(arrival));
+            }
+            if self.closed.get() {
+                return Poll::Ready(None);
+            }
+            *self.waker.borrow_mut() = Some(context.waker().clone());
+            Poll::Pending
+        })
+        .await
+    }
+}
+
+/// The users of one shard.
+struct Crew {
+    context: Rc<ShardContext>,
+    all: RefCell<Vec<Rc<Mailbox>>>,
+    idle: Rc<RefCell<Vec<Rc<Mailbox>>>>,
+    tasks: RefCell<JoinSet<()>>,
+    limit: u64,
+    /// A data set ran out: no arrival can be served any more.
+    exhausted: Rc<Cell<bool>>,
+}
+
+pub(super) async fn drive(context: &Rc<ShardContext>) {
+    let load = &context.workflow().load;
+    let Some(planned) = Arrivals::new(&load.executor) else { return };
+    let (vus, max_vus) = match &load.executor {
+        Executor::ConstantArrivalRate { vus, max_vus, .. }
+        | Executor::RampingArrivalRate { vus, max_vus, .. } => (*vus, *max_vus),
+        _ => return,
+    };
+    let share = |total: u64| schedule::share(total, context.shard, context.shards);
+    let limit = max_vus.or(vus).map_or(context.vus_limit, |max| share(u64::from(max)));
+    let crew = Crew {
+        context: context.clone(),
+        all: RefCell::default(),
+        idle: Rc::default(),
+        tasks: RefCell::default(),
+        limit: limit.max(1),
+        exhausted: Rc::default(),
+    };
+    for _ in 0..share(u64::from(vus.unwrap_or(0))).min(crew.limit) {
+        crew.hire(None);
+    }
+    let mut due = planned.shard(context.shard, context.shards);
+    let mut applied = None;
+    let timer = match PreciseTimer::new() {
+        Ok(timer) => timer,
+        Err(error) => {
+            let error = format!("no timer: {error}");
+            context.recorder.failure(context.first_step(), stats::ErrorKind::Local, || error, None);
+            return;
+        }
+    };
+    while context.control.stop.get() == Stop::No && !crew.exhausted.get() {
+        let order = context.control.rate_override.get();
+        if order != applied {
+            applied = order;
+            if let Some((rate, from)) = order {
+                due.change(due.arrivals().with_rate(rate, from));
+            }
+        }
+        let Some((number, t)) = due.peek() else { break };
+        if context.control.clock.is_paused() {
+            context.control.changed.notified().await;
+            continue;
+        }
+        let intended = context.control.clock.at(t);
+        if intended.since(Mono::now()) > COALESCE.as_nanos() as u64 {
+            tokio::select! {
+                biased;
+                () = context.control.changed.notified() => {}
+                () = timer.wait_until(intended) => {}
+            }
+            continue;
+        }
+        due.next();
+        crew.serve(Arrival { number, intended });
+        tokio::task::consume_budget().await;
+    }
+    if crew.exhausted.get() {
+        let missed = due.left();
+        context.recorder.dropped(context.stage.get(), DropCause::DataExhausted, missed);
+    } else if context.control.stop.get() == Stop::No {
+        // The schedule ends with its duration, not with its last arrival.
+        while context.until(schedule::latest_end(load)).await == super::Wake::Changed {
+            if context.control.stop.get() != Stop::No {
+                break;
+            }
+        }
+    }
+    for mailbox in crew.all.borrow().iter() {
+        mailbox.close();
+    }
+    let mut tasks = std::mem::take(&mut *crew.tasks.borrow_mut());
+    wind_down(context, &mut tasks, load.graceful_stop).await;
+}
+
+impl Crew {
+    fn serve(&self, arrival: Arrival) {
+        if let Some(mailbox) = self.idle.borrow_mut().pop() {
+            mailbox.give(arrival);
+            return;
+        }
+        if (self.all.borrow().len() as u64) < self.limit {
+            self.hire(Some(arrival));
+            return;
+        }
+        self.context.recorder.dropped(self.context.stage.get(), DropCause::NoFreeVu, 1);
+    }
+
+    fn hire(&self, arrival: Option<Arrival>) {
+        let context = self.context.clone();
+        let local = self.all.borrow().len() as u64;
+        let index = local * context.shards as u64 + context.shard as u64;
+        let mailbox = Rc::new(Mailbox::default());
+        self.all.borrow_mut().push(mailbox.clone());
+        match arrival {
+            Some(arrival) => mailbox.give(arrival),
+            None => self.idle.borrow_mut().push(mailbox.clone()),
+        }
+        let (idle, exhausted) = (self.idle.clone(), self.exhausted.clone());
+        let task = live(context, index, mailbox, idle, exhausted);
+        self.tasks.borrow_mut().spawn_local(task);
+    }
+}
+
+async fn live(
+    context: Rc<ShardContext>,
+    index: u64,
+    mailbox: Rc<Mailbox>,
+    idle: Rc<RefCell<Vec<Rc<Mailbox>>>>,
+    exhausted: Rc<Cell<bool>>,
+) {
+    let _present = Presence::new(&context);
+    let vu = Vu::new(context.clone(), index);
+    if !vu.begin().await {
+        return;
+    }
+    while let Some(arrival) = mailbox.next().await {
+        if vu.iterate(arrival.number, Some(arrival.intended)).await == Iterated::NoData {
+            context.recorder.dropped(context.stage.get(), DropCause::DataExhausted, 1);
+            exhausted.set(true);
+            context.control.changed.notify_waiters();
+            break;
+        }
+        context.note_provided(&vu);
+        idle.borrow_mut().push(mailbox.clone());
+    }
+    vu.end().await;
+}

@@ -1,0 +1,68 @@
+//! A workflow's own time: begins with its load, stands still while paused.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use crate::clock::Mono;
+
+#[derive(Default)]
+pub struct ScheduleClock {
+    start: Cell<Mono>,
+    paused_ns: Cell<u64>,
+    paused_at: Cell<Option<Mono>>,
+}
+
+impl ScheduleClock {
+    pub fn begin(&self, at: Mono) {
+        self.start.set(at);
+    }
+
+    pub fn has_begun(&self) -> bool {
+        let now = self.paused_at.get().unwrap_or_else(Mono::now);
+        now.0 >= self.start.get().0 + self.paused_ns.get()
+    }
+
+    /// `at` is the conductor's word, so that all shards stop their clocks at the same moment.
+    pub fn pause(&self, at: Mono) {
+        if self.paused_at.get().is_none() {
+            self.paused_at.set(Some(at));
+        }
+    }
+
+    pub fn resume(&self, at: Mono) {
+        if let Some(paused_at) = self.paused_at.take() {
+            self.paused_ns.set(self.paused_ns.get() + at.since(paused_at));
+        }
+    }
+
+    pub fn is_paused(&self) -> bool {
+        self.paused_at.get().is_some()
+    }
+
+    pub fn elapsed(&self) -> Duration {
+        let now = self.paused_at.get().unwrap_or_else(Mono::now);
+        Duration::from_nanos(now.since(self.start.get()).saturating_sub(self.paused_ns.get()))
+    }
+
+    /// When schedule time `t` will be, if nobody pauses.
+    pub fn at(&self, t: Duration) -> Mono {
+        self.start.get().plus(t).plus(Duration::from_nanos(self.paused_ns.get()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_does_not_count() {
+        let clock = ScheduleClock::default();
+        clock.begin(Mono(1_000));
+        clock.pause(Mono(3_000));
+        clock.pause(Mono(4_000));
+        assert_eq!(clock.elapsed(), Duration::from_nanos(2_000));
+        clock.resume(Mono(10_000));
+        assert_eq!(clock.at(Duration::from_nanos(2_000)), Mono(10_000));
+        assert!(!clock.is_paused());
+    }
+}

@@ -1,0 +1,216 @@
+//! Closed models: a number of virtual users, each starting its next iteration when the last has ended.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use control::schedule;
+use plan::Executor;
+use stats::DropCause;
+use tokio::task::{AbortHandle, JoinSet};
+
+use super::{ShardContext, Stop, wind_down};
+use crate::clock::Mono;
+use crate::vu::{Iterated, Vu};
+
+/// How long a place stays empty after a virtual user whose own setup failed.
+const SETUP_RETRY: Duration = Duration::from_secs(1);
+
+/// Iterations that a workflow counts, rather than time.
+#[derive(Clone)]
+struct Pile {
+    /// Shared by the shard's users; `None`: as many as there is time for.
+    left: Option<Rc<Cell<u64>>>,
+    /// Of each user alone.
+    per_vu: Option<u64>,
+}
+
+/// A user that runs, and the wish that it may end.
+struct Active {
+    stop: Rc<Cell<bool>>,
+    task: AbortHandle,
+    /// When it is cancelled, if it was told to stop.
+    cancel_at: Option<Duration>,
+}
+
+pub(super) async fn drive(context: &Rc<ShardContext>) {
+    let load = &context.workflow().load;
+    let (shard, shards) = (context.shard, context.shards);
+    let end = schedule::latest_end(load);
+    let pile = pile(&load.executor, shard, shards);
+    let counts_iterations = pile.left.is_some() || pile.per_vu.is_some();
+    let ramp_down = match &load.executor {
+        Executor::RampingVus { graceful_ramp_down, .. } => *graceful_ramp_down,
+        _ => load.graceful_stop,
+    };
+    let next_number = Rc::new(Cell::new(shard as u64));
+    let mut tasks = JoinSet::new();
+    // By number within the shard. With many users this is walked at every step of a ramp, so it is flat.
+    let mut active: Vec<Option<Active>> = Vec::new();
+    let mut began = 0;
+
+    loop {
+        let t = context.control.clock.elapsed();
+        if t >= end || context.control.stop.get() != Stop::No {
+            break;
+        }
+        let planned = schedule::vus_at(load, t);
+        let wanted = u64::from(context.control.vus_override.get().unwrap_or(planned));
+        let mine = schedule::share(wanted, shard, shards) as usize;
+        while tasks.try_join_next().is_some() {}
+        if counts_iterations && began > 0 && tasks.is_empty() {
+            break;
+        }
+        let first_cancel = settle(&mut active, mine, t, ramp_down);
+        if active.len() < mine {
+            active.resize_with(mine, || None);
+        }
+        for (local, place) in active.iter_mut().enumerate().take(mine) {
+            let done = place.as_ref().is_some_and(|vu| vu.task.is_finished());
+            // A user that has done its own count of iterations is not started again.
+            if place.is_some() && !done || counts_iterations && local < began {
+                continue;
+            }
+            let index = (local * shards + shard) as u64;
+            let stop = Rc::new(Cell::new(false));
+            let vu = live(context.clone(), index, stop.clone(), pile.clone(), next_number.clone());
+            let task = tasks.spawn_local(vu);
+            *place = Some(Active { stop, task, cancel_at: None });
+        }
+        began = began.max(mine);
+        if context.data_exhausted.get() && tasks.is_empty() {
+            break;
+        }
+
+        let mut next = schedule::next_change(load, t).unwrap_or(end).min(end);
+        if let Some(cancel) = first_cancel {
+            next = next.min(cancel);
+        }
+        tokio::select! {
+            biased;
+            _ = context.until(next) => {}
+            Some(_) = tasks.join_next(), if counts_iterations || context.data_exhausted.get() => {}
+        }
+    }
+    for vu in active.iter().flatten() {
+        vu.stop.set(true);
+    }
+    wind_down(context, &mut tasks, load.graceful_stop).await;
+    if let Some(left) = &pile.left {
+        context.recorder.dropped(context.stage.get(), DropCause::TimeOver, left.get());
+    }
+}
+
+fn pile(executor: &Executor, shard: usize, shards: usize) -> Pile {
+    match executor {
+        Executor::SharedIterations { iterations, .. } => {
+            let mine = schedule::share(*iterations, shard, shards);
+            Pile { left: Some(Rc::new(Cell::new(mine))), per_vu: None }
+        }
+        Executor::PerVuIterations { iterations, .. } => {
+            Pile { left: None, per_vu: Some(*iterations) }
+        }
+        _ => Pile { left: None, per_vu: None },
+    }
+}
+
+/// Users beyond the wanted number are told to stop and cancelled when their grace is over; those that are wanted again
+/// before they have ended go on. The time of the next cancellation, if there is one.
+fn settle(
+    active: &mut [Option<Active>],
+    mine: usize,
+    t: Duration,
+    grace: Duration,
+) -> Option<Duration> {
+    let mut first_cancel = None;
+    for (local, vu) in active.iter_mut().enumerate() {
+        let Some(vu) = vu else { continue };
+        let wanted = local < mine;
+        vu.stop.set(!wanted);
+        vu.cancel_at = match (wanted, vu.cancel_at) {
+            (true, _) => None,
+            (false, None) => Some(t + grace),
+            (false, Some(at)) if at <= t => {
+                vu.task.abort();
+                Some(Duration::MAX)
+            }
+            (false, known) => known,
+        };
+        let waits = vu.cancel_at.filter(|at| *at < Duration::MAX && !vu.task.is_finished());
+        first_cancel = match (first_cancel, waits) {
+            (Some(a), Some(b)) if a < b => Some(a),
+            (known, None) => known,
+            (_, new) => new,
+        };
+    }
+    first_cancel
+}
+
+/// Counts a user in and out, however it ends.
+pub(super) struct Presence(pub Rc<ShardContext>);
+
+impl Presence {
+    pub fn new(context: &Rc<ShardContext>) -> Presence {
+        context.vu_came();
+        Presence(context.clone())
+    }
+}
+
+impl Drop for Presence {
+    fn drop(&mut self) {
+        self.0.vu_went();
+    }
+}
+
+/// The life of one user.
+async fn live(
+    context: Rc<ShardContext>,
+    index: u64,
+    stop: Rc<Cell<bool>>,
+    pile: Pile,
+    next_number: Rc<Cell<u64>>,
+) {
+    let _present = Presence::new(&context);
+    let vu = Vu::new(context.clone(), index);
+    if !vu.begin().await {
+        // Started again at once, it would hammer a target that refuses its setup.
+        tokio::time::sleep(SETUP_RETRY).await;
+        return;
+    }
+    let pacing = context.workflow().load.pacing;
+    let mut done = 0;
+    loop {
+        while context.control.clock.is_paused() && context.control.stop.get() == Stop::No {
+            context.control.changed.notified().await;
+        }
+        if stop.get() || context.control.stop.get() != Stop::No {
+            break;
+        }
+        if pile.per_vu.is_some_and(|limit| done >= limit) {
+            break;
+        }
+        if let Some(left) = &pile.left {
+            if left.get() == 0 {
+                break;
+            }
+            left.set(left.get() - 1);
+        }
+        let number = next_number.get();
+        next_number.set(number + context.shards as u64);
+        let begun = Mono::now();
+        if vu.iterate(number, None).await == Iterated::NoData {
+            context.data_exhausted.set(true);
+            context.control.changed.notify_waiters();
+            break;
+        }
+        done += 1;
+        context.note_provided(&vu);
+        if let Some(span) = pacing {
+            let next = begun.plus(vu.draw(span));
+            tokio::time::sleep_until(tokio::time::Instant::from_std(next.instant())).await;
+        }
+        // An iteration without a request must not starve the core's other users.
+        tokio::task::consume_budget().await;
+    }
+    vu.end().await;
+}

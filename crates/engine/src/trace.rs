@@ -1,0 +1,116 @@
+//! Exchanges as text for people: `run --debug`, and samples of failures. Secrets are blotted out.
+
+use std::fmt::Write;
+
+use crate::http::{Failure, Progress, Response};
+
+/// Bytes of a body that are shown.
+const BODY_SHOWN_MAX: usize = 2048;
+
+/// Header fields whose values are credentials.
+const SECRET: [&str; 5] =
+    ["authorization", "proxy-authorization", "cookie", "set-cookie", "x-api-key"];
+
+pub fn exchange(
+    name: &str,
+    wire: &[u8],
+    body_at: usize,
+    response: &Response,
+    progress: &Progress,
+    failure: Option<&Failure>,
+) -> String {
+    let mut out = String::new();
+    let phases = progress.phases.get();
+    let ms = |ns: u64| ns as f64 / 1e6;
+    let _ = writeln!(out, "── {name}");
+    for line in String::from_utf8_lossy(&wire[..body_at]).lines().filter(|line| !line.is_empty()) {
+        let _ = writeln!(out, "> {}", redact_line(line));
+    }
+    body(&mut out, ">", &wire[body_at..]);
+    if response.status != 0 {
+        let _ = writeln!(out, "< HTTP/{} {}", progress.version.get(), response.status);
+    }
+    for (header, value) in &response.headers {
+        let line = format!("{header}: {}", String::from_utf8_lossy(value));
+        let _ = writeln!(out, "< {}", redact_line(&line));
+    }
+    body(&mut out, "<", &response.body);
+    if let Some(failure) = failure {
+        let _ = writeln!(out, "! {failure}");
+    }
+    let _ = writeln!(
+        out,
+        "  blocked {:.3} ms (connecting {:.3}, tls {:.3}), sending {:.3}, waiting {:.3}, receiving {:.3}",
+        ms(phases.blocked),
+        ms(phases.connecting),
+        ms(phases.tls_handshaking),
+        ms(phases.sending),
+        ms(phases.waiting),
+        ms(phases.receiving),
+    );
+    out
+}
+
+fn redact_line(line: &str) -> String {
+    match line.split_once(':') {
+        Some((name, value)) if SECRET.contains(&name.to_ascii_lowercase().as_str()) => {
+            // The scheme (`Bearer`) helps to find mistakes and gives nothing away.
+            let scheme = value.trim().split_once(' ').map_or("", |(scheme, _)| scheme);
+            let scheme = if name.eq_ignore_ascii_case("authorization") { scheme } else { "" };
+            format!("{name}: {scheme}{}•••", if scheme.is_empty() { "" } else { " " })
+        }
+        _ => line.to_owned(),
+    }
+}
+
+fn body(out: &mut String, mark: &str, bytes: &[u8]) {
+    if bytes.is_empty() {
+        return;
+    }
+    let shown = &bytes[..bytes.len().min(BODY_SHOWN_MAX)];
+    match std::str::from_utf8(shown) {
+        Ok(text) => {
+            for line in text.lines() {
+                let _ = writeln!(out, "{mark} {}", redact_json(line));
+            }
+        }
+        Err(_) if bytes.len() > shown.len() => {
+            for line in String::from_utf8_lossy(shown).lines() {
+                let _ = writeln!(out, "{mark} {}", redact_json(line));
+            }
+        }
+        Err(_) => {
+            let _ = writeln!(out, "{mark} ({} bytes, not text)", bytes.len());
+        }
+    }
+    if bytes.len() > shown.len() {
+        let _ = writeln!(out, "{mark} … {} bytes more", bytes.len() - shown.len());
+    }
+}
+
+/// `"password": "hunter2"` and its like, in bodies that were logged in good faith.
+fn redact_json(line: &str) -> std::borrow::Cow<'_, str> {
+    use std::sync::LazyLock;
+    static PAIR: LazyLock<regex::Regex> = LazyLock::new(|| {
+        regex::Regex::new(r#"(?i)("(?:password|passwd|secret|token|access_token|refresh_token|api_key)"\s*:\s*)"[^"]*""#)
+            .expect("a fixed pattern")
+    });
+    PAIR.replace_all(line, "$1\"•••\"")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_do_not_show() {
+        let wire = b"POST /login HTTP/1.1\r\nAuthorization: Bearer abc.def\r\ncookie: sid=42\r\n\r\n{\"user\":\"ann\",\"password\":\"hunter2\"}";
+        let body_at = wire.len() - 35;
+        let text =
+            exchange("login", wire, body_at, &Response::default(), &Progress::default(), None);
+        for secret in ["abc.def", "sid=42", "hunter2"] {
+            assert!(!text.contains(secret), "{text}");
+        }
+        assert!(text.contains("Bearer •••") && text.contains("\"user\":\"ann\""), "{text}");
+    }
+}

@@ -1,0 +1,140 @@
+//! The result's word on itself (R19): could this generator do what the plan asked, and is the answer to be trusted?
+
+use std::collections::BTreeMap;
+
+use stats::{DropCause, ErrorKind, Trend, Verdict, VerdictState, Window};
+
+/// More than this share of late starts is more than bad luck.
+const LATE_SHARE_MAX: f64 = 0.01;
+/// An event loop that is this late at its 99th percentile adds visibly to every latency.
+const LOOP_LAG_P99_MS_MAX: f64 = 20.0;
+/// From this share on, failures of our own make the result worthless.
+const LOCAL_SHARE_MAX: f64 = 0.01;
+
+/// What the verdict is made from, besides the counts.
+pub struct Evidence<'a> {
+    pub totals: &'a Window,
+    pub loop_lag: &'a Trend,
+    pub panicked_cores: &'a [usize],
+    /// The plan has requests, and load was asked for.
+    pub expects_requests: bool,
+}
+
+pub fn judge(evidence: &Evidence<'_>) -> Verdict {
+    let mut reasons: BTreeMap<VerdictState, Vec<String>> = BTreeMap::new();
+    let mut add = |state, reason: String| reasons.entry(state).or_default().push(reason);
+    let blocks = || evidence.totals.blocks.iter().flatten();
+
+    let started: u64 = blocks().map(|block| block.start_lag.count()).sum();
+    let late: u64 = blocks().map(|block| block.late_starts).sum();
+    if late as f64 > LATE_SHARE_MAX * started as f64 {
+        let worst = blocks().map(|block| block.start_lag.max_ms()).fold(0.0, f64::max);
+        add(
+            VerdictState::Degraded,
+            format!(
+                "generator saturated: {} of iterations started more than 10 ms late (worst {worst:.0} ms)",
+                share(late, started)
+            ),
+        );
+    }
+    let lag = evidence.loop_lag.percentile_ms(99.0);
+    if lag > LOOP_LAG_P99_MS_MAX {
+        add(
+            VerdictState::Degraded,
+            format!(
+                "generator saturated: its event loop was {lag:.0} ms late at the 99th percentile"
+            ),
+        );
+    }
+    let dropped: u64 = blocks().map(|block| block.dropped[DropCause::NoFreeVu as usize]).sum();
+    if dropped > 0 {
+        add(
+            VerdictState::Degraded,
+            format!(
+                "planned load not generated: {dropped} iterations ({}) were dropped because all \
+                 virtual users were busy",
+                share(dropped, started + dropped)
+            ),
+        );
+    }
+    let steps = || blocks().flat_map(|block| &block.steps);
+    let requests: u64 = steps().map(|step| step.requests).sum();
+    let local: u64 = steps().map(|step| step.errors[ErrorKind::Local as usize]).sum();
+    if local > 0 {
+        let state = if local as f64 > LOCAL_SHARE_MAX * requests as f64 {
+            VerdictState::Invalid
+        } else {
+            VerdictState::Degraded
+        };
+        let share = share(local, requests);
+        add(state, format!("generator ran out of ports or descriptors for {share} of requests"));
+    }
+    for core in evidence.panicked_cores {
+        add(VerdictState::Invalid, format!("core {core} of the generator crashed"));
+    }
+    if evidence.expects_requests && requests == 0 {
+        add(VerdictState::Invalid, "no request was made".to_owned());
+    }
+    let state = reasons.keys().next_back().copied().unwrap_or(VerdictState::Valid);
+    Verdict { state, reasons: reasons.into_values().rev().flatten().collect() }
+}
+
+fn share(part: u64, whole: u64) -> String {
+    format!("{:.1} %", 100.0 * part as f64 / whole.max(1) as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use stats::{Block, StepStats};
+
+    use super::*;
+
+    fn with(block: Block) -> Window {
+        Window { blocks: vec![Some(Box::new(block))] }
+    }
+
+    fn verdict(block: Block) -> Verdict {
+        judge(&Evidence {
+            totals: &with(block),
+            loop_lag: &Trend::new(),
+            panicked_cores: &[],
+            expects_requests: true,
+        })
+    }
+
+    fn healthy() -> Block {
+        let step = StepStats { requests: 1000, ..StepStats::default() };
+        Block { steps: vec![step], ..Block::default() }
+    }
+
+    #[test]
+    fn a_run_without_trouble_is_valid() {
+        assert_eq!(verdict(healthy()).state, VerdictState::Valid);
+    }
+
+    #[test]
+    fn late_starts_degrade_it_with_their_share() {
+        let mut block = healthy();
+        for _ in 0..100 {
+            block.start_lag.record_ns(30_000_000);
+        }
+        block.late_starts = 5;
+        let verdict = verdict(block);
+        assert_eq!(verdict.state, VerdictState::Degraded);
+        assert!(verdict.reasons[0].contains("5.0 %"), "{:?}", verdict.reasons);
+    }
+
+    #[test]
+    fn many_failures_of_our_own_make_it_invalid_and_few_degrade_it() {
+        for (count, state) in [(5, VerdictState::Degraded), (50, VerdictState::Invalid)] {
+            let mut block = healthy();
+            block.steps[0].errors[ErrorKind::Local as usize] = count;
+            assert_eq!(verdict(block).state, state);
+        }
+    }
+
+    #[test]
+    fn silence_is_not_success() {
+        assert_eq!(verdict(Block::default()).state, VerdictState::Invalid);
+    }
+}

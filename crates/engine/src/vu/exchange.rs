@@ -1,0 +1,326 @@
+//! One request step: send, follow redirects, judge, extract, count.
+
+use plan::OnFailure;
+use stats::ErrorKind;
+
+use super::render::{Hop, Rendered};
+use super::{Flow, Scratch, Vu};
+use crate::clock::Mono;
+use crate::http::{Failure, Keep, Outgoing, Progress, decode_body, parse_url};
+use crate::program::{RequestProgram, TargetProgram, status_fits};
+use crate::recorder::{At, Ended};
+use crate::trace;
+
+/// Where an exchange is counted if it is dropped before its end.
+struct InFlight<'a> {
+    vu: &'a Vu,
+    at: At,
+    progress: &'a Progress,
+    done: bool,
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        if !self.done {
+            self.vu.context.recorder.interrupted(self.at, self.progress);
+        }
+    }
+}
+
+/// How one hop ended.
+struct Hopped {
+    result: Result<(), Failure>,
+    latency_ns: u64,
+}
+
+impl Vu {
+    pub(super) async fn request(&self, request: &RequestProgram) -> Flow {
+        let mut scratch = self.take_scratch();
+        let flow = self.request_with(request, &mut scratch).await;
+        self.scratch.borrow_mut().push(scratch);
+        flow
+    }
+
+    async fn request_with(&self, request: &RequestProgram, scratch: &mut Scratch) -> Flow {
+        let now = Mono::now();
+        // The first request of an iteration answers for the whole delay of its start (R16).
+        let from = self.charge_from.take().unwrap_or(now);
+        let at = At { stage: self.stage.get(), step: request.step };
+        let keep = self.keep(request);
+        scratch.deadline.arm(now.plus(request.timeout));
+        self.render_tags(request, scratch);
+
+        let mut from_hop = from;
+        let mut hops = 0;
+        let mut rendered = self.render(request, scratch);
+        let mut method_head_only = request.head_only;
+        let last = loop {
+            let hopped = match rendered {
+                Ok(ready) => {
+                    self.hop(request, &ready, keep, method_head_only, at, from_hop, scratch).await
+                }
+                Err(failure) => {
+                    scratch.response.clear();
+                    scratch.progress.reset();
+                    let latency_ns = Mono::now().since(from_hop);
+                    Hopped { result: Err(failure), latency_ns }
+                }
+            };
+            match self.next_hop(request, &hopped, hops, scratch) {
+                Some(Ok(hop)) => {
+                    // A redirect is an answer like any other; it is counted, and the step goes on.
+                    let status = Some(scratch.response.status);
+                    let ended = Ended { status, error: None, latency_ns: hopped.latency_ns };
+                    self.count(at, scratch, ended);
+                    hops += 1;
+                    from_hop = Mono::now();
+                    method_head_only = hop.method == "HEAD";
+                    rendered = self.render_hop(request, &hop, scratch);
+                }
+                Some(Err(failure)) => break Hopped { result: Err(failure), ..hopped },
+                None => break hopped,
+            }
+        };
+        scratch.deadline.disarm();
+        // A step's own latency runs over all its hops.
+        let latency_ns = if hops == 0 { last.latency_ns } else { Mono::now().since(from) };
+        self.conclude(request, at, last, latency_ns, scratch)
+    }
+
+    fn keep(&self, request: &RequestProgram) -> Keep {
+        let step = self.context.first_step() + request.step;
+        if self.context.trace.is_some() || self.context.recorder.wants_exchange(step) {
+            return Keep { headers: true, body: true, ..request.keep };
+        }
+        request.keep
+    }
+
+    fn render_tags(&self, request: &RequestProgram, scratch: &mut Scratch) {
+        scratch.tags.clear();
+        for (key, text) in &request.tags {
+            if !scratch.tags.is_empty() {
+                scratch.tags.push(',');
+            }
+            scratch.tags.push_str(key);
+            scratch.tags.push('=');
+            scratch.tags.push_str(&String::from_utf8_lossy(&text.to_bytes(&self.vars)));
+        }
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    async fn hop(
+        &self,
+        request: &RequestProgram,
+        ready: &Rendered,
+        keep: Keep,
+        head_only: bool,
+        at: At,
+        from: Mono,
+        scratch: &mut Scratch,
+    ) -> Hopped {
+        let Scratch { wire, response, progress, deadline, .. } = scratch;
+        response.clear();
+        progress.reset();
+        let (wire, body_at): (&[u8], usize) = match (&request.fixed, ready.body_at) {
+            (_, Some(body_at)) => (wire, body_at),
+            (Some((fixed, body_at)), None) => (fixed, *body_at),
+            (None, None) => unreachable!("rendered without a fixed form goes to the buffer"),
+        };
+        let idempotent = request.idempotent;
+        let out = Outgoing { origin: &ready.origin, wire, body_at, head_only, idempotent, keep };
+        let mut in_flight = InFlight { vu: self, at, progress, done: false };
+        let mut result = self.client.exchange(out, deadline, response, progress).await;
+        in_flight.done = true;
+        drop(in_flight);
+        let latency_ns = Mono::now().since(from);
+        if result.is_ok()
+            && let Some(encoding) = response.encoding.take()
+        {
+            let limit = self.context.settings.http.body_limit.min(8 << 20);
+            result = decode_body(&encoding, &mut response.body, limit);
+        }
+        if let Some(trace) = &self.context.trace {
+            trace(trace::exchange(
+                &request.name,
+                wire,
+                body_at,
+                response,
+                progress,
+                result.as_ref().err(),
+            ));
+        }
+        if !response.set_cookies.is_empty() && self.context.settings.http.cookies {
+            self.store_cookies(request, scratch);
+        }
+        Hopped { result, latency_ns }
+    }
+
+    fn store_cookies(&self, request: &RequestProgram, scratch: &mut Scratch) {
+        if scratch.url.is_none()
+            && let TargetProgram::Known { url, .. } = &request.target
+        {
+            let text = url.to_bytes(&self.vars);
+            scratch.url = parse_url(None, &String::from_utf8_lossy(&text)).ok();
+        }
+        if let Some(url) = &scratch.url {
+            self.jar.borrow_mut().store(url, &scratch.response.set_cookies);
+        }
+    }
+
+    /// `Some` if the answer sends us elsewhere.
+    fn next_hop(
+        &self,
+        request: &RequestProgram,
+        hopped: &Hopped,
+        hops: u32,
+        scratch: &Scratch,
+    ) -> Option<Result<Hop, Failure>> {
+        let status = scratch.response.status;
+        let moved = hopped.result.is_ok() && matches!(status, 301 | 302 | 303 | 307 | 308);
+        if !moved || request.redirects == 0 {
+            return None;
+        }
+        let location = scratch.response.location.as_deref()?;
+        if hops >= request.redirects {
+            let message = format!("stopped after {hops} redirects, next was {location}");
+            return Some(Err(Failure::new(ErrorKind::Redirect, message)));
+        }
+        let base = match (&scratch.url, &request.target) {
+            (Some(url), _) => url.clone(),
+            (None, TargetProgram::Known { url, .. } | TargetProgram::Unknown { url }) => {
+                let text = url.to_bytes(&self.vars);
+                match parse_url(None, &String::from_utf8_lossy(&text)) {
+                    Ok(url) => url,
+                    Err(failure) => return Some(Err(failure)),
+                }
+            }
+        };
+        let url = match parse_url(Some(&base), location) {
+            Ok(url) => url,
+            Err(failure) => return Some(Err(Failure { kind: ErrorKind::Redirect, ..failure })),
+        };
+        let rewrite = status == 303 || matches!(status, 301 | 302) && request.method == "POST";
+        let method = if rewrite && !request.head_only { "GET" } else { &request.method };
+        let foreign = base.origin() != url.origin();
+        Some(Ok(Hop { url, method: method.to_owned(), with_body: !rewrite, foreign }))
+    }
+
+    fn count(&self, at: At, scratch: &Scratch, ended: Ended) {
+        let tags = (!scratch.tags.is_empty()).then_some(scratch.tags.as_str());
+        self.context.recorder.exchange(at, &scratch.progress, ended, tags);
+    }
+
+    /// Judges the last answer, takes what is wanted from it, and counts it.
+    fn conclude(
+        &self,
+        request: &RequestProgram,
+        at: At,
+        last: Hopped,
+        latency_ns: u64,
+        scratch: &mut Scratch,
+    ) -> Flow {
+        let recorder = &self.context.recorder;
+        let status = scratch.response.status;
+        let answered = last.result.is_ok();
+        let expected = match &request.expected {
+            Some(ranges) => status_fits(ranges, status),
+            None => (200..400).contains(&status),
+        };
+        let error = match &last.result {
+            Err(failure) => Some(failure.kind),
+            Ok(()) if !expected => Some(ErrorKind::Status),
+            Ok(()) => None,
+        };
+        let completed = answered || matches!(error, Some(ErrorKind::Redirect));
+        let status_seen = (completed && status != 0).then_some(status);
+        self.count(at, scratch, Ended { status: status_seen, error, latency_ns: last.latency_ns });
+
+        let response = answered.then_some(&scratch.response);
+        let mut failed_check = None;
+        for check in &request.checks {
+            let holds = check.holds(response, latency_ns, &self.vars);
+            recorder.check(at.stage, check.id, holds);
+            if !holds && failed_check.is_none() {
+                failed_check = Some(check.id);
+            }
+        }
+        if let Some(response) = response {
+            for extract in &request.extract {
+                if let Some(value) = extract.find(response) {
+                    self.vars.set(extract.slot, &value);
+                }
+            }
+        }
+        self.keep_results(request, latency_ns, scratch);
+        if !request.record.is_empty() {
+            self.record(&request.record);
+        }
+        if error.is_none() && failed_check.is_none() {
+            return Flow::Continue;
+        }
+        self.note_failure(request, error, last.result.err(), failed_check, scratch);
+        match request.on_failure {
+            OnFailure::Continue => Flow::Continue,
+            OnFailure::EndIteration => Flow::EndIteration,
+        }
+    }
+
+    /// What later steps may refer to as `${steps.NAME...}` (EXEC-42).
+    fn keep_results(&self, request: &RequestProgram, latency_ns: u64, scratch: &Scratch) {
+        if let Some(slot) = request.status_slot {
+            self.vars.set(slot, scratch.response.status.to_string().as_bytes());
+        }
+        if let Some(slot) = request.body_slot {
+            self.vars.set(slot, &scratch.response.body);
+        }
+        if let Some(slot) = request.latency_slot {
+            let ms = latency_ns as f64 / 1e6;
+            self.vars.set(slot, format!("{ms:.3}").as_bytes());
+        }
+    }
+
+    fn note_failure(
+        &self,
+        request: &RequestProgram,
+        error: Option<ErrorKind>,
+        failure: Option<Failure>,
+        failed_check: Option<usize>,
+        scratch: &Scratch,
+    ) {
+        let step = self.context.first_step() + request.step;
+        let status = scratch.response.status;
+        let describe = || match (&failure, error, failed_check) {
+            (Some(failure), ..) => failure.message.clone(),
+            (None, Some(_), _) => format!("unexpected status {status}"),
+            (None, None, check) => {
+                let first = self.context.program.layout.workflows[self.context.workflow().index]
+                    .checks
+                    .start;
+                let name =
+                    check.map(|id| self.context.program.layout.checks[first + id].name.clone());
+                format!("check failed: {}", name.unwrap_or_default())
+            }
+        };
+        if self.trouble.borrow().is_none() {
+            *self.trouble.borrow_mut() = Some(format!("step `{}`: {}", request.name, describe()));
+        }
+        let Some(kind) = error else { return };
+        let whole = self.context.recorder.wants_exchange(step);
+        let exchange = whole.then(|| {
+            let (wire, body_at) = match &request.fixed {
+                Some((fixed, body_at)) if scratch.wire.is_empty() => (&fixed[..], *body_at),
+                _ => (&scratch.wire[..], scratch.wire.len() - scratch.body.len()),
+            };
+            let name = &request.name;
+            trace::exchange(
+                name,
+                wire,
+                body_at,
+                &scratch.response,
+                &scratch.progress,
+                failure.as_ref(),
+            )
+        });
+        self.context.recorder.failure(step, kind, describe, exchange);
+    }
+}

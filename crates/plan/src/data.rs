@@ -1,0 +1,139 @@
+//! Data sets: CSV with a header line, or JSON lines whose fields are the columns.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+use crate::model::{DataFormat, DataSet};
+
+/// All rows stay in memory, shared by all virtual users.
+const FILE_BYTES_MAX: u64 = 1 << 30;
+
+/// The rows of a data set: cells one after another, row by row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rows {
+    pub columns: Vec<String>,
+    pub cells: Vec<Box<str>>,
+}
+
+impl Rows {
+    /// How many rows.
+    pub fn len(&self) -> usize {
+        self.cells.len().checked_div(self.columns.len()).unwrap_or(0)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub fn row(&self, index: usize) -> &[Box<str>] {
+        let width = self.columns.len();
+        &self.cells[index * width..(index + 1) * width]
+    }
+}
+
+/// Why a data file cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DataError {
+    pub file: PathBuf,
+    /// Counted from 1; 0 if it is about the whole file.
+    pub line: u64,
+    pub message: String,
+}
+
+impl std::error::Error for DataError {}
+
+impl fmt::Display for DataError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.file.display())?;
+        if self.line > 0 {
+            write!(f, ":{}", self.line)?;
+        }
+        write!(f, ": {}", self.message)
+    }
+}
+
+/// Reads a data file; at least one row, each with a cell for every column.
+pub fn load_rows(set: &DataSet) -> Result<Rows, DataError> {
+    let fail = |line: u64, message: String| DataError { file: set.file.clone(), line, message };
+    let size = std::fs::metadata(&set.file).map_err(|error| fail(0, error.to_string()))?.len();
+    if size > FILE_BYTES_MAX {
+        return Err(fail(0, "larger than 1 GiB; split it".into()));
+    }
+    let text = std::fs::read(&set.file).map_err(|error| fail(0, error.to_string()))?;
+    let text = String::from_utf8(text).map_err(|_| fail(0, "not UTF-8 text".into()))?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    let tabs = set.file.extension().is_some_and(|ending| ending == "tsv");
+    let rows = match set.format {
+        DataFormat::Csv => csv_rows(text, if tabs { b'\t' } else { b',' }),
+        DataFormat::JsonLines => json_rows(text),
+    };
+    let rows = rows.map_err(|(line, message)| fail(line, message))?;
+    if rows.is_empty() {
+        return Err(fail(0, "the data file has no rows".into()));
+    }
+    Ok(rows)
+}
+
+type Failure = (u64, String);
+
+fn csv_rows(text: &str, delimiter: u8) -> Result<Rows, Failure> {
+    let mut reader = csv::ReaderBuilder::new()
+        .delimiter(delimiter)
+        .trim(csv::Trim::Headers)
+        .flexible(true)
+        .from_reader(text.as_bytes());
+    let failure = |error: &csv::Error| {
+        (error.position().map_or(0, csv::Position::line), format!("not valid CSV: {error}"))
+    };
+    let headers = reader.headers().map_err(|error| failure(&error))?;
+    let columns: Vec<String> = headers.iter().map(str::to_owned).collect();
+    for (index, column) in columns.iter().enumerate() {
+        if column.is_empty() {
+            return Err((1, format!("column {} has no name", index + 1)));
+        }
+        if columns[..index].contains(column) {
+            return Err((1, format!("two columns are called `{column}`")));
+        }
+    }
+    let mut cells = Vec::new();
+    for record in reader.records() {
+        let record = record.map_err(|error| failure(&error))?;
+        if record.len() != columns.len() {
+            let line = record.position().map_or(0, csv::Position::line);
+            let (found, wanted) = (record.len(), columns.len());
+            return Err((line, format!("{found} fields, and the header has {wanted}")));
+        }
+        cells.extend(record.iter().map(Box::from));
+    }
+    Ok(Rows { columns, cells })
+}
+
+/// The first line names the columns; every line must have them.
+fn json_rows(text: &str) -> Result<Rows, Failure> {
+    let mut columns: Vec<String> = Vec::new();
+    let mut cells = Vec::new();
+    for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        let number = index as u64 + 1;
+        let fields: BTreeMap<String, serde_json::Value> = serde_json::from_str(line)
+            .map_err(|error| (number, format!("not a JSON object in one line: {error}")))?;
+        if columns.is_empty() {
+            let first: serde_json::Map<String, serde_json::Value> =
+                serde_json::from_str(line).map_err(|error| (number, error.to_string()))?;
+            columns = first.keys().cloned().collect();
+            if columns.is_empty() {
+                return Err((number, "no fields".into()));
+            }
+        }
+        for column in &columns {
+            let value = fields.get(column);
+            let value =
+                value.ok_or_else(|| (number, format!("the field `{column}` is missing")))?;
+            cells.push(match value {
+                serde_json::Value::String(text) => text.as_str().into(),
+                other => other.to_string().into_boxed_str(),
+            });
+        }
+    }
+    Ok(Rows { columns, cells })
+}

@@ -1,0 +1,127 @@
+//! Request bodies. JSON is written out here, once, with slots where references stand.
+
+use super::Context;
+use crate::model::{Body, MultipartField, MultipartValue};
+use crate::template::{Escape, Filter, Part, Template};
+use crate::tree::{Entry, Node, Value, is_json_number, whole};
+use crate::units;
+
+const BODIES: [&str; 5] = ["json", "form", "multipart", "body", "file"];
+
+pub fn body(cx: &Context<'_>, node: &Node) -> Body {
+    let given: Vec<&Entry> =
+        node.entries().iter().filter(|entry| BODIES.contains(&entry.key.as_str())).collect();
+    if let [first, second, ..] = given.as_slice() {
+        let message = format!("a request has one body, not `{}` and `{}`", first.key, second.key);
+        cx.report(second.place, message).help("remove one of them");
+    }
+    let Some(entry) = given.first() else {
+        return Body::None;
+    };
+    let value = &entry.value;
+    match entry.key.as_str() {
+        "json" => {
+            let mut template = Template::default();
+            json(cx, value, &mut template);
+            Body::Json(template)
+        }
+        "form" => Body::Form(cx.templates(Some(value), Escape::Component)),
+        "multipart" => {
+            Body::Multipart(value.entries().iter().map(|entry| field(cx, entry)).collect())
+        }
+        "body" => Body::Raw(cx.template(value, Escape::None)),
+        _ => Body::File(cx.file(value)),
+    }
+}
+
+fn field(cx: &Context<'_>, entry: &Entry) -> MultipartField {
+    let node = &entry.value;
+    let content_type = node.get("content_type").and_then(Node::text).map(str::to_owned);
+    let value = match (node.get("text"), node.get("file")) {
+        (None, Some(file)) => MultipartValue::File(cx.file(file)),
+        (Some(text), None) => MultipartValue::Text(cx.template(text, Escape::None)),
+        (None, None) if node.text().is_some() => {
+            MultipartValue::Text(cx.template(node, Escape::None))
+        }
+        _ => {
+            cx.report(entry.place, "a part has `text` or `file`").done();
+            MultipartValue::Text(Template::default())
+        }
+    };
+    MultipartField { name: entry.key.clone(), value, content_type }
+}
+
+/// Appends a value as JSON text.
+fn json(cx: &Context<'_>, node: &Node, into: &mut Template) {
+    match &node.value {
+        Value::Null => into.push_text("null"),
+        Value::Flag(flag) => into.push_text(if *flag { "true" } else { "false" }),
+        Value::Number(text) => into.push_text(&json_number(text)),
+        Value::Text(text) => json_text(cx, node, text, into),
+        Value::List(items) => {
+            into.push_text("[");
+            for (index, item) in items.iter().enumerate() {
+                if index > 0 {
+                    into.push_text(",");
+                }
+                json(cx, item, into);
+            }
+            into.push_text("]");
+        }
+        Value::Map(entries) => {
+            into.push_text("{");
+            for (index, entry) in entries.iter().enumerate() {
+                if index > 0 {
+                    into.push_text(",");
+                }
+                json_text(cx, node, &entry.key, into);
+                into.push_text(":");
+                json(cx, &entry.value, into);
+            }
+            into.push_text("}");
+        }
+    }
+}
+
+/// A string in quotes; a lone `${... | raw}` stands without them: a number, an object.
+fn json_text(cx: &Context<'_>, node: &Node, text: &str, into: &mut Template) {
+    // Parsed first, escaped after: quotes inside a reference's default are not JSON's.
+    let parsed = match Template::parse(text, Escape::Json) {
+        Ok(parsed) => parsed,
+        Err(wrong) => return cx.template_error(node, wrong),
+    };
+    let raw = |part: &Part| match part {
+        Part::Reference(reference) => reference.filter == Some(Filter::Raw),
+        Part::Text(_) => false,
+    };
+    let alone = matches!(parsed.parts.as_slice(), [only] if raw(only));
+    let mut escaped = Template::default();
+    for part in parsed.parts {
+        match part {
+            Part::Text(text) => {
+                let mut written = String::new();
+                Escape::Json.write(&text, &mut written);
+                escaped.push_text(&written);
+            }
+            reference @ Part::Reference(_) => escaped.push(reference),
+        }
+    }
+    let filled = cx.fill(node, escaped);
+    let quote = if alone { "" } else { "\"" };
+    into.push_text(quote);
+    filled.parts.into_iter().for_each(|part| into.push(part));
+    into.push_text(quote);
+}
+
+/// YAML's `0x1F`, `+1` and `1.` are not JSON's.
+fn json_number(text: &str) -> String {
+    if is_json_number(text) {
+        return text.to_owned();
+    }
+    match (whole(text), units::number(text)) {
+        (Some(whole), _) => whole.to_string(),
+        (None, Some(number)) => serde_json::Number::from_f64(number)
+            .map_or_else(|| "null".into(), |number| number.to_string()),
+        (None, None) => "null".into(),
+    }
+}

@@ -1,0 +1,294 @@
+//! What decoding carries along: the environment, the findings, and the references met so far.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::problem::Finding;
+use crate::shape::{Env, unset, unset_help};
+use crate::template::{Escape, Part, Source, Template, TemplateError, is_name, spans};
+use crate::tree::{Lines, Node, Place, shorten};
+use crate::units;
+
+/// A reference of a template, for the check whether it refers to anything.
+#[derive(Debug, Clone)]
+pub struct RefUse {
+    pub place: Place,
+    pub source: Source,
+    pub has_default: bool,
+    /// Filled in when the response is there: checks and `record` see what `extract` found.
+    pub after_response: bool,
+}
+
+pub struct Context<'a> {
+    text: &'a str,
+    lines: Lines<'a>,
+    env: Env<'a>,
+    pub base_dir: &'a Path,
+    /// Whether relative URLs have something to be relative to.
+    pub has_target: bool,
+    pub findings: RefCell<Vec<Finding>>,
+    /// References since the last step or section began.
+    refs: RefCell<Vec<RefUse>>,
+    /// References of each step itself, by the step's byte range.
+    pub step_refs: RefCell<BTreeMap<(usize, usize), Vec<RefUse>>>,
+    /// References outside steps: of the plan (`None`) or of a workflow.
+    pub loose_refs: RefCell<Vec<(Option<usize>, RefUse)>>,
+    /// The step being decoded, for messages.
+    step: RefCell<String>,
+    /// Whether what is being decoded is filled in after the response.
+    after_response: Cell<bool>,
+    /// Step names of the workflow being decoded.
+    taken: RefCell<BTreeMap<String, Place>>,
+    /// How often each name has been made.
+    made: RefCell<BTreeMap<String, usize>>,
+}
+
+/// A finding that has been reported; help may be added.
+pub struct Reported<'a>(&'a RefCell<Vec<Finding>>);
+
+impl Reported<'_> {
+    pub fn help(self, help: impl Into<String>) {
+        self.maybe_help(Some(help.into()));
+    }
+
+    pub fn maybe_help(self, help: Option<String>) {
+        if let Some(last) = self.0.borrow_mut().last_mut() {
+            last.help = help;
+        }
+    }
+
+    /// No help: the message says it all.
+    pub fn done(self) {}
+}
+
+impl<'a> Context<'a> {
+    pub fn new(text: &'a str, env: Env<'a>, base_dir: &'a Path, has_target: bool) -> Self {
+        Context {
+            text,
+            lines: Lines::new(text),
+            env,
+            base_dir,
+            has_target,
+            findings: RefCell::default(),
+            refs: RefCell::default(),
+            step_refs: RefCell::default(),
+            loose_refs: RefCell::default(),
+            step: RefCell::default(),
+            after_response: Cell::new(false),
+            taken: RefCell::default(),
+            made: RefCell::default(),
+        }
+    }
+
+    pub fn report(&self, place: Place, message: impl Into<String>) -> Reported<'_> {
+        self.findings.borrow_mut().push(Finding::new(place, message));
+        Reported(&self.findings)
+    }
+
+    /// Step names are unique within a workflow.
+    pub fn begin_workflow(&self) {
+        self.taken.borrow_mut().clear();
+        self.made.borrow_mut().clear();
+    }
+
+    /// Ends a section outside of steps: its references belong to the plan or a workflow.
+    pub fn end_loose(&self, workflow: Option<usize>) {
+        let refs = self.refs.take();
+        self.loose_refs.borrow_mut().extend(refs.into_iter().map(|one| (workflow, one)));
+    }
+
+    /// Decodes one step, and keeps its references apart from those of the steps around it.
+    pub fn in_step<T>(&self, name: &str, place: Place, decode: impl FnOnce() -> T) -> T {
+        let outer_refs = self.refs.take();
+        let outer_step = self.step.replace(name.to_owned());
+        let decoded = decode();
+        let refs = self.refs.replace(outer_refs);
+        self.step_refs.borrow_mut().insert((place.start, place.end), refs);
+        self.step.replace(outer_step);
+        decoded
+    }
+
+    /// Decodes what is filled in when the response is there.
+    pub fn after_response<T>(&self, decode: impl FnOnce() -> T) -> T {
+        self.after_response.set(true);
+        let decoded = decode();
+        self.after_response.set(false);
+        decoded
+    }
+
+    /// A name that the user gave: reported if another step has it.
+    pub fn claim_name(&self, name: &str, place: Place) -> String {
+        let mut taken = self.taken.borrow_mut();
+        if let Some(first) = taken.get(name) {
+            let message = format!("two steps are called `{}`", shorten(name));
+            let line = first.line;
+            self.report(place, message)
+                .help(format!("the first is in line {line}; results are kept by name"));
+        } else {
+            taken.insert(name.to_owned(), place);
+        }
+        name.to_owned()
+    }
+
+    /// A name made from the step: numbered if another step has it.
+    pub fn make_name(&self, name: &str, place: Place) -> String {
+        let mut taken = self.taken.borrow_mut();
+        let mut made = self.made.borrow_mut();
+        let count = made.entry(name.to_owned()).or_default();
+        loop {
+            *count += 1;
+            let name = match *count {
+                1 => name.to_owned(),
+                number => format!("{name} #{number}"),
+            };
+            if !taken.contains_key(&name) {
+                taken.insert(name.clone(), place);
+                return name;
+            }
+        }
+    }
+
+    /// The part of a scalar's source between two offsets of its value, if it is written verbatim.
+    pub fn inside(&self, node: &Node, start: usize, end: usize) -> Place {
+        let source = self.text.get(node.place.start..node.place.end).unwrap_or_default();
+        match node.text().and_then(|text| source.find(text)) {
+            Some(at) => {
+                let base = node.place.start + at;
+                self.lines.place(base + start, base + end)
+            }
+            None => node.place,
+        }
+    }
+
+    pub fn template_error(&self, node: &Node, wrong: TemplateError) {
+        let place = self.inside(node, wrong.start, wrong.end);
+        self.report(place, wrong.message).maybe_help(wrong.help);
+    }
+
+    /// Reads a scalar as a template; fills in the environment and notes the other references.
+    pub fn template(&self, node: &Node, escape: Escape) -> Template {
+        let Some(text) = node.text() else {
+            return Template::default();
+        };
+        self.template_text(node, text, escape)
+    }
+
+    pub fn template_text(&self, node: &Node, text: &str, escape: Escape) -> Template {
+        match Template::parse(text, escape) {
+            Ok(template) => self.fill(node, template),
+            Err(wrong) => {
+                self.template_error(node, wrong);
+                Template::default()
+            }
+        }
+    }
+
+    /// Replaces `${env.NAME}` by its text and notes the other references.
+    pub fn fill(&self, node: &Node, template: Template) -> Template {
+        let places = self.reference_places(node, &template);
+        let mut places = places.into_iter();
+        let mut filled = Template::default();
+        for part in template.parts {
+            let Part::Reference(reference) = &part else {
+                filled.push(part);
+                continue;
+            };
+            let place = places.next().unwrap_or(node.place);
+            let Source::Env(name) = &reference.source else {
+                self.refs.borrow_mut().push(RefUse {
+                    place,
+                    source: reference.source.clone(),
+                    has_default: reference.default.is_some(),
+                    after_response: self.after_response.get(),
+                });
+                filled.push(part);
+                continue;
+            };
+            let value = (self.env)(name).filter(|value| !value.is_empty());
+            match value.or_else(|| reference.default.clone()) {
+                Some(value) => {
+                    let mut written = String::new();
+                    reference.write(&value, &mut written);
+                    filled.push_text(&written);
+                }
+                None => {
+                    let step = self.step.borrow();
+                    let suffix = match step.as_str() {
+                        "" => String::new(),
+                        step => format!(" (step `{step}`)"),
+                    };
+                    self.report(place, unset(name) + &suffix).help(unset_help(name));
+                }
+            }
+        }
+        filled
+    }
+
+    /// The places of a template's references, if it is all that its node says.
+    fn reference_places(&self, node: &Node, template: &Template) -> Vec<Place> {
+        let spans = node.text().map(spans).unwrap_or_default();
+        if spans.len() != template.references().count() {
+            return Vec::new();
+        }
+        spans.into_iter().map(|(start, end)| self.inside(node, start, end)).collect()
+    }
+
+    /// A map of names to templates.
+    pub fn templates(&self, node: Option<&Node>, escape: Escape) -> Vec<(String, Template)> {
+        let entries = node.map(Node::entries).unwrap_or_default();
+        entries
+            .iter()
+            .map(|entry| (entry.key.clone(), self.template(&entry.value, escape)))
+            .collect()
+    }
+
+    /// The keys of a map become variables, so they must be names.
+    pub fn check_names(&self, node: Option<&Node>, what: &str) {
+        for entry in node.map(Node::entries).unwrap_or_default() {
+            if !is_name(&entry.key) {
+                let message = format!("`{}` cannot name a {what}", shorten(&entry.key));
+                self.report(entry.place, message).help(
+                    "use letters, digits, `_` and `-`, and none of env, data, use, steps, random, \
+                     uuid, timestamp, vu, iteration",
+                );
+            }
+        }
+    }
+
+    /// The names in a list, or a single name.
+    pub fn names(&self, node: Option<&Node>) -> Vec<String> {
+        let items = node.map(Node::one_or_many).unwrap_or_default();
+        items.iter().map(|item| item.text().unwrap_or_default().to_owned()).collect()
+    }
+
+    pub fn duration(&self, node: Option<&Node>) -> Option<Duration> {
+        units::duration(node?.text()?).ok()
+    }
+
+    /// Reports a time of zero where it means "never" or "at once, always".
+    pub fn not_zero(&self, node: Option<&Node>, duration: Option<Duration>) {
+        if let (Some(node), Some(Duration::ZERO)) = (node, duration) {
+            self.report(node.place, "a time of 0 cannot be kept")
+                .help("give it a positive time, or leave the key out");
+        }
+    }
+
+    /// A file that must exist, resolved against the plan's folder.
+    pub fn file(&self, node: &Node) -> PathBuf {
+        let Some(name) = node.text() else {
+            return PathBuf::new();
+        };
+        let path = self.base_dir.join(name);
+        if path.is_dir() {
+            self.report(node.place, format!("`{}` is a folder", shorten(name))).done();
+        } else if !path.is_file() {
+            self.report(node.place, format!("there is no file `{}`", shorten(name)))
+                .help(format!("files are found from the plan's folder: {}", path.display()));
+        } else if let Err(error) = std::fs::File::open(&path) {
+            self.report(node.place, format!("cannot read `{}`: {error}", shorten(name))).done();
+        }
+        path
+    }
+}

@@ -1,0 +1,71 @@
+//! Data sets, read here once to know their columns and to find what is wrong with them.
+
+use std::path::Path;
+
+use super::Context;
+use crate::data::load_rows;
+use crate::model::{DataFormat, DataOrder, DataSet, WhenExhausted};
+use crate::template::is_name;
+use crate::tree::{Node, shorten};
+
+pub fn data_set(cx: &Context<'_>, name: &str, node: &Node) -> DataSet {
+    if !is_name(name) {
+        let message = format!("`{}` is not a name for a data set", shorten(name));
+        cx.report(node.place, message).help("use letters, digits, `_` and `-`");
+    }
+    let file_node = node.get("file").unwrap_or(node);
+    let text = |key: &str| node.get(key).and_then(Node::text).map(str::to_ascii_lowercase);
+    let order = match text("order").as_deref() {
+        Some("random") => DataOrder::Random,
+        Some("unique-per-vu") => DataOrder::UniquePerVu,
+        Some("unique-per-iteration") => DataOrder::UniquePerIteration,
+        _ => DataOrder::Sequential,
+    };
+    let unique = matches!(order, DataOrder::UniquePerVu | DataOrder::UniquePerIteration);
+    let when_exhausted = match text("when_exhausted").as_deref() {
+        Some("stop") => WhenExhausted::Stop,
+        None if unique => WhenExhausted::Stop,
+        _ => WhenExhausted::Recycle,
+    };
+    if order == DataOrder::UniquePerIteration && when_exhausted == WhenExhausted::Recycle {
+        let place = node.get("when_exhausted").unwrap_or(node).place;
+        cx.report(place, "rows cannot be unique per iteration and recycled")
+            .help("write `when_exhausted: stop`, or `order: sequential`");
+    }
+    let file = cx.file(file_node);
+    let format = format(cx, node, file_node, &file);
+    let mut set = DataSet {
+        name: name.to_owned(),
+        file,
+        format,
+        order,
+        when_exhausted,
+        columns: Vec::new(),
+        rows: 0,
+    };
+    if set.file.is_file() {
+        match load_rows(&set) {
+            Ok(rows) => {
+                set.rows = rows.len() as u64;
+                set.columns = rows.columns;
+            }
+            Err(error) => cx.report(file_node.place, error.to_string()).done(),
+        }
+    }
+    set
+}
+
+/// As given, or by the file's ending.
+fn format(cx: &Context<'_>, node: &Node, file_node: &Node, file: &Path) -> DataFormat {
+    let given = node.get("format").and_then(Node::text).map(str::to_ascii_lowercase);
+    let ending = file.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+    match (given.as_deref(), ending.to_ascii_lowercase().as_str()) {
+        (Some("csv"), _) | (None, "csv" | "tsv" | "txt" | "") => DataFormat::Csv,
+        (Some(_), _) | (None, "jsonl" | "ndjson" | "json") => DataFormat::JsonLines,
+        (None, other) => {
+            cx.report(file_node.place, format!("what does a `.{other}` file contain?"))
+                .help("add `format: csv` or `format: jsonl`");
+            DataFormat::Csv
+        }
+    }
+}

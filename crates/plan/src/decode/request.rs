@@ -1,0 +1,181 @@
+//! Requests: method, URL, authentication and extractors.
+
+use super::{Context, body, checks, http, on_failure, steps};
+use crate::model::{Auth, Extract, Extractor, Request};
+use crate::template::{Escape, Template};
+use crate::tree::{Node, shorten};
+
+/// The method and the URL of a request step.
+fn method_and_url(node: &Node) -> Option<(String, &Node)> {
+    if let Some(request) = node.get("request") {
+        let method = request.get("method").and_then(Node::text).unwrap_or_default();
+        return Some((method.to_owned(), request.get("url")?));
+    }
+    let entry = node.entries().iter().find(|e| steps::METHODS.contains(&e.key.as_str()))?;
+    Some((entry.key.to_ascii_uppercase(), &entry.value))
+}
+
+/// `GET /cart?region=${env.REGION:-eu}`: the method, and the URL as written.
+pub fn default_name(node: &Node) -> String {
+    match method_and_url(node) {
+        Some((method, url)) => format!("{method} {}", url.text().unwrap_or_default()),
+        None => "request".into(),
+    }
+}
+
+pub fn request(cx: &Context<'_>, node: &Node) -> Request {
+    let (method, url) = match method_and_url(node) {
+        Some((method, url)) => {
+            if !method.is_empty() && !http::is_token(&method) {
+                let message = format!("`{}` is not a method", shorten(&method));
+                cx.report(url.place, message).help("use a word such as GET or PURGE");
+            }
+            (method, http::url(cx, url))
+        }
+        None => (String::new(), Template::default()),
+    };
+    let timeout = cx.duration(node.get("timeout"));
+    cx.not_zero(node.get("timeout"), timeout);
+    Request {
+        method,
+        url,
+        query: cx.templates(node.get("query"), Escape::Component),
+        headers: http::headers(cx, node.get("headers")),
+        body: body::body(cx, node),
+        auth: node.get("auth").and_then(|node| auth(cx, node)),
+        timeout,
+        redirects: node.get("redirects").and_then(http::redirects),
+        tags: cx.templates(node.get("tags"), Escape::None),
+        extract: extracts(cx, node.get("extract")),
+        checks: cx.after_response(|| checks::checks(cx, node.get("check"))),
+        record: cx.after_response(|| steps::records(cx, node)),
+        on_failure: on_failure(node),
+    }
+}
+
+fn auth(cx: &Context<'_>, node: &Node) -> Option<Auth> {
+    match (node.get("basic"), node.get("bearer")) {
+        (Some(basic), None) => Some(Auth::Basic {
+            user: cx.template(basic.get("user")?, Escape::None),
+            password: cx.template(basic.get("password")?, Escape::None),
+        }),
+        (None, Some(token)) => Some(Auth::Bearer(cx.template(token, Escape::None))),
+        (Some(_), Some(_)) => {
+            cx.report(node.place, "`basic` and `bearer` cannot both be sent").done();
+            None
+        }
+        (None, None) => {
+            let help = "add `bearer: ${token}` or `basic: { user: a, password: b }`";
+            cx.report(node.place, "which authentication?").help(help);
+            None
+        }
+    }
+}
+
+fn extracts(cx: &Context<'_>, node: Option<&Node>) -> Vec<Extract> {
+    let entries = node.map(Node::entries).unwrap_or_default();
+    entries
+        .iter()
+        .map(|entry| {
+            steps::check_variable(cx, entry);
+            // The variable is meant to be set, even if it is not clear from what.
+            let from = extractor(cx, &entry.value);
+            let from = from.unwrap_or_else(|| Extractor::Json("$".into()));
+            Extract { variable: entry.key.clone(), from }
+        })
+        .collect()
+}
+
+fn extractor(cx: &Context<'_>, node: &Node) -> Option<Extractor> {
+    if node.text().is_some() {
+        return json_path(cx, node).map(Extractor::Json);
+    }
+    let kinds = ["json", "regex", "header", "cookie"];
+    let given: Vec<&str> = kinds.into_iter().filter(|kind| node.get(kind).is_some()).collect();
+    let [kind] = given.as_slice() else {
+        if !node.entries().is_empty() || !node.items().is_empty() {
+            cx.report(node.place, "an extractor has one of json, regex, header and cookie")
+                .help("for example `{ header: location }`");
+        }
+        return None;
+    };
+    let value = node.get(kind)?;
+    if let (Some(group), true) = (node.get("group"), *kind != "regex") {
+        cx.report(group.place, "`group` belongs to `regex`").done();
+    }
+    match *kind {
+        "json" => json_path(cx, value).map(Extractor::Json),
+        "regex" => {
+            let (pattern, groups) = regex(cx, value)?;
+            let default = usize::from(groups > 0) as u64;
+            let group = node.get("group").and_then(Node::count).unwrap_or(default);
+            let group = usize::try_from(group).unwrap_or(usize::MAX);
+            if group > groups {
+                let place = node.get("group").unwrap_or(node).place;
+                cx.report(place, format!("the expression has {groups} groups, not {group}"))
+                    .help("put round brackets around what you want: `id=([0-9]+)`");
+            }
+            Some(Extractor::Regex { pattern, group })
+        }
+        "header" => value.text().map(|name| Extractor::Header(name.to_owned())),
+        _ => value.text().map(|name| Extractor::Cookie(name.to_owned())),
+    }
+}
+
+/// Brackets in a JSONPath may be nested so deep; the parser recurses.
+const PATH_DEPTH_MAX: usize = 16;
+
+/// A valid JSONPath; anything else is reported.
+pub fn json_path(cx: &Context<'_>, node: &Node) -> Option<String> {
+    let path = node.text()?;
+    if !path.starts_with('$') {
+        cx.report(node.place, format!("`{}` is not a JSONPath", shorten(path)))
+            .help(format!("a path begins with `$`: `$.{}`", shorten(path.trim_start_matches('.'))));
+        return None;
+    }
+    if nesting(path) > PATH_DEPTH_MAX || path.len() > 2000 {
+        cx.report(node.place, "this JSONPath is too long or nested too deep").done();
+        return None;
+    }
+    match serde_json_path::JsonPath::parse(path) {
+        Ok(_) => Some(path.to_owned()),
+        Err(error) => {
+            let at = error.position().min(path.len());
+            let message = format!("not a valid JSONPath: {}", error.message());
+            cx.report(cx.inside(node, at, path.len()), message)
+                .help("for example `$.token`, `$.items[0].id`, `$..price`");
+            None
+        }
+    }
+}
+
+/// How deep brackets and negations are nested, at most.
+fn nesting(path: &str) -> usize {
+    let bytes = path.as_bytes();
+    let mut depth = 0usize;
+    let mut deepest = 0;
+    for (index, byte) in bytes.iter().enumerate() {
+        match byte {
+            b'(' | b'[' => depth += 1,
+            b'!' if bytes.get(index + 1) != Some(&b'=') => depth += 1,
+            b')' | b']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        deepest = deepest.max(depth);
+    }
+    deepest
+}
+
+/// A valid regular expression and its number of groups; anything else is reported.
+pub fn regex(cx: &Context<'_>, node: &Node) -> Option<(String, usize)> {
+    let pattern = node.text()?;
+    match regex::Regex::new(pattern) {
+        Ok(regex) => Some((pattern.to_owned(), regex.captures_len() - 1)),
+        Err(error) => {
+            let text = error.to_string();
+            let reason = text.lines().last().unwrap_or_default().trim_start_matches("error: ");
+            cx.report(node.place, format!("not a regular expression: {reason}")).done();
+            None
+        }
+    }
+}

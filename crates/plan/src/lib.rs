@@ -1,0 +1,169 @@
+//! The plan model: what a load test says, read from YAML, TOML or JSON.
+//!
+//! ```text
+//! file -> tree (read_*) -> shape check -> decode -> validate -> Plan
+//!              \________________\___________\__________\____-> Problems, all at once
+//! ```
+//!
+//! A [`Plan`] that exists is legal: names refer to something, files are there, templates have
+//! values. Nothing here runs anything, and nothing reads the environment but through
+//! [`ReadOptions`].
+
+mod data;
+mod decode;
+pub mod expr;
+mod hold;
+mod keys;
+mod layers;
+mod methods;
+mod model;
+mod problem;
+mod read_json;
+mod read_toml;
+mod read_yaml;
+mod schema;
+mod shape;
+pub mod template;
+mod tree;
+pub mod units;
+mod validate;
+
+use std::path::Path;
+
+pub use data::{DataError, Rows, load_rows};
+pub use layers::{classify, layers};
+pub use methods::WARMUP;
+pub use model::*;
+pub use problem::{Problem, Problems};
+pub use schema::{reference, schema};
+
+use crate::problem::Finding;
+use crate::tree::{FILE_BYTES_MAX, Node, Value};
+
+/// What reading a plan needs from outside.
+pub struct ReadOptions<'a> {
+    /// Looks up environment variables for `${env.NAME}`.
+    pub env: &'a dyn Fn(&str) -> Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    Yaml,
+    Toml,
+    Json,
+}
+
+impl Format {
+    /// By the file's ending; otherwise by how the text begins.
+    pub fn of(path: &Path, text: &str) -> Format {
+        let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+        match ending.to_ascii_lowercase().as_str() {
+            "yaml" | "yml" => Format::Yaml,
+            "toml" => Format::Toml,
+            "json" => Format::Json,
+            _ => Format::guess(text),
+        }
+    }
+
+    fn guess(text: &str) -> Format {
+        let first =
+            text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'));
+        match first.unwrap_or_default() {
+            line if line.starts_with('{') => Format::Json,
+            line if line.starts_with('[') => Format::Toml,
+            // `name = "x"`; in YAML an `=` comes after a `:`.
+            line if line
+                .split(['=', ':'])
+                .next()
+                .is_some_and(|key| line[key.len()..].starts_with('=')) =>
+            {
+                Format::Toml
+            }
+            _ => Format::Yaml,
+        }
+    }
+}
+
+/// A commented plan to start from, for `volley new`.
+pub fn starter() -> &'static str {
+    include_str!("starter.yaml")
+}
+
+/// Reads and checks a plan; data, body and certificate files are found from its folder.
+pub fn read_file(path: &Path, options: &ReadOptions<'_>) -> Result<Plan, Problems> {
+    let fail = |message: String| problem::about_file(path, message, None);
+    let size =
+        std::fs::metadata(path).map_err(|error| fail(format!("cannot read: {error}")))?.len();
+    if size > FILE_BYTES_MAX as u64 {
+        return Err(fail(format!("a plan is at most {} MiB", FILE_BYTES_MAX >> 20)));
+    }
+    let bytes = std::fs::read(path).map_err(|error| fail(format!("cannot read: {error}")))?;
+    let text = String::from_utf8(bytes).map_err(|_| fail("not UTF-8 text".into()))?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    read(&text, Format::of(path, &text), path, folder.unwrap_or(Path::new(".")), options)
+}
+
+/// Reads and checks a plan from text; problems name it `plan`.
+pub fn read_str(
+    text: &str,
+    format: Format,
+    base_dir: &Path,
+    options: &ReadOptions<'_>,
+) -> Result<Plan, Problems> {
+    read(text, format, Path::new("plan"), base_dir, options)
+}
+
+fn read(
+    text: &str,
+    format: Format,
+    file: &Path,
+    base_dir: &Path,
+    options: &ReadOptions<'_>,
+) -> Result<Plan, Problems> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    if text.len() > FILE_BYTES_MAX {
+        let message = format!("a plan is at most {} MiB", FILE_BYTES_MAX >> 20);
+        return Err(problem::about_file(file, message, None));
+    }
+    let (root, mut findings) = match format {
+        Format::Yaml => read_yaml::read(text),
+        Format::Toml => read_toml::read(text),
+        Format::Json => read_json::read(text),
+    };
+    let root = root.filter(|root| !matches!(root.value, Value::Null));
+    let Some(mut root) = root else {
+        if findings.is_empty() {
+            let help = Some("`volley new FILE` writes one to start with".into());
+            return Err(problem::about_file(file, "the plan is empty", help));
+        }
+        return Err(problem::assemble(findings, file, text, None));
+    };
+    // Absolute, so that files are found wherever the plan is run from.
+    let base_dir = std::path::absolute(base_dir).unwrap_or_else(|_| base_dir.to_owned());
+    let mut plan = check(text, &mut root, &base_dir, options, &mut findings);
+    if plan.name.is_empty() {
+        plan.name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    }
+    if findings.is_empty() {
+        return Ok(plan);
+    }
+    Err(problem::assemble(findings, file, text, Some(&root)))
+}
+
+fn check(
+    text: &str,
+    root: &mut Node,
+    base_dir: &Path,
+    options: &ReadOptions<'_>,
+    findings: &mut Vec<Finding>,
+) -> Plan {
+    findings.extend(shape::check(root, &shape::Shape::Object(&keys::PLAN), options.env));
+    let has_target = root.get("target").is_some();
+    let cx = decode::Context::new(text, options.env, base_dir, has_target);
+    let plan = decode::plan(&cx, root);
+    findings.extend(cx.findings.into_inner());
+    let notes =
+        validate::Notes { steps: cx.step_refs.into_inner(), loose: cx.loose_refs.into_inner() };
+    findings.extend(validate::validate(&plan, root, &notes));
+    plan
+}

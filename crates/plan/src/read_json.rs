@@ -1,0 +1,173 @@
+//! JSON into the tree.
+//!
+//! The structure is read here, because `serde_json` tells no positions; strings and numbers are
+//! handed to `serde_json`, which knows escapes and surrogate pairs. (A YAML reader accepts most of
+//! JSON, but neither tabs before keys nor surrogate pairs.)
+
+use std::collections::BTreeMap;
+
+use crate::problem::Finding;
+use crate::read_yaml::repeated;
+use crate::tree::{DEPTH_MAX, Entry, Lines, NODES_MAX, Node, Place, Value, is_json_number};
+
+pub fn read(text: &str) -> (Option<Node>, Vec<Finding>) {
+    let lines = Lines::new(text);
+    let mut reader = Reader { text, at: 0, lines, nodes: 0, findings: Vec::new() };
+    match reader.document() {
+        Ok(node) => (Some(node), reader.findings),
+        Err(finding) => {
+            reader.findings.push(finding);
+            (None, reader.findings)
+        }
+    }
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    at: usize,
+    lines: Lines<'a>,
+    nodes: usize,
+    findings: Vec<Finding>,
+}
+
+impl Reader<'_> {
+    fn document(&mut self) -> Result<Node, Finding> {
+        let node = self.value(0)?;
+        self.blanks();
+        if self.at < self.text.len() {
+            return Err(self.wrong("the end of the file"));
+        }
+        Ok(node)
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    fn blanks(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
+            self.at += 1;
+        }
+    }
+
+    /// Takes this byte, if it is next.
+    fn take(&mut self, byte: u8) -> bool {
+        self.blanks();
+        let found = self.peek() == Some(byte);
+        self.at += usize::from(found);
+        found
+    }
+
+    fn wrong(&self, expected: &str) -> Finding {
+        let found = match self.text[self.at..].chars().next() {
+            Some(found) => format!("`{found}`"),
+            None => "the end of the file".into(),
+        };
+        let place = self.lines.place(self.at, self.at + 1);
+        Finding::new(place, format!("not valid JSON: expected {expected}, found {found}"))
+    }
+
+    fn value(&mut self, depth: usize) -> Result<Node, Finding> {
+        self.blanks();
+        self.nodes += 1;
+        if depth > DEPTH_MAX || self.nodes > NODES_MAX {
+            let place = self.lines.place(self.at, self.at + 1);
+            let limit = format!("{DEPTH_MAX} levels or {NODES_MAX} values");
+            return Err(Finding::new(place, format!("larger than {limit}")));
+        }
+        let start = self.at;
+        let value = match self.peek() {
+            Some(b'{') => self.map(depth)?,
+            Some(b'[') => self.list(depth)?,
+            Some(b'"') => Value::Text(self.string()?.0),
+            _ => self.word()?,
+        };
+        Ok(Node { value, place: self.lines.place(start, self.at) })
+    }
+
+    fn list(&mut self, depth: usize) -> Result<Value, Finding> {
+        self.at += 1;
+        let mut items = Vec::new();
+        if self.take(b']') {
+            return Ok(Value::List(items));
+        }
+        loop {
+            items.push(self.value(depth + 1)?);
+            if self.take(b']') {
+                return Ok(Value::List(items));
+            }
+            if !self.take(b',') {
+                return Err(self.wrong("`,` or `]`"));
+            }
+        }
+    }
+
+    fn map(&mut self, depth: usize) -> Result<Value, Finding> {
+        self.at += 1;
+        let mut entries: Vec<Entry> = Vec::new();
+        let mut seen: BTreeMap<String, Place> = BTreeMap::new();
+        if self.take(b'}') {
+            return Ok(Value::Map(entries));
+        }
+        loop {
+            self.blanks();
+            if self.peek() != Some(b'"') {
+                return Err(self.wrong("a key in double quotes"));
+            }
+            let (key, place) = self.string()?;
+            if !self.take(b':') {
+                return Err(self.wrong("`:`"));
+            }
+            let value = self.value(depth + 1)?;
+            match seen.get(&key) {
+                Some(first) => self.findings.push(repeated(&key, place, *first)),
+                None => {
+                    seen.insert(key.clone(), place);
+                    entries.push(Entry { key, place, value });
+                }
+            }
+            if self.take(b'}') {
+                return Ok(Value::Map(entries));
+            }
+            if !self.take(b',') {
+                return Err(self.wrong("`,` or `}`"));
+            }
+        }
+    }
+
+    fn string(&mut self) -> Result<(String, Place), Finding> {
+        let start = self.at;
+        let mut escaped = false;
+        for (offset, byte) in self.text.bytes().enumerate().skip(start + 1) {
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' => escaped = true,
+                b'"' => {
+                    self.at = offset + 1;
+                    let place = self.lines.place(start, self.at);
+                    return serde_json::from_str(&self.text[start..self.at])
+                        .map(|text| (text, place))
+                        .map_err(|error| Finding::new(place, format!("not valid JSON: {error}")));
+                }
+                _ => {}
+            }
+        }
+        let place = self.lines.place(start, start + 1);
+        Err(Finding::new(place, "not valid JSON: this string has no end"))
+    }
+
+    fn word(&mut self) -> Result<Value, Finding> {
+        let rest = &self.text[self.at..];
+        let inside = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '+' | '.');
+        let word = &rest[..rest.find(|c| !inside(c)).unwrap_or(rest.len())];
+        let value = match word {
+            "null" => Value::Null,
+            "true" => Value::Flag(true),
+            "false" => Value::Flag(false),
+            _ if is_json_number(word) => Value::Number(word.to_owned()),
+            _ => return Err(self.wrong("a value")),
+        };
+        self.at += word.len();
+        Ok(value)
+    }
+}

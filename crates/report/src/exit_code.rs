@@ -1,0 +1,162 @@
+//! Did it pass? One number for a shell and one sentence for a person.
+//!
+//! The order is DESIGN section 7's: what says most about the whole run comes first. A run that was
+//! interrupted is not "failed thresholds", because it never had the chance to meet them; a result
+//! that is invalid is not "passed", because its numbers mean nothing.
+//!
+//! | Code | When |
+//! |---|---|
+//! | 105 | interrupted (Ctrl-C, SIGTERM) |
+//! | 102 | the run's own time limit passed |
+//! | 103 | stopped by `volley ctl stop` |
+//! | 122 | outcome FAILED or PARTIAL |
+//! | 120 | verdict invalid |
+//! | 99 | a threshold failed; or a check or request failed without a threshold for it (R20) |
+//! | 0 | all held |
+//!
+//! Codes for what happens before a result exists (2 usage, 104 invalid plan ...) are the command
+//! line's.
+
+use stats::{Outcome, RunResult, StopReason, ThresholdResult, VerdictState, WorkflowStatus};
+
+use crate::format;
+use crate::rollup::Rollup;
+
+/// Thresholds on any of these say how many failed requests are acceptable.
+const FAILURE_METRICS: [&str; 2] = ["http_req_failed", "errors"];
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Exit {
+    pub code: i32,
+    /// A clause without a full stop: "2 of 3 thresholds failed: ...".
+    pub reason: String,
+}
+
+impl Exit {
+    pub fn passed(&self) -> bool {
+        self.code == 0
+    }
+}
+
+/// The result carries the plan's thresholds, so it is all that is needed.
+pub fn exit_code(result: &RunResult) -> Exit {
+    exit_code_of(result, &Rollup::new(result))
+}
+
+pub(crate) fn exit_code_of(result: &RunResult, rollup: &Rollup) -> Exit {
+    let rules: [(i32, Option<String>); 9] = [
+        (105, interrupted(result)),
+        (102, timed_out(result)),
+        (103, cancelled(result)),
+        (122, unfinished(result)),
+        (120, invalid(result)),
+        (99, thresholds_failed(result)),
+        (99, checks_failed(result, rollup)),
+        (99, requests_failed(result, rollup)),
+        (0, Some(held(result, rollup))),
+    ];
+    let first = rules.into_iter().find_map(|(code, reason)| reason.map(|reason| (code, reason)));
+    let (code, reason) = first.expect("the last rule always applies");
+    Exit { code, reason }
+}
+
+fn interrupted(result: &RunResult) -> Option<String> {
+    (result.stop == StopReason::Interrupted).then(|| "interrupted before the plan was done".into())
+}
+
+fn timed_out(result: &RunResult) -> Option<String> {
+    (result.stop == StopReason::Timeout || result.outcome == Outcome::Timeout)
+        .then(|| "the run's time limit passed before the plan was done".into())
+}
+
+fn cancelled(result: &RunResult) -> Option<String> {
+    (result.stop == StopReason::Cancelled || result.outcome == Outcome::Cancelled)
+        .then(|| "stopped on request before the plan was done".into())
+}
+
+fn unfinished(result: &RunResult) -> Option<String> {
+    let word = match result.outcome {
+        Outcome::Failed => "failed",
+        Outcome::Partial => "did not run completely",
+        Outcome::Completed | Outcome::Cancelled | Outcome::Timeout => return None,
+    };
+    let failed = result.workflows.iter().find_map(|workflow| match &workflow.status {
+        WorkflowStatus::Failed { error } => {
+            Some(format!("workflow {} failed: {}", workflow.name, format::clean(error)))
+        }
+        _ => None,
+    });
+    Some(failed.unwrap_or_else(|| format!("the plan {word}")))
+}
+
+fn invalid(result: &RunResult) -> Option<String> {
+    (result.verdict.state == VerdictState::Invalid)
+        .then(|| format!("the result is invalid: {}", result.verdict.reasons.join("; ")))
+}
+
+fn thresholds_failed(result: &RunResult) -> Option<String> {
+    // A threshold that ended the run has failed, even if the last second made its number good
+    // again.
+    let ended_by = match result.stop {
+        StopReason::Threshold(number) => Some(number),
+        _ => None,
+    };
+    let failed: Vec<&ThresholdResult> = result
+        .thresholds
+        .iter()
+        .enumerate()
+        .filter(|(number, threshold)| !threshold.ok || Some(*number) == ended_by)
+        .map(|(_, threshold)| threshold)
+        .collect();
+    let first = failed.first()?;
+    let what = format!("{} {}", first.label, first.hold);
+    Some(match (failed.len(), result.thresholds.len()) {
+        (1, 1) => format!("the threshold failed: {what}"),
+        (1, all) => format!("1 of {all} thresholds failed: {what}"),
+        (n, all) => format!("{n} of {all} thresholds failed, first {what}"),
+    })
+}
+
+fn checks_failed(result: &RunResult, rollup: &Rollup) -> Option<String> {
+    if rollup.checked.fails == 0 || accepts_failed_checks(result) {
+        return None;
+    }
+    let n = format::plural(rollup.checked.fails, "check");
+    Some(format!("{n} failed, and no threshold on `checks` says how many may"))
+}
+
+fn requests_failed(result: &RunResult, rollup: &Rollup) -> Option<String> {
+    if rollup.total.failed == 0 || accepts_failed_requests(result) {
+        return None;
+    }
+    let n = format::plural(rollup.total.failed, "request");
+    Some(format!("{n} failed, and no threshold on `http_req_failed` says how many may"))
+}
+
+pub(crate) fn accepts_failed_checks(result: &RunResult) -> bool {
+    result.thresholds.iter().any(|threshold| threshold.metric == "checks")
+}
+
+pub(crate) fn accepts_failed_requests(result: &RunResult) -> bool {
+    result.thresholds.iter().any(|threshold| FAILURE_METRICS.contains(&&*threshold.metric))
+}
+
+fn held(result: &RunResult, rollup: &Rollup) -> String {
+    let thresholds = match result.thresholds.len() {
+        0 => None,
+        1 => Some("the threshold held".to_owned()),
+        n => Some(format!("all {n} thresholds held")),
+    };
+    let checks = match (rollup.checked.passes, rollup.checked.fails) {
+        (0, 0) => None,
+        (_, 0) => Some("every check passed".to_owned()),
+        (_, n) => Some(format!("{} failed, as allowed", format::plural(n, "check"))),
+    };
+    let requests = match rollup.total.failed {
+        _ if rollup.total.requests == 0 => Some("no request was made".to_owned()),
+        0 => Some("no request failed".to_owned()),
+        n => Some(format!("{} failed, as allowed", format::plural(n, "request"))),
+    };
+    let parts: Vec<String> = [thresholds, checks, requests].into_iter().flatten().collect();
+    parts.join(", ")
+}

@@ -1,0 +1,27 @@
+//! What is left when a run is over: words for people, documents for machines.
+//!
+//! ```text
+//!                 ┌─▶ exit_code   one number and why          (CI)
+//! RunResult ──────┼─▶ text        the summary on the terminal (people)
+//!                 ├─▶ summary     `--summary FILE.json`       (programs)
+//!                 └─▶ outputs     junit=, hdr=                (other people's tools)
+//!
+//! samples, during the run ──▶ outputs::SampleWriter ──▶ json=, csv= (k6's formats)
+//! ```
+//!
+//! **Invariant:** nothing here can slow a run down: samples are handed over without waiting, and
+//! what does not fit is dropped and counted.
+//!
+//! **Invariant:** every reader sees the same numbers: text, JSON and JUnit are made from one
+//! [`Rollup`], and "passed" means the same in all of them, because [`exit_code()`] decides it.
+
+pub mod exit_code;
+pub mod format;
+pub mod outputs;
+mod rollup;
+pub mod summary;
+pub mod text;
+
+pub use exit_code::{Exit, exit_code};
+pub use rollup::{CheckTotal, Rollup, StepTotal};
+pub use summary::Summary;

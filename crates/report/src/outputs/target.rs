@@ -1,0 +1,130 @@
+//! What the user asked for: `json=FILE`, parsed and tried out before the run.
+
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    Json,
+    Csv,
+    Junit,
+    Hdr,
+}
+
+impl Format {
+    pub const ALL: [Format; 4] = [Format::Json, Format::Csv, Format::Junit, Format::Hdr];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::Json => "json",
+            Format::Csv => "csv",
+            Format::Junit => "junit",
+            Format::Hdr => "hdr",
+        }
+    }
+
+    /// Needs every sample of the run.
+    pub fn is_streamed(self) -> bool {
+        matches!(self, Format::Json | Format::Csv)
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    pub format: Format,
+    /// `-`: standard output.
+    pub path: PathBuf,
+}
+
+impl Target {
+    pub fn is_stdout(&self) -> bool {
+        self.path.as_os_str() == "-"
+    }
+
+    pub(super) fn open(&self) -> io::Result<Box<dyn Write + Send>> {
+        if self.is_stdout() {
+            return Ok(Box::new(io::stdout()));
+        }
+        Ok(Box::new(File::create(&self.path)?))
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.format.name(), self.path.display())
+    }
+}
+
+impl FromStr for Target {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Target, String> {
+        let known = Format::ALL.map(Format::name).join(", ");
+        let Some((name, path)) = text.split_once('=') else {
+            return Err(format!("`{text}` is not FORMAT=FILE; formats are {known}"));
+        };
+        let Some(format) = Format::ALL.into_iter().find(|format| format.name() == name) else {
+            return Err(format!("`{name}` is not an output format; choose one of {known}"));
+        };
+        if path.is_empty() {
+            return Err(format!("`{text}` names no file; `{name}=-` is standard output"));
+        }
+        Ok(Target { format, path: path.into() })
+    }
+}
+
+/// Tries to open every file, without emptying one that exists: an earlier result should survive a
+/// run that never starts. All problems are reported, not only the first.
+pub fn check_targets(targets: &[Target]) -> Result<(), Vec<String>> {
+    let mut problems = Vec::new();
+    for (number, target) in targets.iter().enumerate() {
+        if targets[..number].iter().any(|earlier| earlier.path == target.path) {
+            problems.push(format!("output {target}: another output writes to the same place"));
+        } else if !target.is_stdout() {
+            let opened = check_writable(&target.path);
+            problems.extend(opened.err().map(|error| format!("output {target}: {error}")));
+        }
+    }
+    if problems.is_empty() { Ok(()) } else { Err(problems) }
+}
+
+/// Whether a file can be written; it is created if missing, and left as it is otherwise.
+pub fn check_writable(path: &Path) -> io::Result<()> {
+    OpenOptions::new().create(true).append(true).open(path).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_is_a_known_format_and_a_file() {
+        let target: Target = "csv=out/a=b.csv".parse().unwrap();
+        assert_eq!(target, Target { format: Format::Csv, path: "out/a=b.csv".into() });
+        assert_eq!(target.to_string(), "csv=out/a=b.csv");
+        assert!("json=-".parse::<Target>().unwrap().is_stdout());
+        for (wrong, word) in [("json", "FORMAT=FILE"), ("xml=a", "json, csv"), ("hdr=", "no file")]
+        {
+            let error = wrong.parse::<Target>().unwrap_err();
+            assert!(error.contains(word), "{wrong}: {error}");
+        }
+    }
+
+    #[test]
+    fn files_that_cannot_be_created_are_all_reported_and_existing_ones_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let kept = folder.path().join("kept.json");
+        std::fs::write(&kept, "old").unwrap();
+        let target = |format, path: PathBuf| Target { format, path };
+        let good = target(Format::Json, kept.clone());
+        let bad = target(Format::Csv, "/no/such/folder/a.csv".into());
+        assert_eq!(check_targets(std::slice::from_ref(&good)), Ok(()));
+        assert_eq!(std::fs::read_to_string(&kept).unwrap(), "old");
+        let problems = check_targets(&[good.clone(), bad, good]).unwrap_err();
+        assert_eq!(problems.len(), 2, "{problems:?}");
+        assert!(problems[0].starts_with("output csv=/no/such/folder/a.csv: No such file"));
+    }
+}

@@ -1,0 +1,168 @@
+//! The document of `--summary FILE.json`: everything a program may want to know about a finished
+//! run.
+//!
+//! **Compatibility promise.** `schema` is `volley.summary/1`. Within `/1`, fields are only ever
+//! added: none is removed, renamed, or changed in type, unit or meaning, and the order of keys
+//! means nothing. A reader that ignores keys it does not know will read every later `/1` document.
+//! What must break this becomes `/2`.
+//!
+//! Units are in the names (`_ms`, `_s`); rates are per second; shares are 0..=1. Percentiles come
+//! from merged histograms and are off by at most `histogram.relative_error` of their value.
+
+mod parts;
+mod steps;
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use serde::{Serialize, Serializer};
+use stats::{DropCause, ErrorKind, Outcome, RunResult, StopReason, Verdict};
+
+use crate::exit_code::exit_code_of;
+use crate::rollup::Rollup;
+use parts::{
+    CheckPart, ErrorSamplePart, GeneratorPart, HistoryPart, LatencyPart, RequestsPart,
+    ThresholdPart, TimelinePart, WorkflowPart,
+};
+use steps::{MetricPart, StagePart, StepPart};
+
+/// The version of the document; see the promise above.
+pub const SCHEMA: &str = "volley.summary/1";
+
+#[derive(Debug, Serialize)]
+pub struct Summary {
+    pub schema: &'static str,
+    pub plan: String,
+    /// RFC 3339, UTC.
+    pub started_at: String,
+    pub outcome: Outcome,
+    /// `finished`, `threshold`, `interrupt`, `command` or `timeout`.
+    pub stopped_by: &'static str,
+    pub verdict: Verdict,
+    pub exit_code: i32,
+    pub exit_reason: String,
+    pub elapsed_s: f64,
+    pub requests: RequestsPart,
+    /// From the intended start of each request to the last byte of its answer (R16).
+    pub latency_ms: LatencyPart,
+    /// k6's `http_req_duration`: sending, waiting and receiving.
+    pub service_ms: LatencyPart,
+    /// A step name that occurs in several workflows is keyed `workflow/step`.
+    pub steps: Named<StepPart>,
+    pub stages: Vec<StagePart>,
+    pub workflows: Named<WorkflowPart>,
+    /// A check name that occurs at several steps is keyed `step/check`.
+    pub checks: Named<CheckPart>,
+    pub thresholds: Vec<ThresholdPart>,
+    /// Only kinds that occurred.
+    pub errors: Named<u64>,
+    pub error_samples: Vec<ErrorSamplePart>,
+    /// Custom metrics.
+    pub metrics: Named<MetricPart>,
+    pub data_sent: u64,
+    pub data_received: u64,
+    pub iterations: u64,
+    pub iterations_interrupted: u64,
+    pub iteration_duration_ms: LatencyPart,
+    pub dropped_iterations: u64,
+    /// The same by cause; only causes that occurred.
+    pub dropped: Named<u64>,
+    pub timeline: Vec<TimelinePart>,
+    pub generator: GeneratorPart,
+    pub histogram: Histogram,
+    pub notes: Vec<String>,
+    pub history: Vec<HistoryPart>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Histogram {
+    pub relative_error: f64,
+}
+
+impl Summary {
+    pub fn new(result: &RunResult) -> Summary {
+        let rollup = Rollup::new(result);
+        let exit = exit_code_of(result, &rollup);
+        let (total, all) = (&rollup.total, &rollup.all);
+        Summary {
+            schema: SCHEMA,
+            plan: result.plan.clone(),
+            started_at: stats::time::rfc3339_ms(result.started_unix_ms),
+            outcome: result.outcome,
+            stopped_by: stopped_by(&result.stop),
+            verdict: result.verdict.clone(),
+            exit_code: exit.code,
+            exit_reason: exit.reason,
+            elapsed_s: result.elapsed.as_secs_f64(),
+            requests: RequestsPart::new(total, rollup.rate),
+            latency_ms: LatencyPart::new(&total.latency),
+            service_ms: LatencyPart::new(&total.duration),
+            steps: steps::steps(result, &rollup),
+            stages: steps::stages(result),
+            workflows: parts::workflows(result, &rollup),
+            checks: parts::checks(&rollup),
+            thresholds: result.thresholds.iter().map(ThresholdPart::new).collect(),
+            errors: errors(&total.errors),
+            error_samples: parts::error_samples(result, &rollup),
+            metrics: steps::metrics(result, &rollup),
+            data_sent: total.bytes_sent,
+            data_received: total.bytes_received,
+            iterations: all.iterations,
+            iterations_interrupted: all.iterations_interrupted,
+            iteration_duration_ms: LatencyPart::new(&all.iteration_duration),
+            dropped_iterations: rollup.dropped(),
+            dropped: dropped(&all.dropped),
+            timeline: result.timeline.iter().map(TimelinePart::new).collect(),
+            generator: GeneratorPart::new(&result.generator),
+            histogram: Histogram { relative_error: stats::RELATIVE_ERROR },
+            notes: result.notes.clone(),
+            history: result.history.iter().map(HistoryPart::new).collect(),
+        }
+    }
+
+    /// Indented, with a line feed at the end.
+    pub fn to_json(&self) -> String {
+        let json = serde_json::to_string_pretty(self);
+        let mut json = json.expect("plain structs with string keys always serialise");
+        json.push('\n');
+        json
+    }
+
+    /// `-` is standard output.
+    pub fn write(&self, path: &Path) -> io::Result<()> {
+        if path == Path::new("-") {
+            return io::stdout().lock().write_all(self.to_json().as_bytes());
+        }
+        std::fs::write(path, self.to_json())
+    }
+}
+
+fn stopped_by(stop: &StopReason) -> &'static str {
+    match stop {
+        StopReason::Finished => "finished",
+        StopReason::Threshold(_) => "threshold",
+        StopReason::Interrupted => "interrupt",
+        StopReason::Cancelled => "command",
+        StopReason::Timeout => "timeout",
+    }
+}
+
+pub(crate) fn errors(counts: &[u64; ErrorKind::ALL.len()]) -> Named<u64> {
+    let counts = ErrorKind::ALL.into_iter().zip(counts).filter(|(_, count)| **count > 0);
+    Named(counts.map(|(kind, count)| (kind.name().to_owned(), *count)).collect())
+}
+
+pub(crate) fn dropped(counts: &[u64; DropCause::ALL.len()]) -> Named<u64> {
+    let counts = DropCause::ALL.into_iter().zip(counts).filter(|(_, count)| **count > 0);
+    Named(counts.map(|(cause, count)| (cause.name().to_owned(), *count)).collect())
+}
+
+/// A JSON object in the order of the plan.
+#[derive(Debug)]
+pub struct Named<T>(pub Vec<(String, T)>);
+
+impl<T: Serialize> Serialize for Named<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(key, value)| (key, value)))
+    }
+}

@@ -1,0 +1,171 @@
+//! What to look at next: one sentence per thing that went wrong, each with something to do.
+
+use stats::{DropCause, ErrorKind, RunResult, StepStats, StopReason, VerdictState};
+
+use crate::format;
+use crate::rollup::Rollup;
+
+/// Nothing for a run without trouble.
+pub(crate) fn hints(result: &RunResult, rollup: &Rollup) -> Vec<String> {
+    let mut hints = Vec::new();
+    for kind in ErrorKind::ALL {
+        let count = rollup.total.errors[kind as usize];
+        if count > 0 {
+            hints.extend(error_hint(kind, count, result, rollup));
+        }
+    }
+    hints.extend(drop_hints(result, rollup));
+    hints.extend(generator_hint(result, rollup));
+    hints.extend(slow_hint(result, rollup));
+    if rollup.checked.fails > 0 && rollup.total.failed == 0 {
+        hints.push(
+            "answers came but checks failed: `volley run --debug` makes one iteration and shows \
+             the full exchanges"
+                .to_owned(),
+        );
+    }
+    hints
+}
+
+fn error_hint(kind: ErrorKind, n: u64, result: &RunResult, rollup: &Rollup) -> Option<String> {
+    let sample = result.error_samples.iter().find(|sample| sample.kind == kind);
+    let said = sample.map_or(String::new(), |sample| {
+        format!(" ({})", format::fit(&format::clean(&sample.message), 100))
+    });
+    let n = format::count(n);
+    Some(match kind {
+        ErrorKind::Dns => format!("{n} × dns: is the host name in `target` right?{said}"),
+        ErrorKind::Refused => {
+            format!("{n} × refused: nothing listens there; is the target up?{said}")
+        }
+        ErrorKind::Connect => {
+            format!("{n} × connect: no way to the target (route, firewall, local ports){said}")
+        }
+        ErrorKind::Tls => format!(
+            "{n} × tls: if the certificate is a private one, trust its CA or set \
+             `insecure: true`{said}"
+        ),
+        ErrorKind::Timeout => format!(
+            "{n} × timeout: the target did not keep up; lower the load, or raise `timeout` if \
+             such waits are acceptable"
+        ),
+        ErrorKind::Reset => format!(
+            "{n} × reset: the target closed connections in the middle; its log and its limits on \
+             connections and workers are the place to look"
+        ),
+        ErrorKind::Protocol => {
+            format!(
+                "{n} × protocol: the answer was not HTTP; http and https, or ports, mixed up?{said}"
+            )
+        }
+        ErrorKind::Body => {
+            format!("{n} × body: an answer could not be decoded or was too long{said}")
+        }
+        ErrorKind::Redirect => {
+            format!("{n} × redirect: follow one by hand with `volley ping`{said}")
+        }
+        ErrorKind::Local => format!(
+            "{n} × local: the generator ran out of descriptors or ports; raise `ulimit -n` (limit \
+             {}, used {})",
+            format::count(result.generator.descriptors_limit),
+            format::count(result.generator.descriptors_max),
+        ),
+        ErrorKind::Status => return status_hint(&rollup.total),
+    })
+}
+
+/// The most frequent unexpected answer decides what to say.
+fn status_hint(total: &StepStats) -> Option<String> {
+    let errors = total.status.iter().filter(|(status, _)| *status >= 400);
+    let (status, n) =
+        errors.max_by_key(|(_, n)| *n).or_else(|| total.status.iter().min_by_key(|(_, n)| *n))?;
+    let what = match status {
+        401 | 403 => {
+            "credentials missing or wrong: compare the exchange above with a working request"
+        }
+        404 | 405 => "the path or method is not what the target serves: see the exchange above",
+        429 => "the target limits its callers: exempt the generator, or test below the limit",
+        400..=499 => "the target does not accept the request: see the exchange above",
+        500..=599 => "the target failed: its log at the time of the run says why",
+        _ => "not the status that the step's check expects: see the exchange above",
+    };
+    Some(format!("{} × status {status}: {what}", format::count(n)))
+}
+
+fn drop_hints(result: &RunResult, rollup: &Rollup) -> Vec<String> {
+    let mut hints = Vec::new();
+    let dropped = |cause: DropCause| rollup.all.dropped[cause as usize];
+    for (workflow, block) in result.layout.workflows.iter().zip(&rollup.workflows) {
+        let n = block.dropped[DropCause::NoFreeVu as usize];
+        if n == 0 {
+            continue;
+        }
+        let known = result.workflows.iter().find(|other| other.name == workflow.name);
+        hints.push(format!(
+            "{} of {} not started, all {} virtual users being busy: raise `max_vus`, unless the \
+             target's slowness is the finding",
+            format::plural(n, "iteration"),
+            workflow.name,
+            format::count(known.map_or(0, |known| known.vus_max)),
+        ));
+    }
+    if dropped(DropCause::TimeOver) > 0 && result.stop == StopReason::Finished {
+        hints.push(format!(
+            "{} left when the time was over: raise `max_duration` or ask for fewer",
+            format::plural(dropped(DropCause::TimeOver), "iteration"),
+        ));
+    }
+    if dropped(DropCause::DataExhausted) > 0 {
+        hints.push(
+            "the data set had no row left: add rows, or set `when_exhausted: recycle`".to_owned(),
+        );
+    }
+    hints
+}
+
+/// A verdict may have many causes; only a busy generator is helped by more of it.
+fn generator_hint(result: &RunResult, rollup: &Rollup) -> Option<String> {
+    let busy = rollup.all.late_starts > 0
+        || result.generator.busiest_core > 0.9
+        || result.verdict.reasons.iter().any(|reason| reason.contains("generator"));
+    let word = match result.verdict.state {
+        VerdictState::Valid => return None,
+        VerdictState::Degraded => "degraded",
+        VerdictState::Invalid => "invalid",
+    };
+    busy.then(|| {
+        format!(
+            "the result is {word}: give the generator more cores (it had {}), lower the load, or \
+             spread it over more machines",
+            result.generator.cores,
+        )
+    })
+}
+
+/// A time threshold failed: which step is slowest, and in which phase it spends its time.
+fn slow_hint(result: &RunResult, rollup: &Rollup) -> Option<String> {
+    let slow = |metric: &str| {
+        metric == "latency" || metric == "iteration_duration" || metric.starts_with("http_req_")
+    };
+    let is_time = |t: &&stats::ThresholdResult| {
+        !t.ok && slow(&t.metric) && t.unit == stats::Unit::Milliseconds
+    };
+    result.thresholds.iter().find(is_time)?;
+    let p95 = |stats: &StepStats| stats.latency.percentile_ms(95.0);
+    let slowest = rollup.steps.iter().max_by(|a, b| p95(&a.stats).total_cmp(&p95(&b.stats)))?;
+    let stats = &slowest.stats;
+    let before = (stats.latency.mean_ms() - stats.duration.mean_ms()).max(0.0);
+    let phases = [
+        ("before sending: the schedule or the connections were behind", before),
+        ("sending", stats.sending.mean_ms()),
+        ("waiting for the target's first byte", stats.waiting.mean_ms()),
+        ("receiving the body", stats.receiving.mean_ms()),
+    ];
+    let (phase, mean) = phases.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    Some(format!(
+        "slowest step: {} with p95 {}; most of its time ({} on average) is spent {phase}",
+        slowest.key,
+        format::time_ms(p95(stats)),
+        format::time_ms(mean),
+    ))
+}

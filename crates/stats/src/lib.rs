@@ -1,0 +1,36 @@
+//! What a run counts, and how counts from many cores become one result.
+//!
+//! ```text
+//! core recorder ──swap every window──▶ Window ──merge──▶ Totals ──▶ thresholds, snapshots, RunResult
+//!   (lock-free, one owner)              (a delta)          (the sum)
+//! ```
+//!
+//! A [`Window`] is a delta that one core counted between two swaps; [`Window::merge`] is associative and
+//! commutative, so that totals do not depend on the order of arrival. Percentiles come from merged
+//! histograms only: nothing here averages an average or takes a percentile of percentiles.
+//!
+//! **Invariant:** memory depends on the plan (steps × stages × capped tags), never on the length of the run.
+
+mod error_kind;
+#[cfg(test)]
+mod fixture;
+mod layout;
+mod result;
+mod sample;
+mod snapshot;
+pub mod threshold;
+pub mod time;
+pub mod totals;
+mod trend;
+mod window;
+
+pub use error_kind::ErrorKind;
+pub use layout::{CheckLayout, Layout, MetricLayout, StageLayout, StepLayout, WorkflowLayout};
+pub use result::*;
+pub use sample::*;
+pub use snapshot::*;
+pub use trend::{RELATIVE_ERROR, SparseTrend, Trend};
+pub use window::{
+    Block, CheckCount, CustomValue, DropCause, StatusCounts, StepStats, TAG_SETS_MAX, TagStats,
+    Window,
+};

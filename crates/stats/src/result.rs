@@ -1,0 +1,164 @@
+//! A run's result: everything that a report, an exit code or a comparison needs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::error_kind::ErrorKind;
+use crate::layout::Layout;
+use crate::window::Window;
+
+#[derive(Debug, Clone)]
+pub struct RunResult {
+    pub plan: String,
+    /// Wall-clock time of the start, for people and file formats only.
+    pub started_unix_ms: u64,
+    pub elapsed: Duration,
+    pub outcome: Outcome,
+    pub verdict: Verdict,
+    pub stop: StopReason,
+    pub layout: Arc<Layout>,
+    pub totals: Window,
+    pub workflows: Vec<WorkflowResult>,
+    pub thresholds: Vec<ThresholdResult>,
+    pub error_samples: Vec<ErrorSample>,
+    pub timeline: Vec<TimelineEntry>,
+    pub generator: GeneratorStats,
+    /// One entry per second of the run, oldest first; halved in resolution whenever it would outgrow its limit.
+    pub history: Vec<HistoryPoint>,
+    /// Remarks that are not verdicts: tags folded, samples dropped, files that could not be written.
+    pub notes: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum Outcome {
+    Completed,
+    Partial,
+    Failed,
+    Cancelled,
+    Timeout,
+}
+
+/// Why the run ended when it did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StopReason {
+    /// All workflows came to their own end.
+    Finished,
+    /// A threshold with `abort`, by its number.
+    Threshold(usize),
+    Interrupted,
+    /// By `volley ctl stop`.
+    Cancelled,
+    Timeout,
+}
+
+/// The result's word on itself (R19).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Verdict {
+    pub state: VerdictState,
+    pub reasons: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum VerdictState {
+    Valid,
+    Degraded,
+    Invalid,
+}
+
+#[derive(Debug, Clone)]
+pub struct WorkflowResult {
+    pub name: String,
+    pub status: WorkflowStatus,
+    /// Since the run began; both zero if it never did.
+    pub started: Duration,
+    pub ended: Duration,
+    pub cores: usize,
+    pub vus_max: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WorkflowStatus {
+    Completed,
+    Failed {
+        error: String,
+    },
+    /// A workflow it depends on failed.
+    Skipped {
+        because_of: String,
+    },
+    /// Cut short by the end of the run.
+    Stopped,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct ThresholdResult {
+    pub metric: String,
+    /// `http_req_duration{step:cart}`: the metric with its selector.
+    pub label: String,
+    pub hold: String,
+    /// As measured; for a sliding window, the worst window. `None`: nothing was measured.
+    pub value: Option<f64>,
+    pub ok: bool,
+    pub unit: Unit,
+    pub abort: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    Milliseconds,
+    /// 0..=1, shown as per cent.
+    Fraction,
+    PerSecond,
+    Count,
+    Plain,
+}
+
+/// One message of each kind of error per step, with how often that kind occurred there.
+#[derive(Debug, Clone)]
+pub struct ErrorSample {
+    pub kind: ErrorKind,
+    pub step: usize,
+    pub count: u64,
+    pub message: String,
+    /// Request and head of the response, secrets removed; present for answers that came.
+    pub exchange: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TimelineEntry {
+    pub at: Duration,
+    pub event: String,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+pub struct HistoryPoint {
+    pub at_s: f64,
+    /// Length of the interval.
+    pub over_s: f64,
+    pub requests: u64,
+    pub failed: u64,
+    pub vus: u64,
+    pub p50_ms: f64,
+    pub p95_ms: f64,
+    pub p99_ms: f64,
+}
+
+/// How the generator itself fared.
+#[derive(Debug, Clone, Default)]
+pub struct GeneratorStats {
+    pub cores: usize,
+    pub cpu_user: Duration,
+    pub cpu_system: Duration,
+    pub memory_max_bytes: u64,
+    pub descriptors_max: u64,
+    pub descriptors_limit: u64,
+    /// How late the cores' event loops woke up, sampled throughout.
+    pub loop_lag_p99_ms: f64,
+    pub loop_lag_max_ms: f64,
+    /// Highest share of one core's time that was in use, over any second.
+    pub busiest_core: f64,
+}

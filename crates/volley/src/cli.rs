@@ -1,0 +1,270 @@
+//! The command line, defined once: parsing, help and completions come from here.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+
+const EXAMPLES: &str = "\
+Examples:
+  volley http://127.0.0.1:8080/           a short, safe test: 10 s, 50 connections
+  volley -r 500 -d 30s http://host/       500 requests a second for 30 s
+  volley demo                             see it work, without a target of your own
+  volley new plan.yaml                    write a commented plan to start from
+  volley run plan.yaml                    run it
+  volley run plan.yaml --debug            one iteration, every exchange shown
+
+Exit codes: 0 all held · 99 a threshold, check or request failed · 104 bad plan · 105 interrupted ·
+102 time-out · 103 stopped by `ctl` · 122 a workflow failed · 120 result invalid · 2 usage";
+
+/// Load tests from a plan, on one machine, with a result that says whether to trust it.
+#[derive(Parser)]
+#[command(name = "volley", version, about, after_help = EXAMPLES, max_term_width = 100)]
+#[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    #[command(flatten)]
+    pub quick: QuickArgs,
+}
+
+#[derive(Subcommand)]
+pub enum Command {
+    /// Run a plan (YAML, TOML or JSON)
+    Run(RunArgs),
+    /// Start the built-in target and run the quickstart plan against it
+    Demo(DemoArgs),
+    /// Show what a plan would do, without doing it
+    Plan(PlanArgs),
+    /// Write a commented plan to start from
+    New(NewArgs),
+    /// Make one request and show its phases, headers, TLS and the beginning of its body
+    Ping(PingArgs),
+    /// Serve the built-in target: something to shoot at, which counts what it has seen
+    Target(TargetArgs),
+    /// Steer a running test: pause, resume, scale, stop
+    Ctl(CtlArgs),
+    /// Print the JSON Schema of plans, for editors
+    Schema(SchemaArgs),
+}
+
+/// `volley URL`
+#[derive(Args)]
+pub struct QuickArgs {
+    /// Where to send requests; `http://` may be left out
+    pub url: Option<String>,
+    /// Connections (virtual users); with --rate, the most that may be used
+    #[arg(short = 'c', long, value_name = "N")]
+    pub connections: Option<u32>,
+    /// How long: 10s, 1m30s
+    #[arg(short = 'd', long, default_value = "10s", value_parser = parse_duration, value_name = "TIME")]
+    pub duration: Duration,
+    /// Requests per second, at an even pace (open model): 500, 500/s, 90/m
+    #[arg(short = 'r', long, value_name = "RATE", value_parser = parse_rate)]
+    pub rate: Option<plan::Rate>,
+    /// HTTP method
+    #[arg(short = 'm', long, default_value = "GET", value_name = "METHOD")]
+    pub method: String,
+    /// Header, `Name: value`; may be repeated
+    #[arg(short = 'H', long = "header", value_name = "HEADER")]
+    pub headers: Vec<String>,
+    /// Body, or @FILE
+    #[arg(short = 'b', long, value_name = "BODY")]
+    pub body: Option<String>,
+    /// Accept any TLS certificate
+    #[arg(short = 'k', long)]
+    pub insecure: bool,
+    /// HTTP version: auto, 1.1 or 2
+    #[arg(long, default_value = "auto", value_name = "VERSION")]
+    pub http: String,
+    /// Longest wait for an answer
+    #[arg(long, default_value = "10s", value_parser = parse_duration, value_name = "TIME")]
+    pub timeout: Duration,
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+#[derive(Args)]
+pub struct RunArgs {
+    /// The plan
+    #[arg(value_name = "PLAN")]
+    pub plan: PathBuf,
+    /// Virtual users, instead of the plan's (closed models)
+    #[arg(long, env = "VOLLEY_VUS", value_name = "N")]
+    pub vus: Option<u32>,
+    /// Duration of each workflow, instead of the plan's
+    #[arg(long, env = "VOLLEY_DURATION", value_parser = parse_duration, value_name = "TIME")]
+    pub duration: Option<Duration>,
+    /// Value for `${env.KEY}`; may be repeated
+    #[arg(short = 'e', long = "env", value_name = "KEY=VALUE", value_parser = parse_pair)]
+    pub env: Vec<(String, String)>,
+    /// Target, instead of the plan's
+    #[arg(long, env = "VOLLEY_TARGET", value_name = "URL")]
+    pub target: Option<String>,
+    /// Make one iteration of each workflow and show every exchange in full
+    #[arg(long)]
+    pub debug: bool,
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+#[derive(Args, Clone)]
+pub struct OutputArgs {
+    /// Write the result as JSON (schema volley.summary/1)
+    #[arg(long, env = "VOLLEY_SUMMARY", value_name = "FILE")]
+    pub summary: Option<PathBuf>,
+    /// Write json=FILE, csv=FILE (every sample, in k6's formats), junit=FILE or hdr=FILE; may be repeated
+    #[arg(
+        long,
+        short = 'o',
+        env = "VOLLEY_OUTPUT",
+        value_delimiter = ',',
+        value_name = "FORMAT=FILE"
+    )]
+    pub output: Vec<report::outputs::Target>,
+    /// No progress, and only the verdict at the end
+    #[arg(long, short = 'q', env = "VOLLEY_QUIET")]
+    pub quiet: bool,
+    /// No colours (so does NO_COLOR)
+    #[arg(long)]
+    pub no_color: bool,
+    /// Cores to generate load on; default: all physical ones
+    #[arg(long, env = "VOLLEY_CORES", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub cores: Option<u16>,
+    /// How progress is shown: full (live view), ci (a line every few seconds) or none
+    #[arg(long, value_name = "MODE")]
+    pub view: Option<dashboard::Mode>,
+}
+
+#[derive(Args)]
+pub struct DemoArgs {
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+#[derive(Args)]
+pub struct PlanArgs {
+    #[arg(value_name = "PLAN")]
+    pub plan: PathBuf,
+    /// Value for `${env.KEY}`; may be repeated
+    #[arg(short = 'e', long = "env", value_name = "KEY=VALUE", value_parser = parse_pair)]
+    pub env: Vec<(String, String)>,
+    /// Cores to divide over; default: all physical ones of this machine
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub cores: Option<u16>,
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct NewArgs {
+    #[arg(value_name = "FILE", default_value = "plan.yaml")]
+    pub file: PathBuf,
+    /// Overwrite an existing file
+    #[arg(long)]
+    pub force: bool,
+}
+
+#[derive(Args)]
+pub struct PingArgs {
+    pub url: String,
+    #[arg(short = 'm', long, default_value = "GET")]
+    pub method: String,
+    /// Header, `Name: value`; may be repeated
+    #[arg(short = 'H', long = "header", value_name = "HEADER")]
+    pub headers: Vec<String>,
+    /// Body, or @FILE
+    #[arg(short = 'b', long)]
+    pub body: Option<String>,
+    /// Accept any TLS certificate
+    #[arg(short = 'k', long)]
+    pub insecure: bool,
+    /// HTTP version: auto, 1.1 or 2
+    #[arg(long, default_value = "auto", value_name = "VERSION")]
+    pub http: String,
+    #[arg(long, default_value = "10s", value_parser = parse_duration, value_name = "TIME")]
+    pub timeout: Duration,
+}
+
+#[derive(Args)]
+pub struct TargetArgs {
+    /// Address to listen on
+    #[arg(long, default_value = "127.0.0.1:8080", value_name = "ADDRESS")]
+    pub listen: std::net::SocketAddr,
+    /// Added to every answer: 5ms, 5ms..20ms, exp(10ms)
+    #[arg(long, default_value = "none", value_name = "LATENCY")]
+    pub latency: target::Latency,
+    /// Share of answers that are errors (500), 0 to 1
+    #[arg(long, default_value_t = 0.0, value_name = "SHARE")]
+    pub error_rate: f64,
+    /// Stand still: `3s+1s` is from 3 s after the first request for 1 s; may be repeated
+    #[arg(long = "stall", value_name = "AT+FOR")]
+    pub stalls: Vec<target::Stall>,
+    /// Size of the answer to `/` in bytes
+    #[arg(long, default_value_t = 0, value_name = "BYTES")]
+    pub payload: usize,
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub threads: usize,
+}
+
+#[derive(Args)]
+pub struct CtlArgs {
+    #[command(subcommand)]
+    pub action: CtlAction,
+    /// Which run, if there are several: its process id
+    #[arg(long, global = true, value_name = "PID")]
+    pub run: Option<u32>,
+}
+
+#[derive(Subcommand)]
+pub enum CtlAction {
+    /// Show what runs
+    Status,
+    /// Start no new iterations; the schedule stands still
+    Pause,
+    /// Go on
+    Resume,
+    /// Set virtual users or rate, or multiply both
+    Scale {
+        /// Virtual users of closed models
+        #[arg(long, value_name = "N", group = "what")]
+        vus: Option<u32>,
+        /// Arrivals of open models: 500/s
+        #[arg(long, value_name = "RATE", value_parser = parse_rate, group = "what")]
+        rate: Option<plan::Rate>,
+        /// Multiply what runs now
+        #[arg(long, value_name = "FACTOR", group = "what")]
+        by: Option<f64>,
+        /// Only this workflow
+        #[arg(long, value_name = "NAME")]
+        workflow: Option<String>,
+    },
+    /// End gracefully, with a summary (exit code 103)
+    Stop,
+}
+
+#[derive(Args)]
+pub struct SchemaArgs {
+    /// The reference of all keys as Markdown, instead of the JSON Schema
+    #[arg(long)]
+    pub markdown: bool,
+}
+
+fn parse_duration(text: &str) -> Result<Duration, String> {
+    plan::units::duration(text).map_err(|wrong| wrong.to_string())
+}
+
+fn parse_rate(text: &str) -> Result<plan::Rate, String> {
+    match text.parse::<u64>() {
+        Ok(events) if events > 0 => Ok(plan::Rate { events, per: Duration::from_secs(1) }),
+        _ => plan::units::rate(text).map_err(|wrong| wrong.to_string()),
+    }
+}
+
+fn parse_pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("expected KEY=VALUE".to_owned()),
+    }
+}

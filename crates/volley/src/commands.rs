@@ -1,0 +1,33 @@
+//! One file per command.
+
+mod ctl;
+mod demo;
+mod explain;
+mod new;
+mod ping;
+pub mod quick;
+mod run;
+mod runner;
+mod target;
+
+use crate::cli::Command;
+
+pub fn dispatch(command: Command) -> i32 {
+    match command {
+        Command::Run(args) => run::run(&args),
+        Command::Demo(args) => demo::demo(&args),
+        Command::Plan(args) => explain::explain(&args),
+        Command::New(args) => new::new(&args),
+        Command::Ping(args) => ping::ping(&args),
+        Command::Target(args) => target::target(&args),
+        Command::Ctl(args) => ctl::ctl(&args),
+        Command::Schema(args) => {
+            if args.markdown {
+                print!("{}", plan::reference());
+            } else {
+                println!("{:#}", plan::schema());
+            }
+            0
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! `volley demo`: the built-in target and the quickstart plan, so that a newcomer needs nothing else.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use target::{Target, TargetConfig};
+
+use super::runner::{Style, run_plan};
+use crate::cli::DemoArgs;
+use crate::exit;
+
+const PLAN: &str = include_str!("../../../../examples/quickstart.yaml");
+const USERS: &str = include_str!("../../../../examples/users.csv");
+
+pub fn demo(args: &DemoArgs) -> i32 {
+    engine::machine::raise_descriptor_limit();
+    let config = TargetConfig {
+        listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+        latency: target::Latency::Uniform(
+            std::time::Duration::from_millis(2),
+            std::time::Duration::from_millis(12),
+        ),
+        ..TargetConfig::default()
+    };
+    let running = match Target::start(config) {
+        Ok(running) => running,
+        Err(error) => {
+            eprintln!("volley: {error}");
+            return exit::FAILED;
+        }
+    };
+    let folder = std::env::temp_dir().join(format!("volley-demo-{}", std::process::id()));
+    let plan = read_plan(&folder);
+    let mut plan = match plan {
+        Ok(plan) => plan,
+        Err(problem) => {
+            eprintln!("volley: {problem}");
+            return exit::FAILED;
+        }
+    };
+    let address = running.addr();
+    plan.target = Some(plan::template::Template::literal(&format!("http://{address}")));
+    if !args.output.quiet {
+        eprintln!(
+            "The built-in target listens on http://{address}; the plan is examples/quickstart.yaml.\n"
+        );
+    }
+    let code = run_plan(plan, &args.output, Style::Full, None);
+    let _ = std::fs::remove_dir_all(&folder);
+    let seen = running.stop().total;
+    if !args.output.quiet {
+        println!(
+            "\nThe target counted {seen} requests. Next: `volley new plan.yaml`, `volley run plan.yaml`."
+        );
+    }
+    code
+}
+
+/// The plan and its data are part of the binary; a plan reads its data from a folder, so they get one.
+fn read_plan(folder: &Path) -> Result<plan::Plan, String> {
+    let write = |name: &str, text: &str| {
+        std::fs::create_dir_all(folder)?;
+        std::fs::write(folder.join(name), text)
+    };
+    write("quickstart.yaml", PLAN)
+        .and_then(|()| write("users.csv", USERS))
+        .map_err(|error| format!("cannot write to {}: {error}", folder.display()))?;
+    super::run::read(&folder.join("quickstart.yaml"), &[]).map_err(|problems| problems.to_string())
+}

@@ -1,0 +1,165 @@
+//! `volley plan PLAN`: what would run, without running it.
+
+use control::allocation::{Candidate, arrange};
+use control::schedule;
+use plan::{Action, Plan, Step, WorkflowClass};
+use report::format;
+use serde_json::{Value, json};
+
+use super::run::read;
+use crate::cli::PlanArgs;
+use crate::exit;
+
+pub fn explain(args: &PlanArgs) -> i32 {
+    let plan = match read(&args.plan, &args.env) {
+        Ok(plan) => plan,
+        Err(problems) => {
+            eprint!("{problems}");
+            return exit::INVALID;
+        }
+    };
+    let cores = args.cores.map_or_else(engine::machine::cores, usize::from);
+    if args.json {
+        println!("{:#}", describe_json(&plan, cores));
+    } else {
+        print_plan(&plan, cores);
+    }
+    0
+}
+
+/// One workflow and where it would run.
+struct Seat<'p> {
+    workflow: &'p plan::Workflow,
+    class: WorkflowClass,
+    cores: Vec<usize>,
+}
+
+/// Layers, their waves, their workflows.
+fn seats(plan: &Plan, cores: usize) -> Vec<Vec<Vec<Seat<'_>>>> {
+    let candidates: Vec<Candidate> = plan
+        .workflows
+        .iter()
+        .map(|workflow| Candidate {
+            name: workflow.name.clone(),
+            priority: workflow.priority,
+            is_test: plan::classify(workflow) == WorkflowClass::Test,
+            vus_max: schedule::vus_max(&workflow.load),
+        })
+        .collect();
+    let seat = |(index, cores): (usize, Vec<usize>)| {
+        let workflow = &plan.workflows[index];
+        Seat { workflow, class: plan::classify(workflow), cores }
+    };
+    arrange(&plan::layers(plan), &candidates, cores)
+        .into_iter()
+        .map(|layer| layer.into_iter().map(|wave| wave.into_iter().map(seat).collect()).collect())
+        .collect()
+}
+
+/// The most requests that one iteration makes; branches count as their longest, redirects as one.
+fn requests_per_iteration(steps: &[Step]) -> u64 {
+    steps
+        .iter()
+        .map(|step| match &step.action {
+            Action::Request(_) => 1,
+            Action::Group { steps, .. } => requests_per_iteration(steps),
+            Action::Repeat { times, steps, .. } => {
+                times.saturating_mul(requests_per_iteration(steps))
+            }
+            Action::Choose(branches) => branches
+                .iter()
+                .map(|branch| requests_per_iteration(&branch.steps))
+                .max()
+                .unwrap_or(0),
+            _ => 0,
+        })
+        .sum()
+}
+
+fn print_plan(plan: &Plan, cores: usize) {
+    println!(
+        "{}: {} on {}",
+        plan.name,
+        format::plural(plan.workflows.len() as u64, "workflow"),
+        format::plural(cores as u64, "core")
+    );
+    if !plan.setup.is_empty() {
+        println!("\n  setup: {}", names(&plan.setup));
+    }
+    for (number, layer) in seats(plan, cores).iter().enumerate() {
+        println!("\nlayer {}", number + 1);
+        for (wave_number, wave) in layer.iter().enumerate() {
+            if layer.len() > 1 {
+                println!("  wave {} (runs alone)", wave_number + 1);
+            }
+            wave.iter().for_each(print_seat);
+        }
+    }
+    if !plan.teardown.is_empty() {
+        println!("\n  teardown: {}", names(&plan.teardown));
+    }
+    for (index, threshold) in plan.thresholds.iter().enumerate() {
+        let lead = if index == 0 { "\nmust hold: " } else { "           " };
+        let over = threshold.over.map(|over| format!(" over every {over:?}")).unwrap_or_default();
+        let abort = if threshold.abort { ", else stop" } else { "" };
+        println!("{lead}{} {}{over}{abort}", threshold.metric, threshold.text);
+    }
+}
+
+fn print_seat(seat: &Seat<'_>) {
+    let workflow = seat.workflow;
+    println!("  {}", workflow.name);
+    println!("    load      {}", schedule::describe(&workflow.load));
+    if !workflow.depends_on.is_empty() {
+        println!("    after     {}", workflow.depends_on.join(", "));
+    }
+    let vus = schedule::spread(u64::from(schedule::vus_max(&workflow.load)), seat.cores.len());
+    let list: Vec<_> = seat.cores.iter().map(usize::to_string).collect();
+    let kind = if seat.class == WorkflowClass::Test { "" } else { " (no requests: one core)" };
+    println!("    cores     {}{kind}", list.join(", "));
+    let per_core: Vec<_> = vus.iter().map(|count| format::count(*count)).collect();
+    println!("    VUs       at most {} per core", per_core.join(" / "));
+    println!("    steps     {}", names(&workflow.steps));
+    let each = requests_per_iteration(&workflow.steps);
+    match schedule::expected_iterations(&workflow.load) {
+        Some(iterations) => println!(
+            "    requests  up to {} ({} iterations, {each} each)",
+            format::count(iterations.saturating_mul(each)),
+            format::count(iterations)
+        ),
+        None => {
+            println!("    requests  {each} per iteration, as many iterations as there is time for")
+        }
+    }
+}
+
+fn names(steps: &[Step]) -> String {
+    let shown = steps.iter().map(|step| match &step.action {
+        Action::Think(span) if span.min == span.max => format!("think {:?}", span.min),
+        Action::Think(span) => format!("think {:?}..{:?}", span.min, span.max),
+        _ => step.name.clone(),
+    });
+    shown.collect::<Vec<_>>().join(" → ")
+}
+
+fn describe_json(plan: &Plan, cores: usize) -> Value {
+    let seat = |seat: &Seat<'_>| {
+        let load = &seat.workflow.load;
+        json!({
+            "name": seat.workflow.name, "cores": seat.cores, "load": schedule::describe(load),
+            "test": seat.class == WorkflowClass::Test,
+            "vus": schedule::spread(u64::from(schedule::vus_max(load)), seat.cores.len()),
+            "iterations": schedule::expected_iterations(load),
+            "requests_per_iteration": requests_per_iteration(&seat.workflow.steps),
+            "duration_s": schedule::duration(load).map(|length| length.as_secs_f64()),
+        })
+    };
+    let layers: Vec<Value> = seats(plan, cores)
+        .iter()
+        .map(|layer| {
+            let waves = layer.iter().map(|wave| wave.iter().map(seat).collect::<Vec<_>>());
+            json!({ "waves": waves.collect::<Vec<_>>() })
+        })
+        .collect();
+    json!({ "name": plan.name, "cores": cores, "layers": layers })
+}

@@ -1,0 +1,38 @@
+//! `volley ping URL`
+
+use super::quick::{absolute, http_version, request};
+use crate::cli::PingArgs;
+use crate::exit;
+
+pub fn ping(args: &PingArgs) -> i32 {
+    let prepare = || {
+        let version = http_version(&args.http)?;
+        let method = args.method.to_ascii_uppercase();
+        let request = request(&absolute(&args.url), &method, &args.headers, args.body.as_deref())?;
+        Ok::<_, String>((version, request))
+    };
+    let (version, request) = match prepare() {
+        Ok(ready) => ready,
+        Err(problem) => {
+            eprintln!("volley: {problem}");
+            return exit::USAGE;
+        }
+    };
+    let http = plan::HttpOptions {
+        version,
+        timeout: args.timeout,
+        connect_timeout: args.timeout,
+        tls: plan::TlsOptions { insecure: args.insecure, ..Default::default() },
+        ..plan::HttpOptions::default()
+    };
+    match engine::ping::ping(&http, &request) {
+        Ok(pong) => {
+            print!("{}", pong.text);
+            i32::from(!(200..400).contains(&pong.status)) * 99
+        }
+        Err(error) => {
+            eprintln!("volley: {error}");
+            99
+        }
+    }
+}

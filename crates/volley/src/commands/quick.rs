@@ -1,0 +1,164 @@
+//! `volley URL`: a short, safe test, and a result of wrk's brevity.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use plan::template::Template;
+use plan::{
+    Action, Body, Executor, HttpOptions, HttpVersion, Load, OnFailure, Plan, Priority, Request,
+    Step, Workflow,
+};
+
+use super::runner::{Style, run_plan};
+use crate::cli::QuickArgs;
+use crate::exit;
+
+/// Enough to see something, too little to hurt.
+const CONNECTIONS: u32 = 50;
+
+pub fn quick(args: &QuickArgs) -> i32 {
+    let Some(url) = &args.url else {
+        eprintln!("volley: a URL is needed; see `volley --help`");
+        return exit::USAGE;
+    };
+    match build(args, &absolute(url)) {
+        Ok(plan) => run_plan(plan, &args.output, Style::Brief, None),
+        Err(problem) => {
+            eprintln!("volley: {problem}");
+            exit::USAGE
+        }
+    }
+}
+
+/// `host:8080/x` is what people type.
+pub fn absolute(url: &str) -> String {
+    if url.contains("://") || url.starts_with("unix:") {
+        url.to_owned()
+    } else {
+        format!("http://{url}")
+    }
+}
+
+fn build(args: &QuickArgs, url: &str) -> Result<Plan, String> {
+    let http = HttpOptions {
+        version: http_version(&args.http)?,
+        timeout: args.timeout,
+        tls: plan::TlsOptions { insecure: args.insecure, ..Default::default() },
+        ..HttpOptions::default()
+    };
+    let executor = match args.rate {
+        Some(rate) => Executor::ConstantArrivalRate {
+            rate,
+            duration: args.duration,
+            vus: None,
+            max_vus: args.connections,
+        },
+        None => Executor::ConstantVus {
+            vus: args.connections.unwrap_or(CONNECTIONS),
+            duration: args.duration,
+        },
+    };
+    let method = args.method.to_ascii_uppercase();
+    let request = request(url, &method, &args.headers, args.body.as_deref())?;
+    let step = Step {
+        name: format!("{method} {url}"),
+        needs: None,
+        when: None,
+        action: Action::Request(Box::new(request)),
+    };
+    let load = Load {
+        executor,
+        start_after: Duration::ZERO,
+        // A short test should end when it says.
+        graceful_stop: Duration::from_secs(2).min(args.timeout),
+        warmup: None,
+        pacing: None,
+    };
+    Ok(one_step_plan(url, http, load, step))
+}
+
+pub fn http_version(text: &str) -> Result<HttpVersion, String> {
+    match text {
+        "auto" => Ok(HttpVersion::Auto),
+        "1" | "1.1" => Ok(HttpVersion::Http1),
+        "2" => Ok(HttpVersion::Http2),
+        other => Err(format!("--http {other}: choose auto, 1.1 or 2")),
+    }
+}
+
+/// A request from command-line arguments; braces and dollars in them mean themselves.
+pub fn request(
+    url: &str,
+    method: &str,
+    headers: &[String],
+    body: Option<&str>,
+) -> Result<Request, String> {
+    let mut pairs = Vec::new();
+    for header in headers {
+        let Some((name, value)) = header.split_once(':') else {
+            return Err(format!("-H `{header}`: expected `Name: value`"));
+        };
+        pairs.push((name.trim().to_ascii_lowercase(), Template::literal(value.trim())));
+    }
+    let body = match body {
+        None => Body::None,
+        Some(text) => match text.strip_prefix('@') {
+            Some(path) => Body::File(PathBuf::from(path)),
+            None => Body::Raw(Template::literal(text)),
+        },
+    };
+    Ok(Request {
+        method: method.to_owned(),
+        url: Template::literal(url),
+        query: Vec::new(),
+        headers: pairs,
+        body,
+        auth: None,
+        timeout: None,
+        redirects: None,
+        tags: Vec::new(),
+        extract: Vec::new(),
+        checks: Vec::new(),
+        record: Vec::new(),
+        on_failure: None,
+    })
+}
+
+fn one_step_plan(url: &str, http: HttpOptions, load: Load, step: Step) -> Plan {
+    let unix = url.starts_with("unix:").then(|| Template::literal(url));
+    let workflow = Workflow {
+        name: "quick".to_owned(),
+        priority: Priority::Auto,
+        depends_on: Vec::new(),
+        load,
+        http: http.clone(),
+        headers: Vec::new(),
+        vars: Vec::new(),
+        tags: Vec::new(),
+        setup: Vec::new(),
+        teardown: Vec::new(),
+        vu_setup: Vec::new(),
+        vu_teardown: Vec::new(),
+        steps: vec![step],
+        concurrent: false,
+        on_failure: OnFailure::Continue,
+        provide: Vec::new(),
+        uses: Vec::new(),
+    };
+    Plan {
+        name: url.to_owned(),
+        target: unix,
+        http,
+        headers: Vec::new(),
+        vars: Vec::new(),
+        data: Vec::new(),
+        metrics: Vec::new(),
+        tags: Vec::new(),
+        setup: Vec::new(),
+        teardown: Vec::new(),
+        workflows: vec![workflow],
+        thresholds: Vec::new(),
+        timeout: None,
+        base_dir: PathBuf::from("."),
+    }
+}

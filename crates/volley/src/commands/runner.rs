@@ -1,0 +1,154 @@
+//! From a plan to an exit code: outputs opened, view shown, run led, summary printed.
+
+use std::io::{IsTerminal, Write};
+use std::sync::mpsc::channel;
+
+use engine::{Conductor, Control, Controller, RunOptions, Trace};
+use plan::Plan;
+use report::Summary;
+use report::outputs::{SampleWriter, check_targets, check_writable, write_results};
+use report::text::Look;
+use stats::RunResult;
+
+use super::ctl::ControlSocket;
+use crate::cli::OutputArgs;
+use crate::{exit, signals};
+
+/// How the result is told on the terminal.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Style {
+    Full,
+    /// About as long as wrk's.
+    Brief,
+}
+
+/// Runs a plan and tells what came of it; the exit code.
+pub fn run_plan(plan: Plan, output: &OutputArgs, style: Style, trace: Option<Trace>) -> i32 {
+    if let Err(problems) = check_outputs(output) {
+        for problem in problems {
+            eprintln!("volley: {problem}");
+        }
+        return exit::INVALID;
+    }
+    let debug = trace.is_some();
+    let options = RunOptions { cores: output.cores.map(usize::from), sample_sink: None, trace };
+    let (mut conductor, controller) = match Conductor::new(plan, options) {
+        Ok(ready) => ready,
+        Err(error) => {
+            eprintln!("volley: {error}");
+            return exit::INVALID;
+        }
+    };
+    let writer = match SampleWriter::start(&output.output, conductor.layout()) {
+        Ok(writer) => writer,
+        Err(problems) => {
+            problems.iter().for_each(|problem| eprintln!("volley: {problem}"));
+            return exit::INVALID;
+        }
+    };
+    if let Some(writer) = &writer {
+        conductor.set_sample_sink(writer.sink());
+    }
+    let interrupt = controller.clone();
+    signals::on_interrupt(move || interrupt.send(Control::Interrupt));
+    let result = lead(conductor, &controller, output, debug);
+    let mut result = match result {
+        Ok(result) => result,
+        Err(error) => {
+            eprintln!("volley: {error}");
+            return exit::FAILED;
+        }
+    };
+    if let Some(writer) = writer {
+        result.notes.extend(writer.finish().notes);
+    }
+    result.notes.extend(write_results(&output.output, &result));
+    tell(&result, output, style)
+}
+
+fn check_outputs(output: &OutputArgs) -> Result<(), Vec<String>> {
+    let mut problems = check_targets(&output.output).err().unwrap_or_default();
+    if let Some(path) = &output.summary
+        && path.as_os_str() != "-"
+        && let Err(error) = check_writable(path)
+    {
+        problems.push(format!("summary {}: {error}", path.display()));
+    }
+    if problems.is_empty() { Ok(()) } else { Err(problems) }
+}
+
+/// Leads the run with whatever view the terminal allows.
+fn lead(
+    conductor: Conductor,
+    controller: &Controller,
+    output: &OutputArgs,
+    debug: bool,
+) -> Result<RunResult, engine::CompileError> {
+    let on_terminal = std::io::stderr().is_terminal();
+    let quiet = output.quiet || debug;
+    let chosen = output.view.filter(|_| !quiet);
+    let mode = chosen.unwrap_or_else(|| {
+        dashboard::Mode::choose(dashboard::Environment::of_process(quiet, on_terminal))
+    });
+    let latest = dashboard::Latest::new();
+    let (commands, keys) = channel();
+    let color = dashboard::wants_color(output.no_color, on_terminal);
+    let look = dashboard::Options { color, ..dashboard::Options::default() };
+    let view = dashboard::View::start(mode, latest.clone(), commands, look);
+    let steering = controller.clone();
+    // Ends with the view, which owns the other end of the channel.
+    let forward = move || {
+        while let Ok(command) = keys.recv() {
+            steering.send(match command {
+                dashboard::Command::Pause => Control::Pause,
+                dashboard::Command::Resume => Control::Resume,
+                dashboard::Command::Scale(factor) => Control::Scale(factor),
+                dashboard::Command::Stop => Control::Stop,
+                dashboard::Command::Interrupt => Control::Interrupt,
+            });
+        }
+    };
+    let _keys = std::thread::Builder::new().name("volley-keys".to_owned()).spawn(forward);
+    // A run without a control socket cannot be steered from outside; it is a run all the same.
+    let _socket = ControlSocket::open(controller.clone(), latest.clone()).ok();
+    let result = conductor.run(&mut |snapshot| latest.publish(snapshot));
+    view.finish();
+    result
+}
+
+/// Summary file, words on the terminal, exit code.
+fn tell(result: &RunResult, output: &OutputArgs, style: Style) -> i32 {
+    let summary = Summary::new(result);
+    let mut data_on_stdout = output.output.iter().any(|target| target.is_stdout());
+    if let Some(path) = &output.summary {
+        data_on_stdout |= path.as_os_str() == "-";
+        if let Err(error) = summary.write(path) {
+            eprintln!("volley: could not write the summary {}: {error}", path.display());
+        }
+    }
+    let exit = report::exit_code(result);
+    let on_terminal = std::io::stdout().is_terminal();
+    let color = dashboard::wants_color(output.no_color, on_terminal);
+    let look = Look { width: terminal_width(), color };
+    let text = match (output.quiet, style) {
+        (true, _) => {
+            format!("{}: {}\n", if exit.passed() { "passed" } else { "failed" }, exit.reason)
+        }
+        (false, Style::Full) => report::text::text(result, look),
+        (false, Style::Brief) => report::text::brief(result, look),
+    };
+    // A reader that has gone away (`| head`) is no error.
+    let _ = if data_on_stdout {
+        std::io::stderr().write_all(text.as_bytes())
+    } else {
+        std::io::stdout().write_all(text.as_bytes())
+    };
+    exit.code
+}
+
+fn terminal_width() -> usize {
+    let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
+    // SAFETY: the call fills the structure that it is given.
+    let known = unsafe { libc::ioctl(libc::STDOUT_FILENO, libc::TIOCGWINSZ, &mut size) } == 0;
+    if known && size.ws_col > 0 { usize::from(size.ws_col) } else { 100 }
+}
