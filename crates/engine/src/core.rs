@@ -14,7 +14,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::clock::Mono;
 use crate::deadline::Deadlines;
-use crate::http::{OriginTable, Settings, client_config};
+use crate::http::{OriginTable, Settings};
 use crate::machine;
 use crate::prepare::Prepared;
 use crate::program::Program;
@@ -135,12 +135,9 @@ impl CoreHandle {
                 let alarm = PanicAlarm { core, report: report.clone(), armed: true };
                 let runtime = tokio::runtime::Builder::new_current_thread()
                     .enable_all()
-                    // A long turn of the task queue delays what has arrived meanwhile.
-                    .event_interval(61)
-                    .build()
+                    .build_local(tokio::runtime::LocalOptions::default())
                     .expect("a runtime needs a few descriptors only");
-                let local = tokio::task::LocalSet::new();
-                local.block_on(&runtime, Core::new(core, setup, report).serve(inbox));
+                runtime.block_on(Core::new(core, setup, report).serve(inbox));
                 alarm.disarm();
             })?;
         Ok(CoreHandle { commands, thread: Some(thread) })
@@ -279,7 +276,7 @@ impl Core {
         if let Some(period) = http.dns_refresh {
             tokio::task::spawn_local(refresh_addresses(origins.clone(), period));
         }
-        let tls = client_config(&http.tls, http.version);
+        let tls = ready.tls.clone();
         let settings = Rc::new(Settings { http, tls, origins, proxy: ready.proxy.clone() });
         self.settings.borrow_mut().insert(workflow, settings.clone());
         settings

@@ -8,8 +8,8 @@ use plan::{Body, HttpOptions, Request};
 use crate::clock::Mono;
 use crate::deadline::Deadlines;
 use crate::http::{
-    Client, Keep, OriginTable, Outgoing, Progress, Proxy, Response, Settings, client_config,
-    decode_body, parse_url,
+    Client, Keep, OriginTable, Outgoing, Progress, Proxy, Response, Settings, decode_body,
+    parse_url,
 };
 use crate::program::finish_head;
 use crate::trace;
@@ -38,7 +38,7 @@ async fn exchange(http: &HttpOptions, request: &Request) -> Result<Pong, String>
         Some(proxy) => Some(Proxy::resolve(proxy).await.map_err(|failure| failure.to_string())?),
         None => None,
     };
-    let tls = client_config(&http.tls, http.version);
+    let tls = Default::default();
     let settings = Rc::new(Settings { http: http.clone(), tls, origins, proxy });
     let client = Client::new(settings, None);
     let deadlines = Rc::new(Deadlines::default());

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use plan::IpFamily;
 
-use crate::http::{OriginTable, Proxy};
+use crate::http::{LazyTls, OriginTable, Proxy, client_config};
 use crate::program::Program;
 
 pub struct Prepared {
@@ -18,6 +19,7 @@ pub struct Ready {
     /// By number of the program's origins; empty for those that this workflow does not use.
     pub addresses: Vec<Vec<SocketAddr>>,
     pub proxy: Option<Proxy>,
+    pub tls: Arc<LazyTls>,
     /// Why this workflow cannot start.
     pub error: Option<String>,
 }
@@ -44,6 +46,13 @@ async fn prepare(program: &Program, index: usize, cache: &mut Cache) -> Ready {
         match Proxy::resolve(proxy).await {
             Ok(proxy) => ready.proxy = Some(proxy),
             Err(failure) => ready.error = Some(failure.to_string()),
+        }
+    }
+    let secure = |id: &usize| program.origins[*id].scheme() == "https";
+    if workflow.warm_origins.iter().any(secure) {
+        let config = ready.tls.get_or_init(|| client_config(&http.tls, http.version));
+        if let Err(error) = config {
+            ready.error = Some(error.clone());
         }
     }
     let table = OriginTable::new(http.hosts.clone(), http.ip, program.unix.clone());

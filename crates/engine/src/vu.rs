@@ -104,7 +104,8 @@ impl Vu {
         let mut guard = IterationGuard { vu: self, stage, done: false };
         self.run(&self.context.workflow().steps).await;
         guard.done = true;
-        self.context.recorder.iteration(stage, Mono::now().since(begun));
+        // Whatever ended last has read the clock.
+        self.context.recorder.iteration(stage, Mono::recent().since(begun));
         self.vars.vu_iteration.set(self.vars.vu_iteration.get() + 1);
         Iterated::Done
     }
@@ -277,6 +278,7 @@ impl Vu {
         let wait = self.draw(span);
         if !wait.is_zero() {
             tokio::time::sleep(wait).await;
+            Mono::now();
         }
     }
 

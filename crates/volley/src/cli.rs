@@ -1,8 +1,12 @@
 //! The command line, defined once: parsing, help and completions come from here.
 
+mod values;
+
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::FalseyValueParser;
 use clap::{Args, Parser, Subcommand};
 
 const EXAMPLES: &str = "\
@@ -13,13 +17,14 @@ Examples:
   volley new plan.yaml                    write a commented plan to start from
   volley run plan.yaml                    run it
   volley run plan.yaml --debug            one iteration, every exchange shown
+  volley ctl scale --by 2                 twice the load of the test that runs now
 
 Exit codes: 0 all held · 99 a threshold, check or request failed · 104 bad plan · 105 interrupted ·
 102 time-out · 103 stopped by `ctl` · 122 a workflow failed · 120 result invalid · 2 usage";
 
 /// Load tests from a plan, on one machine, with a result that says whether to trust it.
 #[derive(Parser)]
-#[command(name = "volley", version, about, after_help = EXAMPLES, max_term_width = 100)]
+#[command(name = "volley", version, after_help = EXAMPLES, max_term_width = 100)]
 #[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
 pub struct Cli {
     #[command(subcommand)]
@@ -54,16 +59,16 @@ pub struct QuickArgs {
     /// Where to send requests; `http://` may be left out
     pub url: Option<String>,
     /// Connections (virtual users); with --rate, the most that may be used
-    #[arg(short = 'c', long, value_name = "N")]
+    #[arg(short = 'c', long, value_name = "N", value_parser = values::vus())]
     pub connections: Option<u32>,
     /// How long: 10s, 1m30s
-    #[arg(short = 'd', long, default_value = "10s", value_parser = parse_duration, value_name = "TIME")]
+    #[arg(short = 'd', long, default_value = "10s", value_parser = values::length, value_name = "TIME")]
     pub duration: Duration,
     /// Requests per second, at an even pace (open model): 500, 500/s, 90/m
-    #[arg(short = 'r', long, value_name = "RATE", value_parser = parse_rate)]
+    #[arg(short = 'r', long, value_name = "RATE", value_parser = values::rate)]
     pub rate: Option<plan::Rate>,
     /// HTTP method
-    #[arg(short = 'm', long, default_value = "GET", value_name = "METHOD")]
+    #[arg(short = 'm', long, default_value = "GET", value_name = "METHOD", value_parser = values::method)]
     pub method: String,
     /// Header, `Name: value`; may be repeated
     #[arg(short = 'H', long = "header", value_name = "HEADER")]
@@ -78,7 +83,7 @@ pub struct QuickArgs {
     #[arg(long, default_value = "auto", value_name = "VERSION")]
     pub http: String,
     /// Longest wait for an answer
-    #[arg(long, default_value = "10s", value_parser = parse_duration, value_name = "TIME")]
+    #[arg(long, default_value = "10s", value_parser = values::length, value_name = "TIME")]
     pub timeout: Duration,
     #[command(flatten)]
     pub output: OutputArgs,
@@ -89,17 +94,17 @@ pub struct RunArgs {
     /// The plan
     #[arg(value_name = "PLAN")]
     pub plan: PathBuf,
-    /// Virtual users, instead of the plan's (closed models)
-    #[arg(long, env = "VOLLEY_VUS", value_name = "N")]
+    /// Virtual users, instead of the plan's; stages keep their shape, and for a rate it is the most
+    #[arg(long, env = "VOLLEY_VUS", value_name = "N", value_parser = values::vus())]
     pub vus: Option<u32>,
-    /// Duration of each workflow, instead of the plan's
-    #[arg(long, env = "VOLLEY_DURATION", value_parser = parse_duration, value_name = "TIME")]
+    /// Duration of each workflow, instead of the plan's; stages keep their shape
+    #[arg(short = 'd', long, env = "VOLLEY_DURATION", value_parser = values::length, value_name = "TIME")]
     pub duration: Option<Duration>,
     /// Value for `${env.KEY}`; may be repeated
-    #[arg(short = 'e', long = "env", value_name = "KEY=VALUE", value_parser = parse_pair)]
+    #[arg(short = 'e', long = "env", value_name = "KEY=VALUE", value_parser = values::pair)]
     pub env: Vec<(String, String)>,
-    /// Target, instead of the plan's
-    #[arg(long, env = "VOLLEY_TARGET", value_name = "URL")]
+    /// Target, instead of the plan's: a URL with scheme and host, or unix:PATH
+    #[arg(long, env = "VOLLEY_TARGET", value_name = "URL", value_parser = values::target)]
     pub target: Option<String>,
     /// Make one iteration of each workflow and show every exchange in full
     #[arg(long)]
@@ -123,7 +128,7 @@ pub struct OutputArgs {
     )]
     pub output: Vec<report::outputs::Target>,
     /// No progress, and only the verdict at the end
-    #[arg(long, short = 'q', env = "VOLLEY_QUIET")]
+    #[arg(long, short = 'q', env = "VOLLEY_QUIET", value_parser = FalseyValueParser::new())]
     pub quiet: bool,
     /// No colours (so does NO_COLOR)
     #[arg(long)]
@@ -144,10 +149,11 @@ pub struct DemoArgs {
 
 #[derive(Args)]
 pub struct PlanArgs {
+    /// The plan
     #[arg(value_name = "PLAN")]
     pub plan: PathBuf,
     /// Value for `${env.KEY}`; may be repeated
-    #[arg(short = 'e', long = "env", value_name = "KEY=VALUE", value_parser = parse_pair)]
+    #[arg(short = 'e', long = "env", value_name = "KEY=VALUE", value_parser = values::pair)]
     pub env: Vec<(String, String)>,
     /// Cores to divide over; default: all physical ones of this machine
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
@@ -159,6 +165,7 @@ pub struct PlanArgs {
 
 #[derive(Args)]
 pub struct NewArgs {
+    /// The file to write
     #[arg(value_name = "FILE", default_value = "plan.yaml")]
     pub file: PathBuf,
     /// Overwrite an existing file
@@ -168,14 +175,16 @@ pub struct NewArgs {
 
 #[derive(Args)]
 pub struct PingArgs {
+    /// Where to send the request; `http://` may be left out
     pub url: String,
-    #[arg(short = 'm', long, default_value = "GET")]
+    /// HTTP method
+    #[arg(short = 'm', long, default_value = "GET", value_name = "METHOD", value_parser = values::method)]
     pub method: String,
     /// Header, `Name: value`; may be repeated
     #[arg(short = 'H', long = "header", value_name = "HEADER")]
     pub headers: Vec<String>,
     /// Body, or @FILE
-    #[arg(short = 'b', long)]
+    #[arg(short = 'b', long, value_name = "BODY")]
     pub body: Option<String>,
     /// Accept any TLS certificate
     #[arg(short = 'k', long)]
@@ -183,20 +192,21 @@ pub struct PingArgs {
     /// HTTP version: auto, 1.1 or 2
     #[arg(long, default_value = "auto", value_name = "VERSION")]
     pub http: String,
-    #[arg(long, default_value = "10s", value_parser = parse_duration, value_name = "TIME")]
+    /// Longest wait for an answer
+    #[arg(long, default_value = "10s", value_parser = values::length, value_name = "TIME")]
     pub timeout: Duration,
 }
 
 #[derive(Args)]
 pub struct TargetArgs {
-    /// Address to listen on
-    #[arg(long, default_value = "127.0.0.1:8080", value_name = "ADDRESS")]
-    pub listen: std::net::SocketAddr,
+    /// Address or port to listen on; port 0 is any free one
+    #[arg(long, default_value = "127.0.0.1:8080", value_name = "ADDRESS", value_parser = values::listen)]
+    pub listen: SocketAddr,
     /// Added to every answer: 5ms, 5ms..20ms, exp(10ms)
     #[arg(long, default_value = "none", value_name = "LATENCY")]
     pub latency: target::Latency,
-    /// Share of answers that are errors (500), 0 to 1
-    #[arg(long, default_value_t = 0.0, value_name = "SHARE")]
+    /// Share of answers that are errors (500): 0.05 or 5%
+    #[arg(long, default_value = "0", value_name = "SHARE", value_parser = values::share)]
     pub error_rate: f64,
     /// Stand still: `3s+1s` is from 3 s after the first request for 1 s; may be repeated
     #[arg(long = "stall", value_name = "AT+FOR")]
@@ -204,6 +214,7 @@ pub struct TargetArgs {
     /// Size of the answer to `/` in bytes
     #[arg(long, default_value_t = 0, value_name = "BYTES")]
     pub payload: usize,
+    /// Threads that serve
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub threads: usize,
 }
@@ -231,7 +242,7 @@ pub enum CtlAction {
         #[arg(long, value_name = "N", group = "what")]
         vus: Option<u32>,
         /// Arrivals of open models: 500/s
-        #[arg(long, value_name = "RATE", value_parser = parse_rate, group = "what")]
+        #[arg(long, value_name = "RATE", value_parser = values::rate, group = "what")]
         rate: Option<plan::Rate>,
         /// Multiply what runs now
         #[arg(long, value_name = "FACTOR", group = "what")]
@@ -249,22 +260,4 @@ pub struct SchemaArgs {
     /// The reference of all keys as Markdown, instead of the JSON Schema
     #[arg(long)]
     pub markdown: bool,
-}
-
-fn parse_duration(text: &str) -> Result<Duration, String> {
-    plan::units::duration(text).map_err(|wrong| wrong.to_string())
-}
-
-fn parse_rate(text: &str) -> Result<plan::Rate, String> {
-    match text.parse::<u64>() {
-        Ok(events) if events > 0 => Ok(plan::Rate { events, per: Duration::from_secs(1) }),
-        _ => plan::units::rate(text).map_err(|wrong| wrong.to_string()),
-    }
-}
-
-fn parse_pair(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
-        _ => Err("expected KEY=VALUE".to_owned()),
-    }
 }

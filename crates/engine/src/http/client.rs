@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use plan::HttpOptions;
@@ -26,11 +26,15 @@ const KEPT_BODY_BYTES_MAX: u64 = 8 << 20;
 /// What all clients of a workflow on one core share.
 pub struct Settings {
     pub http: HttpOptions,
-    /// An error here matters only once a connection needs TLS.
-    pub tls: Result<Arc<ClientConfig>, String>,
+    /// Made when a connection first needs it: reading the system's certificates takes longer than a
+    /// whole plain test may need to start.
+    pub tls: Arc<LazyTls>,
     pub origins: Rc<OriginTable>,
     pub proxy: Option<Proxy>,
 }
+
+/// A workflow's TLS settings, made once for all its cores.
+pub type LazyTls = OnceLock<Result<Arc<ClientConfig>, String>>;
 
 /// A request, rendered.
 #[derive(Clone, Copy)]
@@ -97,7 +101,7 @@ impl Client {
     ) -> Result<(), Failure> {
         let pool = self.pool(out.origin);
         loop {
-            let begun = Mono::now();
+            let begun = Mono::recent();
             let (acquired, times) = self.acquire(&pool, deadline).await?;
             let mut phases = progress.phases.get();
             if times != ConnectTimes::default() {
@@ -130,8 +134,11 @@ impl Client {
                     if !(reused && closed && out.idempotent) {
                         return Err(broken.failure);
                     }
-                    // The server had closed the idle connection as we wrote. That write counts as a request of its own.
-                    progress.retries.set(progress.retries.get() + 1);
+                    // The server had closed the idle connection as we wrote. That write counts as a request of its own;
+                    // where nothing could be written, there was none.
+                    if progress.sent.take() {
+                        progress.retries.set(progress.retries.get() + 1);
+                    }
                     response.clear();
                 }
             }

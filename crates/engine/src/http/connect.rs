@@ -15,6 +15,7 @@ use super::Failure;
 use super::client::Settings;
 use super::io::Stream;
 use super::origin::{Origin, lookup};
+use super::tls::client_config;
 use crate::clock::Mono;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -224,7 +225,8 @@ where
     let name = settings.http.tls.server_name.as_deref().unwrap_or(&origin.host);
     let name = ServerName::try_from(name.to_owned())
         .map_err(|_| failed(format!("`{name}` cannot be checked against a certificate")))?;
-    let config = match &settings.tls {
+    let http = &settings.http;
+    let config = match settings.tls.get_or_init(|| client_config(&http.tls, http.version)) {
         Ok(config) => config.clone(),
         Err(error) => return Err(failed(error.clone())),
     };

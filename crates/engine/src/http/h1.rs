@@ -103,13 +103,15 @@ impl Connection {
     ) -> Result<(), Broken> {
         let mut phases = progress.phases.get();
         let reusable = std::mem::replace(&mut self.reusable, false);
-        let begun = Mono::now();
+        // Whoever found this connection has just read the clock.
+        let begun = Mono::recent();
         self.write_all(request, deadline, progress).await?;
         let sent = Mono::now();
         phases.sending = sent.since(begun);
         progress.phases.set(phases);
 
         let mut first_byte = None;
+        let mut reads = 0;
         let mut reading = Reading::Head;
         let outcome = poll_fn(|context| {
             self.poll_answer(
@@ -120,10 +122,15 @@ impl Connection {
                 response,
                 progress,
                 &mut first_byte,
+                &mut reads,
             )
         })
         .await;
-        let ended = Mono::now();
+        // An answer that came in one piece ended when it began.
+        let ended = match first_byte {
+            Some(first) if reads == 1 => first,
+            _ => Mono::now(),
+        };
         let first = first_byte.unwrap_or(ended);
         phases.waiting = first.since(sent);
         phases.receiving = ended.since(first);
@@ -182,6 +189,7 @@ impl Connection {
         response: &mut Response,
         progress: &Progress,
         first_byte: &mut Option<Mono>,
+        reads: &mut u32,
     ) -> Poll<Result<bool, Failure>> {
         READ_BUFFER.with_borrow_mut(|buffer| {
             // A fast sender must not starve its neighbours, nor outrun its deadline.
@@ -194,6 +202,7 @@ impl Connection {
                     return Poll::Ready(self.end_of_stream(reading, first_byte.is_some()));
                 }
                 first_byte.get_or_insert_with(Mono::now);
+                *reads += 1;
                 progress.bytes_received.set(progress.bytes_received.get() + read as u64);
                 let taken = self.take(&buffer[..read], reading, wanted, response);
                 match taken {
@@ -366,7 +375,10 @@ fn parse_head(
                 let last = value.rsplit(|&byte| byte == b',').next().unwrap_or(value);
                 chunked = last.trim_ascii().eq_ignore_ascii_case(b"chunked");
             }
-            10 if name.eq_ignore_ascii_case("connection") => {
+            10 if !name.eq_ignore_ascii_case("connection") => {
+                response.note(wanted.keep, name, value)
+            }
+            10 => {
                 for word in value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii) {
                     if word.eq_ignore_ascii_case(b"close") {
                         keep_alive = false;
@@ -375,10 +387,12 @@ fn parse_head(
                     }
                 }
             }
+            // `location`, `set-cookie` (see above), `content-encoding`: the response sorts them out.
+            8 | 16 => response.note(wanted.keep, name, value),
             _ => {}
         }
-        if wanted.keep != Keep::default() {
-            response.note(wanted.keep, name, value);
+        if wanted.keep.headers {
+            response.keep_header(name, value);
         }
     }
     let bodiless = wanted.head_only || matches!(response.status, 100..=199 | 204 | 304);

@@ -125,6 +125,9 @@ impl Http2 {
         response.status = head.status.as_u16();
         for (name, value) in &head.headers {
             response.note(wanted.keep, name.as_str(), value.as_bytes());
+            if wanted.keep.headers {
+                response.keep_header(name.as_str(), value.as_bytes());
+            }
         }
         let mut received = 0u64;
         while let Some(data) = incoming.data().await {

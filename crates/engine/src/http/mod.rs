@@ -23,7 +23,7 @@ mod response;
 mod tls;
 
 pub use body::decode_body;
-pub use client::{Client, Outgoing, Settings};
+pub use client::{Client, LazyTls, Outgoing, Settings};
 pub use connect::Proxy;
 pub use cookies::Jar;
 pub use origin::{Origin, OriginTable, UNIX_HOST, parse_url, render_authority};

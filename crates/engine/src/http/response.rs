@@ -40,11 +40,12 @@ impl Response {
         found.map(|(_, value)| value.as_slice())
     }
 
-    /// Notes one header of the answer, as far as it is wanted.
+    pub(crate) fn keep_header(&mut self, name: &str, value: &[u8]) {
+        self.headers.push((name.to_ascii_lowercase(), value.to_vec()));
+    }
+
+    /// Takes what the client itself needs from a header.
     pub(crate) fn note(&mut self, keep: Keep, name: &str, value: &[u8]) {
-        if keep.headers {
-            self.headers.push((name.to_ascii_lowercase(), value.to_vec()));
-        }
         let text = || String::from_utf8_lossy(value).into_owned();
         match name.len() {
             10 if keep.cookies && name.eq_ignore_ascii_case("set-cookie") => {

@@ -42,7 +42,8 @@ impl Vu {
     }
 
     async fn request_with(&self, request: &RequestProgram, scratch: &mut Scratch) -> Flow {
-        let now = Mono::now();
+        // The step before, or the iteration, has just read the clock.
+        let now = Mono::recent();
         // The first request of an iteration answers for the whole delay of its start (R16).
         let from = self.charge_from.take().unwrap_or(now);
         let at = At { stage: self.stage.get(), step: request.step };
@@ -132,7 +133,8 @@ impl Vu {
         let mut result = self.client.exchange(out, deadline, response, progress).await;
         in_flight.done = true;
         drop(in_flight);
-        let latency_ns = Mono::now().since(from);
+        let ended = if result.is_ok() { Mono::recent() } else { Mono::now() };
+        let latency_ns = ended.since(from);
         if result.is_ok()
             && let Some(encoding) = response.encoding.take()
         {
@@ -199,6 +201,10 @@ impl Vu {
             Ok(url) => url,
             Err(failure) => return Some(Err(Failure { kind: ErrorKind::Redirect, ..failure })),
         };
+        // A place that cannot be asked is this answer's fault, not a request of its own.
+        if let Err(failure) = self.context.settings.origins.intern(&url) {
+            return Some(Err(failure));
+        }
         let rewrite = status == 303 || matches!(status, 301 | 302) && request.method == "POST";
         let method = if rewrite && !request.head_only { "GET" } else { &request.method };
         let foreign = base.origin() != url.origin();

@@ -87,7 +87,7 @@ fn wrong_types_say_what_is_expected() {
     );
     check(
         &with_steps("- get:\n  headers:\n"),
-        &["6:11 expected text, found nothing [workflows[0].steps[0].get]"],
+        &["6:10 expected text, found nothing [workflows[0].steps[0].get]"],
     );
     check("name: a", &["1:1 the key `workflows` is missing in plan"]);
 }

@@ -14,7 +14,7 @@ pub fn explain(args: &PlanArgs) -> i32 {
     let plan = match read(&args.plan, &args.env) {
         Ok(plan) => plan,
         Err(problems) => {
-            eprint!("{problems}");
+            eprintln!("{problems}");
             return exit::INVALID;
         }
     };

@@ -7,8 +7,8 @@ use crate::exit;
 pub fn ping(args: &PingArgs) -> i32 {
     let prepare = || {
         let version = http_version(&args.http)?;
-        let method = args.method.to_ascii_uppercase();
-        let request = request(&absolute(&args.url), &method, &args.headers, args.body.as_deref())?;
+        let request =
+            request(&absolute(&args.url), &args.method, &args.headers, args.body.as_deref())?;
         Ok::<_, String>((version, request))
     };
     let (version, request) = match prepare() {
@@ -28,11 +28,12 @@ pub fn ping(args: &PingArgs) -> i32 {
     match engine::ping::ping(&http, &request) {
         Ok(pong) => {
             print!("{}", pong.text);
-            i32::from(!(200..400).contains(&pong.status)) * 99
+            if (200..400).contains(&pong.status) { 0 } else { exit::UNANSWERED }
         }
-        Err(error) => {
-            eprintln!("volley: {error}");
-            99
+        // All there is to see of the exchange; the line with `!` says what went wrong.
+        Err(shown) => {
+            eprintln!("{shown}");
+            exit::UNANSWERED
         }
     }
 }

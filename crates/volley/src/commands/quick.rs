@@ -21,6 +21,10 @@ pub fn quick(args: &QuickArgs) -> i32 {
         eprintln!("volley: a URL is needed; see `volley --help`");
         return exit::USAGE;
     };
+    if let Some(problem) = not_a_url(url) {
+        eprintln!("volley: {problem}");
+        return exit::USAGE;
+    }
     match build(args, &absolute(url)) {
         Ok(plan) => run_plan(plan, &args.output, Style::Brief, None),
         Err(problem) => {
@@ -37,6 +41,25 @@ pub fn absolute(url: &str) -> String {
     } else {
         format!("http://{url}")
     }
+}
+
+/// What a newcomer may have meant instead.
+fn not_a_url(text: &str) -> Option<String> {
+    if std::path::Path::new(text).is_file() {
+        return Some(format!("`{text}` is a file, not a URL; `volley run {text}` runs a plan"));
+    }
+    if let Some((scheme, _)) = text.split_once("://")
+        && !matches!(scheme, "http" | "https")
+    {
+        return Some(format!(
+            "`{scheme}` is not a scheme that Volley speaks: http, https or unix:PATH"
+        ));
+    }
+    let ending = text.rsplit_once('.').map(|(_, ending)| ending).unwrap_or_default();
+    let is_plan_name = matches!(ending, "yaml" | "yml" | "toml" | "json") && !text.contains('/');
+    is_plan_name.then(|| {
+        format!("there is no file `{text}`; `volley new {text}` writes a plan to start from")
+    })
 }
 
 fn build(args: &QuickArgs, url: &str) -> Result<Plan, String> {
@@ -58,10 +81,9 @@ fn build(args: &QuickArgs, url: &str) -> Result<Plan, String> {
             duration: args.duration,
         },
     };
-    let method = args.method.to_ascii_uppercase();
-    let request = request(url, &method, &args.headers, args.body.as_deref())?;
+    let request = request(url, &args.method, &args.headers, args.body.as_deref())?;
     let step = Step {
-        name: format!("{method} {url}"),
+        name: format!("{} {url}", args.method),
         needs: None,
         when: None,
         action: Action::Request(Box::new(request)),

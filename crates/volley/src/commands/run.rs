@@ -13,7 +13,7 @@ pub fn run(args: &RunArgs) -> i32 {
     let mut plan = match read(&args.plan, &args.env) {
         Ok(plan) => plan,
         Err(problems) => {
-            eprint!("{problems}");
+            eprintln!("{problems}");
             return exit::INVALID;
         }
     };
@@ -36,7 +36,27 @@ pub fn read(path: &Path, env: &[(String, String)]) -> Result<Plan, plan::Problem
         let given = env.iter().rev().find(|(key, _)| key == name);
         given.map(|(_, value)| value.clone()).or_else(|| std::env::var(name).ok())
     };
-    plan::read_file(path, &ReadOptions { env: &look_up })
+    plan::read_file(path, &ReadOptions { env: &look_up }).map_err(|problems| advise(path, problems))
+}
+
+/// What can be said about a file that is no plan at all.
+fn advise(path: &Path, mut problems: plan::Problems) -> plan::Problems {
+    let shown = path.display();
+    let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+    let help = if !path.exists() {
+        format!("`volley new {shown}` writes a plan to start from")
+    } else if path.is_dir() {
+        "a folder; name one of the plans in it".to_owned()
+    } else if matches!(ending, "js" | "ts") {
+        "scripts cannot be run yet; docs/coming-from.md shows how their parts look in a plan"
+            .to_owned()
+    } else {
+        return problems;
+    };
+    if let Some(first) = problems.0.first_mut() {
+        first.help.get_or_insert(help);
+    }
+    problems
 }
 
 fn apply_overrides(plan: &mut Plan, args: &RunArgs) -> Result<(), String> {

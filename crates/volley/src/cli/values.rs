@@ -1,0 +1,77 @@
+//! Values of arguments: how they are written, and what is wrong with those that are refused.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use clap::builder::RangedU64ValueParser;
+
+pub fn duration(text: &str) -> Result<Duration, String> {
+    plan::units::duration(text).map_err(|wrong| wrong.to_string())
+}
+
+/// A time in which something can happen.
+pub fn length(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        Duration::ZERO => Err("longer than 0 is needed".to_owned()),
+        longer => Ok(longer),
+    }
+}
+
+/// As many as a plan may have.
+pub fn vus() -> RangedU64ValueParser<u32> {
+    RangedU64ValueParser::new().range(1..=1_000_000)
+}
+
+pub fn method(text: &str) -> Result<String, String> {
+    let letters =
+        !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'-');
+    if letters {
+        Ok(text.to_ascii_uppercase())
+    } else {
+        Err("a method is letters: GET, POST, PURGE".to_owned())
+    }
+}
+
+/// Catches what would only fail once the run has begun.
+pub fn target(text: &str) -> Result<String, String> {
+    let host = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
+    match host {
+        Some(host) if !host.is_empty() && !host.starts_with('/') => Ok(text.to_owned()),
+        None if text.starts_with("unix:") => Ok(text.to_owned()),
+        _ => Err("expected http://HOST, https://HOST or unix:PATH".to_owned()),
+    }
+}
+
+/// `8080` is what people type.
+pub fn listen(text: &str) -> Result<SocketAddr, String> {
+    if let Ok(port) = text.trim_start_matches(':').parse::<u16>() {
+        return Ok(SocketAddr::from(([127, 0, 0, 1], port)));
+    }
+    let named = text.replace("localhost:", "127.0.0.1:");
+    named.parse().map_err(|_| "expected ADDRESS:PORT or PORT, such as 127.0.0.1:8080".to_owned())
+}
+
+pub fn share(text: &str) -> Result<f64, String> {
+    let value = match text.strip_suffix('%') {
+        Some(percent) => percent.trim().parse::<f64>().map(|percent| percent / 100.0),
+        None => text.parse(),
+    };
+    value
+        .ok()
+        .filter(|share| (0.0..=1.0).contains(share))
+        .ok_or_else(|| "a share is 0 to 1, or 0% to 100%".to_owned())
+}
+
+pub fn rate(text: &str) -> Result<plan::Rate, String> {
+    match text.parse::<u64>() {
+        Ok(events) if events > 0 => Ok(plan::Rate { events, per: Duration::from_secs(1) }),
+        _ => plan::units::rate(text).map_err(|wrong| wrong.to_string()),
+    }
+}
+
+pub fn pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("expected KEY=VALUE".to_owned()),
+    }
+}
