@@ -1,4 +1,5 @@
-//! The sum of what all cores have counted, and the views of it: history, live snapshots, samples of errors.
+//! The sum of what all cores have counted, and the views of it: history, live snapshots, samples of
+//! errors.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +12,8 @@ use stats::{
 
 use crate::core::Swapped;
 
-/// Points of history that are kept; beyond it neighbours are joined, so that a run of any length fits.
+/// Points of history that are kept; beyond it neighbours are joined, so that a run of any length
+/// fits.
 const HISTORY_MAX: usize = 3600;
 /// Points that the live view gets.
 const RECENT_MAX: usize = 120;

@@ -1,4 +1,5 @@
-//! Time inside one process: nanoseconds since the engine's epoch, and waits finer than a millisecond.
+//! Time inside one process: nanoseconds since the engine's epoch, and waits finer than a
+//! millisecond.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -24,8 +25,8 @@ impl Mono {
         now
     }
 
-    /// The last reading on this thread. For use where nothing was waited for since: reading the clock
-    /// eight times per request costs more than parsing its answer.
+    /// The last reading on this thread. For use where nothing was waited for since: reading the
+    /// clock eight times per request costs more than parsing its answer.
     #[inline]
     pub fn recent() -> Mono {
         RECENT.get()
@@ -53,9 +54,9 @@ impl Mono {
 
 /// Waits until a point in time, to some tens of microseconds.
 ///
-/// tokio's timers count whole milliseconds; at 20,000 arrivals a second that would bunch twenty of them on each
-/// tick and charge the wait to the target. A `timerfd` has no such grain. Elsewhere than on Linux the coarse timer
-/// is what there is.
+/// tokio's timers count whole milliseconds; at 20,000 arrivals a second that would bunch twenty of
+/// them on each tick and charge the wait to the target. A `timerfd` has no such grain. Elsewhere
+/// than on Linux the coarse timer is what there is.
 pub struct PreciseTimer {
     #[cfg(target_os = "linux")]
     fd: tokio::io::unix::AsyncFd<std::os::fd::OwnedFd>,
@@ -75,7 +76,8 @@ impl PreciseTimer {
         // SAFETY: the descriptor was just made and has no other owner.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         let interest = tokio::io::Interest::READABLE;
-        // SAFETY: the descriptor is owned by what is registered, and is closed after it is deregistered.
+        // SAFETY: the descriptor is owned by what is registered, and is closed after it is
+        // deregistered.
         let fd = unsafe { tokio::io::unix::AsyncFd::register_with_interest(fd, interest) }?;
         Ok(PreciseTimer { fd })
     }

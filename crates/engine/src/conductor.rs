@@ -1,4 +1,5 @@
-//! Leads a run: starts cores, carries out what the job's state machine decides, sums up, watches the thresholds.
+//! Leads a run: starts cores, carries out what the job's state machine decides, sums up, watches
+//! the thresholds.
 //!
 //! ```text
 //! Controller ──┐                         ┌──▶ cores (commands)
@@ -6,7 +7,8 @@
 //! cores ───────┘   (reports)             └──▶ publish(Snapshot)   once a second, never waited for
 //! ```
 //!
-//! All decisions are `control::job`'s; this is the shell around it. It has a thread of its own and touches no request.
+//! All decisions are `control::job`'s; this is the shell around it. It has a thread of its own and
+//! touches no request.
 
 mod finish;
 mod live;
@@ -73,7 +75,8 @@ pub struct Conductor {
     provided: BTreeMap<(usize, String), Vec<u8>>,
     timeline: Vec<TimelineEntry>,
     notes: Vec<String>,
-    /// The tick that is being collected: when it was asked for, and how many cores have yet to answer.
+    /// The tick that is being collected: when it was asked for, and how many cores have yet to
+    /// answer.
     tick: Option<(Mono, usize)>,
     last_tick: Mono,
     panicked: Vec<usize>,
@@ -196,7 +199,8 @@ impl Conductor {
             trace: self.options.trace.clone(),
             epoch_unix_ns: unix_now().as_nanos() as u64 - Mono::now().0,
             // Leaves room for files, the control socket and connections that linger.
-            vus_limit: self.descriptors_limit.saturating_sub(64) * 9 / 10,
+            vus_limit: (self.descriptors_limit.saturating_sub(64) * 9 / 10)
+                .min(u64::from(schedule::SELF_SIZED_VUS_MAX)),
         });
         for core in 0..self.pool {
             let reports = self.sender.clone();
@@ -299,7 +303,8 @@ impl Conductor {
         self.step(Event::WorkflowReady { workflow });
     }
 
-    /// Values under a workflow's variables: from the plan's setup, and handed over by earlier workflows.
+    /// Values under a workflow's variables: from the plan's setup, and handed over by earlier
+    /// workflows.
     fn base(&self, workflow: usize) -> Base {
         let program = self.program.workflow(workflow);
         let mut base: Vec<Option<Box<[u8]>>> =
@@ -459,7 +464,8 @@ impl Conductor {
         }
     }
 
-    /// Asks for counts, or closes the tick that was asked for. True: there is something new to show.
+    /// Asks for counts, or closes the tick that was asked for. True: there is something new to
+    /// show.
     fn turn_tick(&mut self) -> bool {
         let now = Mono::now();
         match self.tick {

@@ -1,6 +1,7 @@
 //! One core: a thread with its own runtime, timers, counters and virtual users.
 //!
-//! It talks to the conductor only: commands come in, reports go out, nothing is shared on the way of a request.
+//! It talks to the conductor only: commands come in, reports go out, nothing is shared on the way
+//! of a request.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

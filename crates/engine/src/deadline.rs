@@ -1,8 +1,9 @@
 //! Deadlines for requests, at the price of two stores each.
 //!
-//! A timer per request would cost more than parsing the answer. Instead every exchange has a slot that holds its
-//! deadline and its task's waker; one sweep per core looks at all slots every few milliseconds and wakes those whose
-//! time has come. A woken exchange sees that its deadline has passed and gives up.
+//! A timer per request would cost more than parsing the answer. Instead every exchange has a slot
+//! that holds its deadline and its task's waker; one sweep per core looks at all slots every few
+//! milliseconds and wakes those whose time has come. A woken exchange sees that its deadline has
+//! passed and gives up.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -91,7 +92,8 @@ impl Deadline {
             Some(waker) if waker.will_wake(context.waker()) => false,
             _ => {
                 entry.waker = Some(context.waker().clone());
-                // The sweep took the waker: either this deadline has passed, or it woke for an older one.
+                // The sweep took the waker: either this deadline has passed, or it woke for an
+                // older one.
                 entry.deadline != Mono::MAX && entry.deadline <= Mono::now()
             }
         }

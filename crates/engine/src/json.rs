@@ -1,7 +1,8 @@
 //! Looking into JSON bodies.
 //!
-//! Nearly every path in a load test is a plain walk (`$.data.items[0].id`). Such a walk is done while the body is
-//! parsed, without building a tree: what is not on the way is skipped. Anything else is left to a full RFC 9535 engine.
+//! Nearly every path in a load test is a plain walk (`$.data.items[0].id`). Such a walk is done
+//! while the body is parsed, without building a tree: what is not on the way is skipped. Anything
+//! else is left to a full RFC 9535 engine.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -6,11 +6,14 @@
 //!                                   └───────reports───────────┘
 //! ```
 //!
-//! A core is a thread with a runtime of its own; virtual users are local tasks on it and recorders belong to it, so
-//! nothing on the way of a request is shared between threads. Once a second the conductor swaps each core's counters.
+//! A core is a thread with a runtime of its own; virtual users are local tasks on it and recorders
+//! belong to it, so nothing on the way of a request is shared between threads. Once a second the
+//! conductor swaps each core's counters.
 //!
-//! **Invariant:** a request that was written is counted, whatever became of it or of its virtual user.
-//! **Invariant:** nothing per request allocates, locks or logs in the common case (a fixed HTTP/1.1 request, no failure).
+//! **Invariant:** a request that was written is counted, whatever became of it or of its virtual
+//! user.
+//! **Invariant:** nothing per request allocates, locks or logs in the common case (a fixed HTTP/1.1
+//! request, no failure).
 
 mod aggregate;
 mod clock;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// Cores to generate load on: physical ones, because two threads of one core share what a generator needs.
+/// Cores to generate load on: physical ones, because two threads of one core share what a generator
+/// needs.
 pub fn cores() -> usize {
     let logical = std::thread::available_parallelism().map_or(1, usize::from);
     physical_cores().map_or(logical, |physical| physical.min(logical)).max(1)

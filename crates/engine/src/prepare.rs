@@ -1,4 +1,5 @@
-//! What is done once, before anything is measured: names become addresses, proxies are found (EXEC-20, EXEC-23).
+//! What is done once, before anything is measured: names become addresses, proxies are found
+//! (EXEC-20, EXEC-23).
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

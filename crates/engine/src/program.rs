@@ -1,7 +1,9 @@
-//! A plan, compiled: names are numbers, texts are pieces, requests are bytes as far as they are known.
+//! A plan, compiled: names are numbers, texts are pieces, requests are bytes as far as they are
+//! known.
 //!
-//! Compiling happens once, before anything is measured (EXEC-21 to EXEC-26), and its result is shared by all cores.
-//! It cannot fail for reasons that the plan's own check could have found; what is left are files and addresses.
+//! Compiling happens once, before anything is measured (EXEC-21 to EXEC-26), and its result is
+//! shared by all cores. It cannot fail for reasons that the plan's own check could have found; what
+//! is left are files and addresses.
 
 mod block;
 mod check;

@@ -1,4 +1,5 @@
-//! One core's counters. One owner, no locks; a full window is swapped for an empty one when the conductor asks.
+//! One core's counters. One owner, no locks; a full window is swapped for an empty one when the
+//! conductor asks.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -78,7 +79,8 @@ impl Recorder {
         }
     }
 
-    /// What was counted since the last call. `empty` must be clear; it takes the old window's place.
+    /// What was counted since the last call. `empty` must be clear; it takes the old window's
+    /// place.
     pub fn swap(&self, empty: Window) -> Window {
         self.flush_samples();
         std::mem::replace(&mut *self.window.borrow_mut(), empty)
@@ -99,7 +101,8 @@ impl Recorder {
                 step.failed += 1;
                 step.errors[kind as usize] += 1;
             }
-            // An exchange without an answer has no service time, but its user has waited all the same.
+            // An exchange without an answer has no service time, but its user has waited all the
+            // same.
             step.latency.record_ns(ended.latency_ns);
             if let Some(status) = ended.status {
                 step.completed += 1;
@@ -107,7 +110,11 @@ impl Recorder {
                 step.duration.record_ns(phases.duration());
                 step.sending.record_ns(phases.sending);
                 step.waiting.record_ns(phases.waiting);
-                step.receiving.record_ns(phases.receiving);
+                // Most answers come in one piece.
+                match phases.receiving {
+                    0 => step.receiving.record_zero(),
+                    ns => step.receiving.record_ns(ns),
+                }
             }
             if phases.blocked == 0 {
                 step.blocked.record_zero();
@@ -234,7 +241,8 @@ impl Recorder {
         self.sampling.borrow()[step] == Sampling::Wanted
     }
 
-    /// Notes a failure for people: the first message of its kind, and the first whole exchange there is.
+    /// Notes a failure for people: the first message of its kind, and the first whole exchange
+    /// there is.
     pub fn failure(
         &self,
         step: usize,

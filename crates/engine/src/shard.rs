@@ -5,8 +5,9 @@
 //!                  live control ──changed──▲   ╰── end: no new iterations ▶ graceful stop ▶ cancelled, counted
 //! ```
 //!
-//! Closed models keep a number of users busy (`vus`); open models hand arrivals to whoever is free (`arrivals`).
-//! Shard `s` of `n` owns users and arrivals `s, s + n, s + 2n ...`, so shards never need to talk.
+//! Closed models keep a number of users busy (`vus`); open models hand arrivals to whoever is free
+//! (`arrivals`). Shard `s` of `n` owns users and arrivals `s, s + n, s + 2n ...`, so shards never
+//! need to talk.
 
 mod arrivals;
 mod clock;

@@ -1,8 +1,9 @@
 //! What one virtual user knows while it works through an iteration.
 //!
-//! A variable is a slot, numbered when the plan is compiled. A slot that this iteration has not set falls back to the
-//! base: values from the plan's and the workflow's setup and from earlier workflows, shared by all and changed by none
-//! (EXEC-40, EXEC-41). Slots keep their memory from one iteration to the next, their values never.
+//! A variable is a slot, numbered when the plan is compiled. A slot that this iteration has not set
+//! falls back to the base: values from the plan's and the workflow's setup and from earlier
+//! workflows, shared by all and changed by none (EXEC-40, EXEC-41). Slots keep their memory from
+//! one iteration to the next, their values never.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

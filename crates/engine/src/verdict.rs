@@ -1,4 +1,5 @@
-//! The result's word on itself (R19): could this generator do what the plan asked, and is the answer to be trusted?
+//! The result's word on itself (R19): could this generator do what the plan asked, and is the
+//! answer to be trusted?
 
 use std::collections::BTreeMap;
 

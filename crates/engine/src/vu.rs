@@ -1,7 +1,9 @@
-//! A virtual user: works through a block of steps, over and over, with connections and cookies of its own.
+//! A virtual user: works through a block of steps, over and over, with connections and cookies of
+//! its own.
 //!
-//! It is an ordinary local task; waiting for an answer suspends it and nothing else. What it has begun and not
-//! finished when it is cancelled is still counted: guards see to that when they are dropped.
+//! It is an ordinary local task; waiting for an answer suspends it and nothing else. What it has
+//! begun and not finished when it is cancelled is still counted: guards see to that when they are
+//! dropped.
 
 mod exchange;
 mod render;
@@ -110,7 +112,8 @@ impl Vu {
         Iterated::Done
     }
 
-    /// Before the first iteration: warm connections, the user's own setup. False: it must not go on.
+    /// Before the first iteration: warm connections, the user's own setup. False: it must not go
+    /// on.
     pub async fn begin(&self) -> bool {
         if self.context.settings.http.warm {
             self.warm().await;

@@ -20,7 +20,8 @@ pub struct WorkflowLayout {
     pub steps: Range<usize>,
     pub checks: Range<usize>,
     pub stages: Range<usize>,
-    /// The plan's own setup and teardown stand in a workflow of their own, which a user did not write.
+    /// The plan's own setup and teardown stand in a workflow of their own, which a user did not
+    /// write.
     pub synthetic: bool,
 }
 

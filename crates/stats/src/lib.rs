@@ -5,11 +5,13 @@
 //!   (lock-free, one owner)              (a delta)          (the sum)
 //! ```
 //!
-//! A [`Window`] is a delta that one core counted between two swaps; [`Window::merge`] is associative and
-//! commutative, so that totals do not depend on the order of arrival. Percentiles come from merged
-//! histograms only: nothing here averages an average or takes a percentile of percentiles.
+//! A [`Window`] is a delta that one core counted between two swaps; [`Window::merge`] is
+//! associative and commutative, so that totals do not depend on the order of arrival. Percentiles
+//! come from merged histograms only: nothing here averages an average or takes a percentile of
+//! percentiles.
 //!
-//! **Invariant:** memory depends on the plan (steps × stages × capped tags), never on the length of the run.
+//! **Invariant:** memory depends on the plan (steps × stages × capped tags), never on the length of
+//! the run.
 
 mod error_kind;
 #[cfg(test)]

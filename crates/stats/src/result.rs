@@ -25,9 +25,11 @@ pub struct RunResult {
     pub error_samples: Vec<ErrorSample>,
     pub timeline: Vec<TimelineEntry>,
     pub generator: GeneratorStats,
-    /// One entry per second of the run, oldest first; halved in resolution whenever it would outgrow its limit.
+    /// One entry per second of the run, oldest first; halved in resolution whenever it would
+    /// outgrow its limit.
     pub history: Vec<HistoryPoint>,
-    /// Remarks that are not verdicts: tags folded, samples dropped, files that could not be written.
+    /// Remarks that are not verdicts: tags folded, samples dropped, files that could not be
+    /// written.
     pub notes: Vec<String>,
 }
 

@@ -1,4 +1,5 @@
-//! The live view's food: what is known about a run at one moment. Late or missed snapshots harm nothing.
+//! The live view's food: what is known about a run at one moment. Late or missed snapshots harm
+//! nothing.
 
 use std::time::Duration;
 

@@ -1,12 +1,14 @@
-//! A distribution of times: a histogram for percentiles, and exact count, sum, minimum and maximum beside it.
+//! A distribution of times: a histogram for percentiles, and exact count, sum, minimum and maximum
+//! beside it.
 
 use hdrhistogram::Histogram;
 
 /// Largest relative error of a percentile: three significant digits.
 pub const RELATIVE_ERROR: f64 = 0.001;
 
-/// Times are recorded in nanoseconds and kept in the histogram as microseconds. Values that are not times
-/// (custom trends) are recorded as `value * 1e6`, so that every reader may speak of milliseconds.
+/// Times are recorded in nanoseconds and kept in the histogram as microseconds. Values that are not
+/// times (custom trends) are recorded as `value * 1e6`, so that every reader may speak of
+/// milliseconds.
 #[derive(Clone)]
 pub struct Trend {
     histogram: Histogram<u64>,
@@ -17,7 +19,8 @@ pub struct Trend {
     max_ns: u64,
 }
 
-/// A trend's buckets that are in use, for keeping many of them: a few hundred numbers instead of thousands.
+/// A trend's buckets that are in use, for keeping many of them: a few hundred numbers instead of
+/// thousands.
 #[derive(Debug, Clone)]
 pub struct SparseTrend {
     /// (microseconds, count)

@@ -65,7 +65,8 @@ impl DropCause {
 
 /// Everything about the requests of one step in one stage.
 ///
-/// `requests = completed + broken + interrupted + retried`: each request counts once, whatever became of it.
+/// `requests = completed + broken + interrupted + retried`: each request counts once, whatever
+/// became of it.
 #[derive(Debug, Clone, Default)]
 pub struct StepStats {
     /// All requests that were begun.

@@ -118,7 +118,8 @@ pub struct OutputArgs {
     /// Write the result as JSON (schema volley.summary/1)
     #[arg(long, env = "VOLLEY_SUMMARY", value_name = "FILE")]
     pub summary: Option<PathBuf>,
-    /// Write json=FILE, csv=FILE (every sample, in k6's formats), junit=FILE or hdr=FILE; may be repeated
+    /// Write json=FILE, csv=FILE (every sample, in k6's formats), junit=FILE or hdr=FILE; may be
+    /// repeated
     #[arg(
         long,
         short = 'o',

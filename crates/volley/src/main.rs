@@ -29,8 +29,8 @@ fn misspelt_command(first: Option<&str>) -> Option<String> {
         return None;
     }
     let distance = |name: &&str| strsim::damerau_levenshtein(word, name);
-    let nearest =
-        names().min_by_key(distance).filter(|name| distance(name) <= 2 && word.len() > 1)?;
+    let near = |name: &&str| distance(name) <= 1 && word.len() > 2;
+    let nearest = names().min_by_key(distance).filter(near)?;
     Some(format!(
         "no command `{word}`; did you mean `volley {nearest}`? (a host: `http://{word}/`)"
     ))

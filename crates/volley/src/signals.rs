@@ -1,4 +1,5 @@
-//! Ctrl-C and SIGTERM: the first asks for a graceful end with a summary, the second for an end at once.
+//! Ctrl-C and SIGTERM: the first asks for a graceful end with a summary, the second for an end at
+//! once.
 
 use crate::exit;
 

@@ -118,7 +118,10 @@ impl Conductor {
                 "{count} values for custom metrics were no numbers and were left out"
             ));
         }
-        if self.aggregate.busiest_core > 0.95 {
+        let steps = || self.aggregate.totals.blocks.iter().flatten().flat_map(|block| &block.steps);
+        let requests: u64 = steps().map(|step| step.requests).sum();
+        let failed: u64 = steps().map(|step| step.failed).sum();
+        if self.aggregate.busiest_core > 0.95 && failed * 2 < requests {
             self.notes.push(
                 "a generator core was fully used: the target may be able to do more; give `--cores` or \
                  more machines to find out"

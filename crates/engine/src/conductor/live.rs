@@ -1,4 +1,5 @@
-//! Steering a running test: pause, resume, scale, stop. Each is one moment for all cores, and on record.
+//! Steering a running test: pause, resume, scale, stop. Each is one moment for all cores, and on
+//! record.
 
 use std::time::Duration;
 

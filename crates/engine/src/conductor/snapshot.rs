@@ -66,7 +66,8 @@ impl Conductor {
     }
 }
 
-/// Layers one after another, each as long as its longest workflow; a guess where iterations are counted.
+/// Layers one after another, each as long as its longest workflow; a guess where iterations are
+/// counted.
 fn planned(plan: &plan::Plan) -> Option<Duration> {
     let mut total = Duration::ZERO;
     for layer in plan::layers(plan) {

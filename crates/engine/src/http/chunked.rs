@@ -45,7 +45,8 @@ impl Chunked {
         self.state == State::Done
     }
 
-    /// Takes what it can from `input`, hands data to `sink`, and says how much it took. Stops at the end of the body.
+    /// Takes what it can from `input`, hands data to `sink`, and says how much it took. Stops at
+    /// the end of the body.
     pub fn feed(&mut self, input: &[u8], mut sink: impl FnMut(&[u8])) -> Result<usize, BadChunk> {
         let mut at = 0;
         while at < input.len() && self.state != State::Done {

@@ -45,7 +45,8 @@ pub struct Outgoing<'a> {
     /// Where the body begins in `wire`.
     pub body_at: usize,
     pub head_only: bool,
-    /// May be sent again if a kept-alive connection turns out to be closed (RFC 9110, section 9.2.2).
+    /// May be sent again if a kept-alive connection turns out to be closed (RFC 9110, section
+    /// 9.2.2).
     pub idempotent: bool,
     pub keep: Keep,
 }
@@ -104,7 +105,7 @@ impl Client {
             let begun = Mono::recent();
             let (acquired, times) = self.acquire(&pool, deadline).await?;
             let mut phases = progress.phases.get();
-            if times != ConnectTimes::default() {
+            if let Some(times) = times {
                 phases.connecting += times.connecting;
                 phases.tls_handshaking += times.tls_handshaking;
                 phases.blocked += Mono::now().since(begun);
@@ -134,8 +135,8 @@ impl Client {
                     if !(reused && closed && out.idempotent) {
                         return Err(broken.failure);
                     }
-                    // The server had closed the idle connection as we wrote. That write counts as a request of its own;
-                    // where nothing could be written, there was none.
+                    // The server had closed the idle connection as we wrote. That write counts as a
+                    // request of its own; where nothing could be written, there was none.
                     if progress.sent.take() {
                         progress.retries.set(progress.retries.get() + 1);
                     }
@@ -145,7 +146,8 @@ impl Client {
         }
     }
 
-    /// Opens a connection to `origin` without using it, so that the first request does not pay for it.
+    /// Opens a connection to `origin` without using it, so that the first request does not pay for
+    /// it.
     pub async fn warm(&self, origin: &Rc<Origin>, deadline: &Deadline) -> Result<(), Failure> {
         let pool = self.pool(origin);
         if let (Acquired::Http1(connection, _), _) = self.acquire(&pool, deadline).await? {
@@ -154,7 +156,8 @@ impl Client {
         Ok(())
     }
 
-    /// Protocol, cipher and peer of the idle connection to `origin`, if it is one of TLS over HTTP/1.1 or 2.
+    /// Protocol, cipher and peer of the idle connection to `origin`, if it is one of TLS over
+    /// HTTP/1.1 or 2.
     pub fn tls_description(&self, origin: &Rc<Origin>) -> Option<String> {
         let pool = self.pool(origin);
         pool.tls.borrow().clone()
@@ -206,19 +209,23 @@ impl Client {
         pool
     }
 
+    /// A connection at hand, one that becomes free, or a new one. `Some`: it had to be waited for.
     async fn acquire(
         &self,
         pool: &Rc<Pool>,
         deadline: &Deadline,
-    ) -> Result<(Acquired, ConnectTimes), Failure> {
+    ) -> Result<(Acquired, Option<ConnectTimes>), Failure> {
+        let mut waited = None;
         loop {
             if let Some(acquired) = pool.ready() {
-                return Ok((acquired, ConnectTimes::default()));
+                return Ok((acquired, waited));
             }
             let full = pool.open.get() >= self.settings.http.connections.max(1);
             if !full && !pool.probing.get() {
-                return self.open(pool, deadline).await;
+                let (acquired, times) = self.open(pool, deadline).await?;
+                return Ok((acquired, Some(times)));
             }
+            waited = Some(ConnectTimes::default());
             let left = Duration::from_nanos(deadline.at().since(Mono::now()));
             if tokio::time::timeout(left, pool.changed.notified()).await.is_err() {
                 let message = format!("no free connection to {} in time", pool.origin.authority);

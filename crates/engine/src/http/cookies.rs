@@ -21,7 +21,8 @@ impl Jar {
     pub fn store(&mut self, url: &Url, set_cookies: &[String]) {
         for line in set_cookies {
             let store = self.store.get_or_insert_with(|| Box::new(CookieStore::default()));
-            // A cookie that the rules refuse (wrong domain, malformed) is not stored; a browser would do the same.
+            // A cookie that the rules refuse (wrong domain, malformed) is not stored; a browser
+            // would do the same.
             let _ = store.parse(line, url);
         }
     }

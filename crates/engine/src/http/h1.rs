@@ -1,8 +1,8 @@
 //! HTTP/1.1: one connection, one exchange at a time.
 //!
-//! The read buffer belongs to the core, not to the connection: an answer is parsed where the kernel wrote it, while
-//! it is still in cache, and ten thousand idle connections own no buffers. Only what arrives in pieces is kept by the
-//! connection until the rest is there.
+//! The read buffer belongs to the core, not to the connection: an answer is parsed where the kernel
+//! wrote it, while it is still in cache, and ten thousand idle connections own no buffers. Only
+//! what arrives in pieces is kept by the connection until the rest is there.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -38,7 +38,12 @@ pub struct Connection {
     pub exchanges: u64,
     /// May another exchange follow?
     reusable: bool,
+    /// When the last exchange ended.
+    idle_since: Mono,
 }
+
+/// A connection that was in use this recently is taken at its word.
+const FRESH_NS: u64 = 1_000_000;
 
 /// How the end of a body is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,11 +84,21 @@ impl From<Failure> for Broken {
 
 impl Connection {
     pub fn new(stream: Stream) -> Connection {
-        Connection { stream, partial: Vec::new(), exchanges: 0, reusable: true }
+        Connection {
+            stream,
+            partial: Vec::new(),
+            exchanges: 0,
+            reusable: true,
+            idle_since: Mono::recent(),
+        }
     }
 
-    /// False for an idle connection that the server has closed meanwhile, as far as is known without asking.
+    /// False for an idle connection that the server has closed meanwhile, as far as is known
+    /// without asking.
     pub fn is_usable(&self) -> bool {
+        if Mono::recent().since(self.idle_since) < FRESH_NS {
+            return self.reusable;
+        }
         let mut context = Context::from_waker(std::task::Waker::noop());
         self.reusable && !self.stream.has_news(&mut context)
     }
@@ -92,7 +107,8 @@ impl Connection {
         self.reusable
     }
 
-    /// Writes `request`, reads the answer into `response`. Afterwards `is_reusable` says whether to keep the connection.
+    /// Writes `request`, reads the answer into `response`. Afterwards `is_reusable` says whether to
+    /// keep the connection.
     pub async fn exchange(
         &mut self,
         request: &[u8],
@@ -139,6 +155,7 @@ impl Connection {
             Ok(keep_alive) => {
                 self.reusable = reusable && keep_alive;
                 self.exchanges += 1;
+                self.idle_since = ended;
                 Ok(())
             }
             Err(failure) => Err(Broken { failure, answered: first_byte.is_some() }),
@@ -231,7 +248,8 @@ impl Connection {
         let mut buffer = ReadBuf::new(buffer);
         match Pin::new(&mut self.stream).poll_read(context, &mut buffer) {
             Poll::Ready(Ok(())) => Poll::Ready(Ok(buffer.filled().len())),
-            // rustls reports a peer that closes without saying goodbye; for HTTP that is an ordinary end of stream.
+            // rustls reports a peer that closes without saying goodbye; for HTTP that is an
+            // ordinary end of stream.
             Poll::Ready(Err(error)) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
                 Poll::Ready(Ok(0))
             }
@@ -387,7 +405,8 @@ fn parse_head(
                     }
                 }
             }
-            // `location`, `set-cookie` (see above), `content-encoding`: the response sorts them out.
+            // `location`, `set-cookie` (see above), `content-encoding`: the response sorts them
+            // out.
             8 | 16 => response.note(wanted.keep, name, value),
             _ => {}
         }

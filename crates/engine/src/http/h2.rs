@@ -31,8 +31,8 @@ pub struct Http2 {
     driver: tokio::task::JoinHandle<()>,
 }
 
-/// Bytes on the wire. Streams share a connection, so each exchange takes what has passed since the last one looked:
-/// single exchanges are approximate, sums are exact.
+/// Bytes on the wire. Streams share a connection, so each exchange takes what has passed since the
+/// last one looked: single exchanges are approximate, sums are exact.
 #[derive(Default)]
 struct Traffic {
     read: Cell<u64>,
@@ -207,7 +207,8 @@ fn translate(out: Outgoing<'_>) -> Result<Request<()>, Failure> {
     let map = request.headers_mut();
     map.reserve(parsed.headers.len());
     for header in parsed.headers.iter() {
-        // Connection-specific fields have no place in HTTP/2 (RFC 9113, section 8.2.2); `host` becomes :authority.
+        // Connection-specific fields have no place in HTTP/2 (RFC 9113, section 8.2.2); `host`
+        // becomes :authority.
         if ["host", "connection", "keep-alive", "transfer-encoding", "upgrade", "proxy-connection"]
             .iter()
             .any(|name| header.name.eq_ignore_ascii_case(name))

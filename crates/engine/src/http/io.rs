@@ -17,8 +17,8 @@ pub enum Stream {
 }
 
 impl Stream {
-    /// Whether the peer has been heard of since the last answer ended: on an idle connection that can only be
-    /// a close, or bytes that nobody asked for. Costs no system call.
+    /// Whether the peer has been heard of since the last answer ended: on an idle connection that
+    /// can only be a close, or bytes that nobody asked for. Costs no system call.
     pub fn has_news(&self, context: &mut Context<'_>) -> bool {
         let ready = match self {
             Stream::Tcp(tcp) => tcp.poll_read_ready(context),

@@ -1,4 +1,5 @@
-//! The HTTP client of a virtual user: connections of its own, cookies of its own, timings of every phase.
+//! The HTTP client of a virtual user: connections of its own, cookies of its own, timings of every
+//! phase.
 //!
 //! ```text
 //! Client ──acquire──▶ pool of one origin ──▶ h1::Connection   one exchange at a time, bytes in, bytes out
@@ -6,9 +7,9 @@
 //!    └─ connect: address ▶ TCP / Unix ▶ proxy ▶ TLS (ALPN decides the version)
 //! ```
 //!
-//! The HTTP/1.1 side is written for cost: a request is one buffer and one write, an answer is parsed where the
-//! kernel put it (a buffer shared by all connections of a core), and a body is copied only if a step reads it.
-//! Nothing in here knows of steps, checks or statistics.
+//! The HTTP/1.1 side is written for cost: a request is one buffer and one write, an answer is
+//! parsed where the kernel put it (a buffer shared by all connections of a core), and a body is
+//! copied only if a step reads it. Nothing in here knows of steps, checks or statistics.
 
 mod body;
 mod chunked;
@@ -84,7 +85,8 @@ impl Phases {
     }
 }
 
-/// What is known of an exchange while it runs; it outlives a cancelled one, so that nothing written goes uncounted.
+/// What is known of an exchange while it runs; it outlives a cancelled one, so that nothing written
+/// goes uncounted.
 #[derive(Debug, Default)]
 pub struct Progress {
     /// At least one byte of the request left this process.

@@ -1,7 +1,8 @@
 //! Where requests go: scheme, host, port, and the addresses behind them.
 //!
-//! Names are resolved once, before anything is measured (EXEC-20 to EXEC-25), and all addresses are kept and used in
-//! turn, so that one address does not take the whole load. A plan may ask for a new look-up from time to time.
+//! Names are resolved once, before anything is measured (EXEC-20 to EXEC-25), and all addresses are
+//! kept and used in turn, so that one address does not take the whole load. A plan may ask for a
+//! new look-up from time to time.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -162,7 +163,8 @@ pub async fn lookup(host: &str, port: u16, family: IpFamily) -> Result<Vec<Socke
         .filter(fits)
         .collect();
     addresses.dedup();
-    // A name with both families would send half the load each way; most servers listen on IPv4 only.
+    // A name with both families would send half the load each way; most servers listen on IPv4
+    // only.
     if family == IpFamily::Any && addresses.iter().any(SocketAddr::is_ipv4) {
         addresses.retain(SocketAddr::is_ipv4);
     }

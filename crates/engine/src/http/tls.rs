@@ -59,7 +59,8 @@ fn roots(options: &TlsOptions) -> Result<RootCertStore, TlsError> {
             roots.add(certificate).map_err(|error| format!("{}: {error}", path.display()))?;
         }
     }
-    // An unreadable system store matters only if it leaves nothing to trust; the verifier says so then.
+    // An unreadable system store matters only if it leaves nothing to trust; the verifier says so
+    // then.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     Ok(roots)
 }

@@ -28,7 +28,8 @@ pub enum Probe {
     Header(String, TestProgram),
     /// Nanoseconds from the intended start.
     Latency(Comparison, u64),
-    /// A path or pattern that the plan's check let through but this engine cannot read: never holds.
+    /// A path or pattern that the plan's check let through but this engine cannot read: never
+    /// holds.
     Never,
 }
 

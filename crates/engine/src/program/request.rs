@@ -50,7 +50,8 @@ pub struct RequestProgram {
 }
 
 pub enum TargetProgram {
-    /// The origin is known: everything from the request line to the last header that the plan gives.
+    /// The origin is known: everything from the request line to the last header that the plan
+    /// gives.
     Known { origin: usize, url: Text, head: Text },
     /// The URL is known only when it is rendered.
     Unknown { url: Text },

@@ -1,8 +1,9 @@
 //! Open models: iterations start when the schedule says so, whether or not earlier ones have ended.
 //!
-//! Idle virtual users wait on a stack; an arrival takes the one that was busy last, whose connection is warm. If none
-//! is idle a new one is made, up to the limit; beyond it the arrival is dropped and counted with its cause. An
-//! arrival's latency counts from its time in the schedule, so a stalled target cannot hide its stall (R16).
+//! Idle virtual users wait on a stack; an arrival takes the one that was busy last, whose
+//! connection is warm. If none is idle a new one is made, up to the limit; beyond it the arrival is
+//! dropped and counted with its cause. An arrival's latency counts from its time in the schedule,
+//! so a stalled target cannot hide its stall (R16).
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;

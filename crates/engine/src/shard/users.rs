@@ -1,4 +1,5 @@
-//! Closed models: a number of virtual users, each starting its next iteration when the last has ended.
+//! Closed models: a number of virtual users, each starting its next iteration when the last has
+//! ended.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -45,7 +46,8 @@ pub(super) async fn drive(context: &Rc<ShardContext>) {
     };
     let next_number = Rc::new(Cell::new(shard as u64));
     let mut tasks = JoinSet::new();
-    // By number within the shard. With many users this is walked at every step of a ramp, so it is flat.
+    // By number within the shard. With many users this is walked at every step of a ramp, so it is
+    // flat.
     let mut active: Vec<Option<Active>> = Vec::new();
     let mut began = 0;
 
@@ -114,8 +116,9 @@ fn pile(executor: &Executor, shard: usize, shards: usize) -> Pile {
     }
 }
 
-/// Users beyond the wanted number are told to stop and cancelled when their grace is over; those that are wanted again
-/// before they have ended go on. The time of the next cancellation, if there is one.
+/// Users beyond the wanted number are told to stop and cancelled when their grace is over; those
+/// that are wanted again before they have ended go on. The time of the next cancellation, if there
+/// is one.
 fn settle(
     active: &mut [Option<Active>],
     mine: usize,

@@ -1,4 +1,5 @@
-//! `volley demo`: the built-in target and the quickstart plan, so that a newcomer needs nothing else.
+//! `volley demo`: the built-in target and the quickstart plan, so that a newcomer needs nothing
+//! else.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -56,7 +57,8 @@ pub fn demo(args: &DemoArgs) -> i32 {
     code
 }
 
-/// The plan and its data are part of the binary; a plan reads its data from a folder, so they get one.
+/// The plan and its data are part of the binary; a plan reads its data from a folder, so they get
+/// one.
 fn read_plan(folder: &Path) -> Result<plan::Plan, String> {
     let write = |name: &str, text: &str| {
         std::fs::create_dir_all(folder)?;
