@@ -21,8 +21,10 @@ const RECENT_MAX: usize = 120;
 pub struct Aggregate {
     layout: Arc<Layout>,
     pub totals: Window,
-    /// The last tick's share of the totals.
-    pub delta: Window,
+    /// What has come in since the last tick was closed.
+    delta: Window,
+    /// The last closed tick's share of the totals.
+    pub last: Window,
     pub history: Vec<HistoryPoint>,
     recent: Vec<HistoryPoint>,
     samples: BTreeMap<(usize, ErrorKind), (String, Option<String>)>,
@@ -40,6 +42,7 @@ impl Aggregate {
         Aggregate {
             totals: Window::new(&layout),
             delta: Window::new(&layout),
+            last: Window::new(&layout),
             layout,
             history: Vec::new(),
             recent: Vec::new(),
@@ -74,7 +77,10 @@ impl Aggregate {
 
     /// All cores have reported for an interval that ended at `elapsed`.
     pub fn close_tick(&mut self, elapsed: Duration, over: Duration) {
-        self.totals.merge(&self.delta);
+        // A core that answers late adds to the next tick: nothing is lost, only shown later.
+        std::mem::swap(&mut self.last, &mut self.delta);
+        self.delta.clear();
+        self.totals.merge(&self.last);
         let over_s = over.as_secs_f64().max(1e-9);
         for (&core, &(user, system)) in &self.cpu_total {
             let before = self.cpu.insert(core, user + system).unwrap_or_default();
@@ -84,7 +90,7 @@ impl Aggregate {
                 self.busiest_core = self.busiest_core.max(used.min(1.0));
             }
         }
-        let steps = || self.delta.blocks.iter().flatten().flat_map(|block| &block.steps);
+        let steps = || self.last.blocks.iter().flatten().flat_map(|block| &block.steps);
         let mut latency = Trend::new();
         steps().for_each(|step| latency.merge(&step.latency));
         let point = HistoryPoint {
@@ -199,7 +205,7 @@ impl Aggregate {
             shown.failed += stats.failed;
             latency.merge(&stats.latency);
         }
-        for block in self.delta.blocks[workflow.stages.clone()].iter().flatten() {
+        for block in self.last.blocks[workflow.stages.clone()].iter().flatten() {
             shown.rate += block.steps[local].requests as f64 / over_s.max(1e-9);
         }
         all.merge(&latency);

@@ -277,13 +277,13 @@ impl Conductor {
         let first = cores[0];
         self.workflows[workflow].cores = cores;
         if self.program.workflow(workflow).setup.is_empty() {
-            self.start_load(workflow, base);
+            self.start_load(workflow, &base);
         } else {
             self.cores[first].send(Command::RunAside { workflow, what: Aside::Setup, base });
         }
     }
 
-    fn start_load(&mut self, workflow: usize, base: Base) {
+    fn start_load(&mut self, workflow: usize, base: &Base) {
         let name = self.job.name(workflow).to_owned();
         let load = &self.plan.workflows[workflow].load;
         let start = Mono::now().plus(START_AHEAD).plus(load.start_after);
@@ -327,7 +327,7 @@ impl Conductor {
     fn take_report(&mut self, report: Report) {
         match report {
             Report::AsideEnded { workflow, what, result } => {
-                self.aside_ended(workflow, what, result)
+                self.aside_ended(workflow, what, result);
             }
             Report::ShardEnded { workflow, shard, end } => self.shard_ended(workflow, shard, end),
             Report::Swapped(swapped) => {
@@ -359,7 +359,7 @@ impl Conductor {
             (false, Aside::Setup, Ok(_)) if self.state == RunState::Stopping => {
                 self.end_workflow(workflow, WorkflowEnd::Stopped);
             }
-            (false, Aside::Setup, Ok(base)) => self.start_load(workflow, base),
+            (false, Aside::Setup, Ok(base)) => self.start_load(workflow, &base),
             (false, Aside::Setup, Err(error)) => {
                 self.end_workflow(workflow, WorkflowEnd::Error(format!("setup failed: {error}")));
             }
@@ -498,8 +498,7 @@ impl Conductor {
         self.last_tick = asked;
         self.aggregate.close_tick(elapsed, over);
         let vus = self.aggregate.vus_total();
-        self.evaluator.observe(&self.aggregate.delta, vus, elapsed, over);
-        self.aggregate.delta.clear();
+        self.evaluator.observe(&self.aggregate.last, vus, elapsed, over);
         if self.aggregate.history.len() % 5 == 1 {
             self.descriptors_max = self.descriptors_max.max(machine::open_descriptors());
         }

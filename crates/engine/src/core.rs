@@ -232,7 +232,7 @@ impl Core {
                 }
                 Command::SetRate { workflow, rate, from } => {
                     self.control_of(workflow, |control| {
-                        control.rate_override.set(Some((rate, from)))
+                        control.rate_override.set(Some((rate, from)));
                     });
                 }
                 Command::Stop { how } => {

@@ -32,6 +32,7 @@ pub struct Vu {
     client: Client,
     jar: RefCell<Jar>,
     /// Buffers of exchanges, reused; more than one only where steps run concurrently.
+    #[expect(clippy::vec_box, reason = "moved in and out for every request; it is large")]
     scratch: RefCell<Vec<Box<Scratch>>>,
     /// Start lag, to be charged to the iteration's first request: when it should have begun.
     charge_from: Cell<Option<Mono>>,

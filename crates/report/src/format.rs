@@ -26,6 +26,11 @@ pub fn time_ms(ms: f64) -> String {
     }
 }
 
+/// A moment of a run: less than a millisecond after its start is its start.
+pub fn moment(at: std::time::Duration) -> String {
+    time_ms((at.as_secs_f64() * 1e3).trunc())
+}
+
 /// `1,234,567`
 pub fn count(n: u64) -> String {
     let digits = n.to_string();

@@ -142,6 +142,17 @@ pub struct OutputArgs {
     pub view: Option<dashboard::Mode>,
 }
 
+impl OutputArgs {
+    /// Words for people then go to standard error.
+    pub fn data_on_stdout(&self) -> bool {
+        self.summary_on_stdout() || self.output.iter().any(|target| target.is_stdout())
+    }
+
+    pub fn summary_on_stdout(&self) -> bool {
+        self.summary.as_ref().is_some_and(|path| path.as_os_str() == "-")
+    }
+}
+
 #[derive(Args)]
 pub struct DemoArgs {
     #[command(flatten)]

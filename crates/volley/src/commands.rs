@@ -11,6 +11,7 @@ mod runner;
 mod target;
 
 use crate::cli::Command;
+use crate::print;
 
 pub fn dispatch(command: Command) -> i32 {
     match command {
@@ -23,9 +24,9 @@ pub fn dispatch(command: Command) -> i32 {
         Command::Ctl(args) => ctl::ctl(&args),
         Command::Schema(args) => {
             if args.markdown {
-                print!("{}", plan::reference());
+                print::out(&plan::reference());
             } else {
-                println!("{:#}", plan::schema());
+                print::line(&format!("{:#}", plan::schema()));
             }
             0
         }

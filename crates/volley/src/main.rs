@@ -3,6 +3,7 @@
 mod cli;
 mod commands;
 mod exit;
+mod print;
 mod signals;
 
 use clap::{CommandFactory, Parser};

@@ -394,7 +394,7 @@ fn parse_head(
                 chunked = last.trim_ascii().eq_ignore_ascii_case(b"chunked");
             }
             10 if !name.eq_ignore_ascii_case("connection") => {
-                response.note(wanted.keep, name, value)
+                response.note(wanted.keep, name, value);
             }
             10 => {
                 for word in value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii) {

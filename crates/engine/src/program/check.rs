@@ -190,7 +190,7 @@ impl ExtractProgram {
             ExtractFrom::Cookie(name) => response.set_cookies.iter().find_map(|line| {
                 let (known, rest) = line.split_once('=')?;
                 let value = rest.split(';').next().unwrap_or_default().trim();
-                (known.trim() == name).then(|| Cow::Borrowed(value.as_bytes()))
+                (known.trim() == name).then_some(Cow::Borrowed(value.as_bytes()))
             }),
             ExtractFrom::Nothing => None,
         }

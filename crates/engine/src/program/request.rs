@@ -296,7 +296,7 @@ fn compile_multipart(
         out.push_literal(b"\r\n\r\n");
         match &field.value {
             MultipartValue::Text(template) => {
-                out.push(&Text::compile(template, Place::Plain, scope))
+                out.push(&Text::compile(template, Place::Plain, scope));
             }
             MultipartValue::File(path) => out.push_literal(&read(path)?),
         }

@@ -157,6 +157,9 @@ pub(super) async fn drive(context: &Rc<ShardContext>) {
     }
     let mut tasks = std::mem::take(&mut *crew.tasks.borrow_mut());
     wind_down(context, &mut tasks, load.graceful_stop).await;
+    // Arrivals that were given to a user which did not get to them before it was cancelled.
+    let unserved = crew.all.borrow().iter().filter(|mailbox| mailbox.next.take().is_some()).count();
+    context.recorder.dropped(context.stage.get(), DropCause::TimeOver, unserved as u64);
 }
 
 impl Crew {
@@ -198,6 +201,10 @@ async fn live(
     let _present = Presence::new(&context);
     let vu = Vu::new(context.clone(), index);
     if !vu.begin().await {
+        // Nobody may hand it work any more; what it was given has found no user.
+        idle.borrow_mut().retain(|other| !Rc::ptr_eq(other, &mailbox));
+        let given = u64::from(mailbox.next.take().is_some());
+        context.recorder.dropped(context.stage.get(), DropCause::NoFreeVu, given);
         return;
     }
     while let Some(arrival) = mailbox.next().await {

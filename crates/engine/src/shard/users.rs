@@ -24,6 +24,42 @@ struct Pile {
     left: Option<Rc<Cell<u64>>>,
     /// Of each user alone.
     per_vu: Option<u64>,
+    /// Iterations that the shard's users have begun.
+    begun: Rc<Cell<u64>>,
+}
+
+impl Pile {
+    /// Takes an iteration; false: there is none left.
+    fn take(&self, done: u64) -> bool {
+        if self.per_vu.is_some_and(|limit| done >= limit) {
+            return false;
+        }
+        if let Some(left) = &self.left {
+            if left.get() == 0 {
+                return false;
+            }
+            left.set(left.get() - 1);
+        }
+        self.begun.set(self.begun.get() + 1);
+        true
+    }
+
+    /// Puts back an iteration for which there was no data.
+    fn put_back(&self) {
+        self.begun.set(self.begun.get() - 1);
+        if let Some(left) = &self.left {
+            left.set(left.get() + 1);
+        }
+    }
+
+    /// What `users` users have not begun.
+    fn rest(&self, users: usize) -> u64 {
+        match (&self.left, self.per_vu) {
+            (Some(left), _) => left.get(),
+            (None, Some(each)) => (users as u64).saturating_mul(each) - self.begun.get(),
+            (None, None) => 0,
+        }
+    }
 }
 
 /// A user that runs, and the wish that it may end.
@@ -69,8 +105,10 @@ pub(super) async fn drive(context: &Rc<ShardContext>) {
         }
         for (local, place) in active.iter_mut().enumerate().take(mine) {
             let done = place.as_ref().is_some_and(|vu| vu.task.is_finished());
-            // A user that has done its own count of iterations is not started again.
-            if place.is_some() && !done || counts_iterations && local < began {
+            // A user that has done its own count of iterations is not started again, and without
+            // data nobody is.
+            let over = counts_iterations && local < began || context.data_exhausted.get();
+            if place.is_some() && !done || over {
                 continue;
             }
             let index = (local * shards + shard) as u64;
@@ -98,21 +136,24 @@ pub(super) async fn drive(context: &Rc<ShardContext>) {
         vu.stop.set(true);
     }
     wind_down(context, &mut tasks, load.graceful_stop).await;
-    if let Some(left) = &pile.left {
-        context.recorder.dropped(context.stage.get(), DropCause::TimeOver, left.get());
-    }
+    let cause = match context.data_exhausted.get() {
+        true => DropCause::DataExhausted,
+        false => DropCause::TimeOver,
+    };
+    context.recorder.dropped(context.stage.get(), cause, pile.rest(began));
 }
 
 fn pile(executor: &Executor, shard: usize, shards: usize) -> Pile {
+    let begun = Rc::default();
     match executor {
         Executor::SharedIterations { iterations, .. } => {
             let mine = schedule::share(*iterations, shard, shards);
-            Pile { left: Some(Rc::new(Cell::new(mine))), per_vu: None }
+            Pile { left: Some(Rc::new(Cell::new(mine))), per_vu: None, begun }
         }
         Executor::PerVuIterations { iterations, .. } => {
-            Pile { left: None, per_vu: Some(*iterations) }
+            Pile { left: None, per_vu: Some(*iterations), begun }
         }
-        _ => Pile { left: None, per_vu: None },
+        _ => Pile { left: None, per_vu: None, begun },
     }
 }
 
@@ -189,19 +230,14 @@ async fn live(
         if stop.get() || context.control.stop.get() != Stop::No {
             break;
         }
-        if pile.per_vu.is_some_and(|limit| done >= limit) {
+        if !pile.take(done) {
             break;
-        }
-        if let Some(left) = &pile.left {
-            if left.get() == 0 {
-                break;
-            }
-            left.set(left.get() - 1);
         }
         let number = next_number.get();
         next_number.set(number + context.shards as u64);
         let begun = Mono::now();
         if vu.iterate(number, None).await == Iterated::NoData {
+            pile.put_back();
             context.data_exhausted.set(true);
             context.control.changed.notify_waiters();
             break;

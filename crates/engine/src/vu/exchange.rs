@@ -85,7 +85,7 @@ impl Vu {
         scratch.deadline.disarm();
         // A step's own latency runs over all its hops.
         let latency_ns = if hops == 0 { last.latency_ns } else { Mono::now().since(from) };
-        self.conclude(request, at, last, latency_ns, scratch)
+        self.conclude(request, at, &last, latency_ns, scratch)
     }
 
     fn keep(&self, request: &RequestProgram) -> Keep {
@@ -221,7 +221,7 @@ impl Vu {
         &self,
         request: &RequestProgram,
         at: At,
-        last: Hopped,
+        last: &Hopped,
         latency_ns: u64,
         scratch: &mut Scratch,
     ) -> Flow {
@@ -264,7 +264,7 @@ impl Vu {
         if error.is_none() && failed_check.is_none() {
             return Flow::Continue;
         }
-        self.note_failure(request, error, last.result.err(), failed_check, scratch);
+        self.note_failure(request, error, last.result.as_ref().err(), failed_check, scratch);
         match request.on_failure {
             OnFailure::Continue => Flow::Continue,
             OnFailure::EndIteration => Flow::EndIteration,
@@ -289,13 +289,13 @@ impl Vu {
         &self,
         request: &RequestProgram,
         error: Option<ErrorKind>,
-        failure: Option<Failure>,
+        failure: Option<&Failure>,
         failed_check: Option<usize>,
         scratch: &Scratch,
     ) {
         let step = self.context.first_step() + request.step;
         let status = scratch.response.status;
-        let describe = || match (&failure, error, failed_check) {
+        let describe = || match (failure, error, failed_check) {
             (Some(failure), ..) => failure.message.clone(),
             (None, Some(_), _) => format!("unexpected status {status}"),
             (None, None, check) => {
@@ -324,7 +324,7 @@ impl Vu {
                 body_at,
                 &scratch.response,
                 &scratch.progress,
-                failure.as_ref(),
+                failure,
             )
         });
         self.context.recorder.failure(step, kind, describe, exchange);

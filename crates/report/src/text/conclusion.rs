@@ -20,7 +20,7 @@ impl Page<'_> {
         }
         self.section("TIMELINE", "");
         for entry in &self.result.timeline {
-            let at = format::time_ms(entry.at.as_secs_f64() * 1e3);
+            let at = format::moment(entry.at);
             let event = format::fit(&format::clean(&entry.event), self.look.width - 14);
             line!(self, "  {at:>8}  {event}");
         }

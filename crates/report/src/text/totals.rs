@@ -112,8 +112,8 @@ impl Page<'_> {
                 &workflow.name,
                 vec![
                     Cell::toned(status, tone),
-                    Cell::new(format::time_ms(workflow.started.as_secs_f64() * 1e3)),
-                    Cell::new(format::time_ms(workflow.ended.as_secs_f64() * 1e3)),
+                    Cell::new(format::moment(workflow.started)),
+                    Cell::new(format::moment(workflow.ended)),
                     Cell::new(format::count(block.map_or(0, |block| block.iterations))),
                     Cell::bad_count(dropped),
                     Cell::new(format::count(workflow.vus_max)),

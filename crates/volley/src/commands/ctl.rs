@@ -13,7 +13,7 @@ use engine::{Control, Controller};
 use serde_json::{Value, json};
 
 use crate::cli::{CtlAction, CtlArgs};
-use crate::exit;
+use crate::{exit, print};
 
 /// Longest request or answer; both are a few hundred bytes.
 const LINE_BYTES_MAX: u64 = 64 << 10;
@@ -205,11 +205,11 @@ fn show(reply: &Value) -> i32 {
             exit::FAILED
         }
         (Value::String(text), _) => {
-            println!("{text}");
+            print::line(text);
             0
         }
         (status, _) => {
-            println!("{status:#}");
+            print::line(&format!("{status:#}"));
             0
         }
     }

@@ -8,7 +8,7 @@ use target::{Target, TargetConfig};
 
 use super::runner::{Style, run_plan};
 use crate::cli::DemoArgs;
-use crate::exit;
+use crate::{exit, print};
 
 const PLAN: &str = include_str!("../../../../examples/quickstart.yaml");
 const USERS: &str = include_str!("../../../../examples/users.csv");
@@ -40,7 +40,7 @@ pub fn demo(args: &DemoArgs) -> i32 {
         }
     };
     let address = running.addr();
-    plan.target = Some(plan::template::Template::literal(&format!("http://{address}")));
+    plan.target = Some(plan::template::Template::literal(format!("http://{address}")));
     if !args.output.quiet {
         eprintln!(
             "The built-in target listens on http://{address}; the plan is examples/quickstart.yaml.\n"
@@ -50,9 +50,10 @@ pub fn demo(args: &DemoArgs) -> i32 {
     let _ = std::fs::remove_dir_all(&folder);
     let seen = running.stop().total;
     if !args.output.quiet {
-        println!(
+        let last = format!(
             "\nThe target counted {seen} requests. Next: `volley new plan.yaml`, `volley run plan.yaml`."
         );
+        if args.output.data_on_stdout() { eprintln!("{last}") } else { print::line(&last) }
     }
     code
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::run::read;
 use crate::cli::PlanArgs;
-use crate::exit;
+use crate::{exit, print};
 
 pub fn explain(args: &PlanArgs) -> i32 {
     let plan = match read(&args.plan, &args.env) {
@@ -20,9 +20,9 @@ pub fn explain(args: &PlanArgs) -> i32 {
     };
     let cores = args.cores.map_or_else(engine::machine::cores, usize::from);
     if args.json {
-        println!("{:#}", describe_json(&plan, cores));
+        print::line(&format!("{:#}", describe_json(&plan, cores)));
     } else {
-        print_plan(&plan, cores);
+        print::out(&describe(&plan, cores));
     }
     0
 }
@@ -76,61 +76,80 @@ fn requests_per_iteration(steps: &[Step]) -> u64 {
         .sum()
 }
 
-fn print_plan(plan: &Plan, cores: usize) {
-    println!(
+fn describe(plan: &Plan, cores: usize) -> String {
+    let mut lines = vec![format!(
         "{}: {} on {}",
         plan.name,
         format::plural(plan.workflows.len() as u64, "workflow"),
         format::plural(cores as u64, "core")
-    );
+    )];
     if !plan.setup.is_empty() {
-        println!("\n  setup: {}", names(&plan.setup));
+        lines.push(format!("\n  setup: {}", names(&plan.setup)));
     }
     for (number, layer) in seats(plan, cores).iter().enumerate() {
-        println!("\nlayer {}", number + 1);
+        lines.push(format!("\nlayer {}", number + 1));
         for (wave_number, wave) in layer.iter().enumerate() {
             if layer.len() > 1 {
-                println!("  wave {} (runs alone)", wave_number + 1);
+                lines.push(format!("  wave {} (runs alone)", wave_number + 1));
             }
-            wave.iter().for_each(print_seat);
+            lines.extend(wave.iter().flat_map(describe_seat));
         }
     }
     if !plan.teardown.is_empty() {
-        println!("\n  teardown: {}", names(&plan.teardown));
+        lines.push(format!("\n  teardown: {}", names(&plan.teardown)));
     }
     for (index, threshold) in plan.thresholds.iter().enumerate() {
         let lead = if index == 0 { "\nmust hold: " } else { "           " };
         let over = threshold.over.map(|over| format!(" over every {over:?}")).unwrap_or_default();
         let abort = if threshold.abort { ", else stop" } else { "" };
-        println!("{lead}{} {}{over}{abort}", threshold.metric, threshold.text);
+        lines.push(format!(
+            "{lead}{}{} {}{over}{abort}",
+            threshold.metric,
+            selector(&threshold.select),
+            threshold.text
+        ));
     }
+    lines.push(String::new());
+    lines.join("\n")
 }
 
-fn print_seat(seat: &Seat<'_>) {
+/// `{step:cart}`, as the summary writes it.
+fn selector(select: &plan::Selector) -> String {
+    let named = [("workflow", &select.workflow), ("step", &select.step), ("stage", &select.stage)];
+    let named = named.into_iter().filter_map(|(key, value)| Some((key, value.as_ref()?)));
+    let tags = select.tags.iter().map(|(key, value)| (key.as_str(), value));
+    let parts: Vec<_> = named.chain(tags).map(|(key, value)| format!("{key}:{value}")).collect();
+    if parts.is_empty() { String::new() } else { format!("{{{}}}", parts.join(",")) }
+}
+
+fn describe_seat(seat: &Seat<'_>) -> Vec<String> {
     let workflow = seat.workflow;
-    println!("  {}", workflow.name);
-    println!("    load      {}", schedule::describe(&workflow.load));
+    let mut lines = vec![format!("  {}", workflow.name)];
+    let mut say = |label: &str, text: String| lines.push(format!("    {label:<10}{text}"));
+    say("load", schedule::describe(&workflow.load));
     if !workflow.depends_on.is_empty() {
-        println!("    after     {}", workflow.depends_on.join(", "));
+        say("after", workflow.depends_on.join(", "));
     }
     let vus = schedule::spread(u64::from(schedule::vus_max(&workflow.load)), seat.cores.len());
     let list: Vec<_> = seat.cores.iter().map(usize::to_string).collect();
     let kind = if seat.class == WorkflowClass::Test { "" } else { " (no requests: one core)" };
-    println!("    cores     {}{kind}", list.join(", "));
+    say("cores", format!("{}{kind}", list.join(", ")));
     let per_core: Vec<_> = vus.iter().map(|count| format::count(*count)).collect();
-    println!("    VUs       at most {} per core", per_core.join(" / "));
-    println!("    steps     {}", names(&workflow.steps));
+    say("VUs", format!("at most {} per core", per_core.join(" / ")));
+    say("steps", names(&workflow.steps));
     let each = requests_per_iteration(&workflow.steps);
-    match schedule::expected_iterations(&workflow.load) {
-        Some(iterations) => println!(
-            "    requests  up to {} ({} iterations, {each} each)",
-            format::count(iterations.saturating_mul(each)),
-            format::count(iterations)
-        ),
-        None => {
-            println!("    requests  {each} per iteration, as many iterations as there is time for")
-        }
-    }
+    say(
+        "requests",
+        match schedule::expected_iterations(&workflow.load) {
+            Some(iterations) => format!(
+                "up to {} ({} iterations, {each} each)",
+                format::count(iterations.saturating_mul(each)),
+                format::count(iterations)
+            ),
+            None => format!("{each} per iteration, as many iterations as there is time for"),
+        },
+    );
+    lines
 }
 
 fn names(steps: &[Step]) -> String {

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use crate::cli::NewArgs;
-use crate::exit;
+use crate::{exit, print};
 
 pub fn new(args: &NewArgs) -> i32 {
     let path = args.file.display();
@@ -18,10 +18,15 @@ pub fn new(args: &NewArgs) -> i32 {
         options.open(&args.file).and_then(|mut file| file.write_all(plan::starter().as_bytes()));
     match written {
         Ok(()) => {
-            println!("wrote {path}");
-            println!("  volley target &            something to shoot at");
-            println!("  volley plan {path}      what it would do");
-            println!("  volley run {path}       do it");
+            print::line(&format!("wrote {path}"));
+            for (command, what) in [
+                ("target &".to_owned(), "something to shoot at"),
+                (format!("plan {path}"), "what it would do"),
+                (format!("run {path} --debug"), "one iteration, every exchange shown"),
+                (format!("run {path}"), "all of it"),
+            ] {
+                print::line(&format!("  volley {command:<28} {what}"));
+            }
             0
         }
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {

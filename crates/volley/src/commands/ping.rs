@@ -2,7 +2,7 @@
 
 use super::quick::{absolute, http_version, request};
 use crate::cli::PingArgs;
-use crate::exit;
+use crate::{exit, print};
 
 pub fn ping(args: &PingArgs) -> i32 {
     let prepare = || {
@@ -27,7 +27,7 @@ pub fn ping(args: &PingArgs) -> i32 {
     };
     match engine::ping::ping(&http, &request) {
         Ok(pong) => {
-            print!("{}", pong.text);
+            print::out(&pong.text);
             if (200..400).contains(&pong.status) { 0 } else { exit::UNANSWERED }
         }
         // All there is to see of the exchange; the line with `!` says what went wrong.

@@ -7,7 +7,7 @@ use plan::{Executor, Plan, ReadOptions, Stage};
 
 use super::runner::{Style, run_plan};
 use crate::cli::RunArgs;
-use crate::exit;
+use crate::{exit, print};
 
 pub fn run(args: &RunArgs) -> i32 {
     let mut plan = match read(&args.plan, &args.env) {
@@ -26,7 +26,7 @@ pub fn run(args: &RunArgs) -> i32 {
     }
     let trace = args.debug.then(|| {
         make_debug(&mut plan);
-        Arc::new(|text: String| println!("{text}")) as engine::Trace
+        Arc::new(|text: String| print::line(&text)) as engine::Trace
     });
     run_plan(plan, &args.output, Style::Full, trace)
 }

@@ -12,7 +12,7 @@ use stats::RunResult;
 
 use super::ctl::ControlSocket;
 use crate::cli::OutputArgs;
-use crate::{exit, signals};
+use crate::{exit, print, signals};
 
 /// How the result is told on the terminal.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -68,11 +68,15 @@ pub fn run_plan(plan: Plan, output: &OutputArgs, style: Style, trace: Option<Tra
 
 fn check_outputs(output: &OutputArgs) -> Result<(), Vec<String>> {
     let mut problems = check_targets(&output.output).err().unwrap_or_default();
-    if let Some(path) = &output.summary
-        && path.as_os_str() != "-"
-        && let Err(error) = check_writable(path)
-    {
-        problems.push(format!("summary {}: {error}", path.display()));
+    if let Some(path) = &output.summary {
+        let shown = path.display();
+        if output.output.iter().any(|target| target.path == *path) {
+            problems.push(format!("summary {shown}: an output writes to the same place"));
+        } else if !output.summary_on_stdout()
+            && let Err(error) = check_writable(path)
+        {
+            problems.push(format!("summary {shown}: {error}"));
+        }
     }
     if problems.is_empty() { Ok(()) } else { Err(problems) }
 }
@@ -119,12 +123,10 @@ fn lead(
 /// Summary file, words on the terminal, exit code.
 fn tell(result: &RunResult, output: &OutputArgs, style: Style) -> i32 {
     let summary = Summary::new(result);
-    let mut data_on_stdout = output.output.iter().any(|target| target.is_stdout());
-    if let Some(path) = &output.summary {
-        data_on_stdout |= path.as_os_str() == "-";
-        if let Err(error) = summary.write(path) {
-            eprintln!("volley: could not write the summary {}: {error}", path.display());
-        }
+    if let Some(path) = &output.summary
+        && let Err(error) = summary.write(path)
+    {
+        eprintln!("volley: could not write the summary {}: {error}", path.display());
     }
     let exit = report::exit_code(result);
     let on_terminal = std::io::stdout().is_terminal();
@@ -137,12 +139,11 @@ fn tell(result: &RunResult, output: &OutputArgs, style: Style) -> i32 {
         (false, Style::Full) => report::text::text(result, look),
         (false, Style::Brief) => report::text::brief(result, look),
     };
-    // A reader that has gone away (`| head`) is no error.
-    let _ = if data_on_stdout {
-        std::io::stderr().write_all(text.as_bytes())
+    if output.data_on_stdout() {
+        let _ = std::io::stderr().write_all(text.as_bytes());
     } else {
-        std::io::stdout().write_all(text.as_bytes())
-    };
+        print::out(&text);
+    }
     exit.code
 }
 

@@ -2,17 +2,18 @@
 
 use std::sync::mpsc::channel;
 
+use report::format;
 use target::{Target, TargetConfig};
 
 use crate::cli::TargetArgs;
-use crate::{exit, signals};
+use crate::{exit, print, signals};
 
 pub fn target(args: &TargetArgs) -> i32 {
     engine::machine::raise_descriptor_limit();
     let config = TargetConfig {
         listen: args.listen,
         threads: args.threads,
-        latency: args.latency.clone(),
+        latency: args.latency,
         error_rate: args.error_rate,
         stalls: args.stalls.clone(),
         payload_bytes: args.payload,
@@ -25,15 +26,19 @@ pub fn target(args: &TargetArgs) -> i32 {
         }
     };
     let address = running.addr();
-    println!(
+    print::line(&format!(
         "listening on http://{address}; http://{address}/volley/seen tells what it has seen; Ctrl-C ends it"
-    );
+    ));
     let (stop, stopped) = channel();
     signals::on_interrupt(move || {
         let _ = stop.send(());
     });
     let _ = stopped.recv();
     let counts = running.stop();
-    println!("saw {} requests on {} connections", counts.total, counts.connections);
+    print::line(&format!(
+        "saw {} on {}",
+        format::plural(counts.total, "request"),
+        format::plural(counts.connections, "connection")
+    ));
     0
 }
