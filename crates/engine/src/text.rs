@@ -3,7 +3,9 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
-use plan::template::{Escape, Filter, Part, Source, StepField, Template, TimestampForm};
+use plan::template::{
+    Escape, Filter, Part, Source, StepField, Template, TimestampForm, write_value,
+};
 
 use crate::vars::Vars;
 use crate::words::WORDS;
@@ -19,7 +21,7 @@ enum Piece {
     Literal(Vec<u8>),
     Value {
         from: Feed,
-        escape: Place,
+        escape: Escape,
         filter: Option<Filter>,
         default: Option<Box<[u8]>>,
     },
@@ -43,18 +45,6 @@ enum Feed {
     VuId,
     VuIteration,
     Iteration,
-}
-
-/// Where a value goes, and so what must be escaped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
-    Plain,
-    /// A line break would end the header, so control characters become spaces.
-    Header,
-    Json,
-    UrlPath,
-    UrlQuery,
-    Component,
 }
 
 /// Finds the numbers of names while a plan is compiled.
@@ -90,20 +80,13 @@ impl Text {
         }
     }
 
-    /// `place` is used where the template itself does not say how to escape.
-    pub fn compile(template: &Template, place: Place, names: &mut dyn Names) -> Text {
+    pub fn compile(template: &Template, names: &mut dyn Names) -> Text {
         let mut text = Text::default();
         for part in &template.parts {
             match part {
                 Part::Text(literal) => text.push_literal(literal.as_bytes()),
                 Part::Reference(reference) => {
-                    let escape = match reference.escape {
-                        Escape::None => place,
-                        Escape::Json => Place::Json,
-                        Escape::UrlPath => Place::UrlPath,
-                        Escape::UrlQuery => Place::UrlQuery,
-                        Escape::Component => Place::Component,
-                    };
+                    let escape = reference.escape;
                     let default = reference.default.as_ref().map(|text| text.as_bytes().into());
                     match feed(&reference.source, names) {
                         Some(from) => {
@@ -114,7 +97,7 @@ impl Text {
                         None => {
                             let mut rendered = Vec::new();
                             let value = reference.default.as_deref().unwrap_or_default();
-                            finish(value.as_bytes(), escape, reference.filter, &mut rendered);
+                            write_value(value.as_bytes(), reference.filter, escape, &mut rendered);
                             text.push_literal(&rendered);
                         }
                     }
@@ -211,7 +194,7 @@ impl Feed {
         &self,
         vars: &Vars,
         default: Option<&[u8]>,
-        escape: Place,
+        escape: Escape,
         filter: Option<Filter>,
         out: &mut Vec<u8>,
     ) {
@@ -221,12 +204,12 @@ impl Feed {
         match self {
             Feed::Slot(slot) => vars.with(*slot, |value| {
                 let value = value.filter(|value| !value.is_empty() || default.is_none());
-                finish(value.or(default).unwrap_or_default(), escape, filter, out);
+                write_value(value.or(default).unwrap_or_default(), filter, escape, out);
             }),
             Feed::Data { set, column } => {
                 let rows = &vars.data[*set];
                 let at = vars.rows.borrow()[*set] * rows.columns.len() + column;
-                finish(rows.cells[at].as_bytes(), escape, filter, out);
+                write_value(rows.cells[at].as_bytes(), filter, escape, out);
             }
             // What follows never needs escaping; a filter may still apply.
             Feed::VuId => number(vars.vu_id.get(), out),
@@ -242,7 +225,7 @@ impl Feed {
             }
             Feed::Word => {
                 let word = WORDS[vars.rng.borrow_mut().usize(..WORDS.len())];
-                finish(word.as_bytes(), escape, filter, out);
+                write_value(word.as_bytes(), filter, escape, out);
             }
             Feed::Uuid => out.extend_from_slice(uuid(&mut vars.rng.borrow_mut()).as_bytes()),
             Feed::Timestamp(form) => {
@@ -252,7 +235,7 @@ impl Feed {
                     TimestampForm::Milliseconds => number(now.as_millis() as u64, out),
                     TimestampForm::Iso => {
                         let text = stats::time::rfc3339_ms(now.as_millis() as u64);
-                        finish(text.as_bytes(), escape, filter, out);
+                        write_value(text.as_bytes(), filter, escape, out);
                     }
                 }
             }
@@ -267,91 +250,9 @@ fn uuid(rng: &mut fastrand::Rng) -> String {
     format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
 }
 
-/// Filters, then escapes for the place.
-fn finish(value: &[u8], escape: Place, filter: Option<Filter>, out: &mut Vec<u8>) {
-    let filtered: Vec<u8>;
-    let value = match filter {
-        None => value,
-        Some(Filter::Raw) => return out.extend_from_slice(value),
-        Some(Filter::Url) => return escape_into(value, Place::Component, out),
-        Some(Filter::Json) => return escape_into(value, Place::Json, out),
-        Some(Filter::Base64) => {
-            filtered = base64::engine::general_purpose::STANDARD.encode(value).into_bytes();
-            &filtered
-        }
-        Some(Filter::Upper) => {
-            filtered = String::from_utf8_lossy(value).to_uppercase().into_bytes();
-            &filtered
-        }
-        Some(Filter::Lower) => {
-            filtered = String::from_utf8_lossy(value).to_lowercase().into_bytes();
-            &filtered
-        }
-    };
-    escape_into(value, escape, out);
-}
-
-fn escape_into(value: &[u8], place: Place, out: &mut Vec<u8>) {
-    match place {
-        Place::Plain => out.extend_from_slice(value),
-        Place::Header => {
-            let clean =
-                |&byte: &u8| if byte < 0x20 && byte != b'\t' || byte == 0x7f { b' ' } else { byte };
-            out.extend(value.iter().map(clean));
-        }
-        Place::Json => escape_json(value, out),
-        Place::UrlPath => percent(value, out, |byte| b" \"<>\\^`{|}#?".contains(&byte)),
-        Place::UrlQuery => percent(value, out, |byte| b" \"<>\\^`{|}#&+".contains(&byte)),
-        Place::Component => {
-            percent(value, out, |byte| !(byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)));
-        }
-    }
-}
-
-fn percent(value: &[u8], out: &mut Vec<u8>, needs: impl Fn(u8) -> bool) {
-    const HEX: &[u8; 16] = b"0123456789ABCDEF";
-    for &byte in value {
-        if byte <= 0x20 || byte >= 0x7f || needs(byte) {
-            out.extend([b'%', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
-        } else {
-            out.push(byte);
-        }
-    }
-}
-
-fn escape_json(value: &[u8], out: &mut Vec<u8>) {
-    for &byte in value {
-        match byte {
-            b'"' | b'\\' => out.extend([b'\\', byte]),
-            b'\n' => out.extend_from_slice(b"\\n"),
-            b'\r' => out.extend_from_slice(b"\\r"),
-            b'\t' => out.extend_from_slice(b"\\t"),
-            0..0x20 => out.extend_from_slice(format!("\\u{byte:04x}").as_bytes()),
-            _ => out.push(byte),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn values_are_escaped_for_their_place() {
-        let table: &[(Place, &str, &str)] = &[
-            (Place::Plain, "a\"b c", "a\"b c"),
-            (Place::Header, "a\r\nx: y", "a  x: y"),
-            (Place::Json, "a\"\\\n\u{1}é", "a\\\"\\\\\\n\\u0001é"),
-            (Place::UrlPath, "a/b c?d", "a/b%20c%3Fd"),
-            (Place::UrlQuery, "a/b&c=d+e", "a/b%26c=d%2Be"),
-            (Place::Component, "a/b&c=é", "a%2Fb%26c%3D%C3%A9"),
-        ];
-        for (place, input, expected) in table {
-            let mut out = Vec::new();
-            escape_into(input.as_bytes(), *place, &mut out);
-            assert_eq!(String::from_utf8(out).unwrap(), *expected, "{place:?}");
-        }
-    }
 
     #[test]
     fn a_uuid_is_of_version_four() {

@@ -7,6 +7,7 @@
 mod escape;
 mod parse;
 
+pub use escape::write_value;
 pub(crate) use parse::{is_name, spans};
 
 /// Text and references in order.
@@ -90,9 +91,13 @@ pub enum Filter {
 pub enum Escape {
     #[default]
     None,
+    /// A header's value: a line break would end it, so control characters become spaces.
+    Header,
     /// Inside a JSON string: quotes, backslashes and control characters are escaped.
     Json,
-    /// In a URL before `?`: only characters that no URL may contain are percent-encoded.
+    /// A URL or its beginning: only characters that no URL may contain are percent-encoded.
+    Url,
+    /// In a URL before `?`: also `?` and `#`. Slashes are kept: a value may be several segments.
     UrlPath,
     /// In a URL after `?`: also `&`, `#` and `+`.
     UrlQuery,
@@ -155,20 +160,11 @@ impl Template {
 }
 
 impl Reference {
-    /// Writes a value as this reference wants it: filtered, then escaped for its place.
-    ///
-    /// `raw`, `url` and `json` say themselves how the value is written, so nothing is escaped after
-    /// them.
+    /// Writes a text as this reference wants it: filtered, then escaped for its place.
     pub fn write(&self, value: &str, into: &mut String) {
-        match self.filter {
-            None => self.escape.write(value, into),
-            Some(Filter::Raw) => into.push_str(value),
-            Some(Filter::Url) => Escape::Component.write(value, into),
-            Some(Filter::Json) => Escape::Json.write(value, into),
-            Some(Filter::Base64) => self.escape.write(&escape::base64(value), into),
-            Some(Filter::Upper) => self.escape.write(&value.to_uppercase(), into),
-            Some(Filter::Lower) => self.escape.write(&value.to_lowercase(), into),
-        }
+        let mut written = Vec::new();
+        write_value(value.as_bytes(), self.filter, self.escape, &mut written);
+        into.push_str(&String::from_utf8_lossy(&written));
     }
 }
 

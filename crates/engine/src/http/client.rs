@@ -248,7 +248,9 @@ impl Client {
         }
         if connected.http2 {
             let http2 = Rc::new(Http2::start(connected.stream).await?);
-            *pool.http2.borrow_mut() = Some(http2.clone());
+            if self.settings.http.keep_alive {
+                *pool.http2.borrow_mut() = Some(http2.clone());
+            }
             drop(opening);
             return Ok((Acquired::Http2(http2, false), connected.times));
         }

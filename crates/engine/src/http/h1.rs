@@ -38,12 +38,7 @@ pub struct Connection {
     pub exchanges: u64,
     /// May another exchange follow?
     reusable: bool,
-    /// When the last exchange ended.
-    idle_since: Mono,
 }
-
-/// A connection that was in use this recently is taken at its word.
-const FRESH_NS: u64 = 1_000_000;
 
 /// How the end of a body is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,7 +51,8 @@ enum Framing {
 /// How far an answer has come.
 enum Reading {
     Head,
-    Body(Framing),
+    /// And the bytes of the body that have come.
+    Body(Framing, u64),
 }
 
 /// What the caller wants of an exchange.
@@ -84,21 +80,12 @@ impl From<Failure> for Broken {
 
 impl Connection {
     pub fn new(stream: Stream) -> Connection {
-        Connection {
-            stream,
-            partial: Vec::new(),
-            exchanges: 0,
-            reusable: true,
-            idle_since: Mono::recent(),
-        }
+        Connection { stream, partial: Vec::new(), exchanges: 0, reusable: true }
     }
 
     /// False for an idle connection that the server has closed meanwhile, as far as is known
     /// without asking.
     pub fn is_usable(&self) -> bool {
-        if Mono::recent().since(self.idle_since) < FRESH_NS {
-            return self.reusable;
-        }
         let mut context = Context::from_waker(std::task::Waker::noop());
         self.reusable && !self.stream.has_news(&mut context)
     }
@@ -155,7 +142,6 @@ impl Connection {
             Ok(keep_alive) => {
                 self.reusable = reusable && keep_alive;
                 self.exchanges += 1;
-                self.idle_since = ended;
                 Ok(())
             }
             Err(failure) => Err(Broken { failure, answered: first_byte.is_some() }),
@@ -293,20 +279,21 @@ impl Connection {
                                 let message = "101 Switching Protocols, which nobody asked for";
                                 return Err(Failure::new(ErrorKind::Protocol, message));
                             }
+                            response.clear();
                             if bytes.is_empty() {
                                 return Ok(None);
                             }
                             continue;
                         }
                         self.reusable = head.keep_alive;
-                        *reading = Reading::Body(head.framing);
+                        *reading = Reading::Body(head.framing, 0);
                         break;
                     }
                 }
             }
         }
-        let Reading::Body(framing) = reading else { return Ok(None) };
-        let complete = take_body(&mut bytes, framing, wanted, response)?;
+        let Reading::Body(framing, received) = reading else { return Ok(None) };
+        let complete = take_body(&mut bytes, framing, received, wanted, response)?;
         if !complete {
             return Ok(None);
         }
@@ -317,11 +304,11 @@ impl Connection {
 
     fn end_of_stream(&self, reading: &Reading, answered: bool) -> Result<bool, Failure> {
         let message = match reading {
-            Reading::Body(Framing::UntilClose) => return Ok(false),
-            Reading::Body(Framing::Length(left)) => {
+            Reading::Body(Framing::UntilClose, _) => return Ok(false),
+            Reading::Body(Framing::Length(left), _) => {
                 format!("connection closed {left} bytes before the end of the body")
             }
-            Reading::Body(Framing::Chunked(_)) => {
+            Reading::Body(Framing::Chunked(_), _) => {
                 "connection closed before the last chunk".to_owned()
             }
             Reading::Head if answered => {
@@ -444,11 +431,13 @@ fn parse_length(value: &[u8]) -> Option<u64> {
 fn take_body(
     bytes: &mut &[u8],
     framing: &mut Framing,
+    received: &mut u64,
     wanted: Wanted,
     response: &mut Response,
 ) -> Result<bool, Failure> {
     let mut overflow = false;
     let mut keep = |data: &[u8]| {
+        *received += data.len() as u64;
         if wanted.keep.body {
             overflow |= (response.body.len() + data.len()) as u64 > wanted.kept_limit;
             if !overflow {
@@ -477,7 +466,10 @@ fn take_body(
             false
         }
     };
-    if overflow {
+    if *received > wanted.body_limit {
+        return Err(too_long(wanted.body_limit));
+    }
+    if overflow && !response.for_show {
         return Err(too_long(wanted.kept_limit));
     }
     Ok(complete)

@@ -133,12 +133,13 @@ impl Http2 {
         while let Some(data) = incoming.data().await {
             let data = data.map_err(|error| failure(&error))?;
             received += data.len() as u64;
-            let limit = if wanted.keep.body { wanted.kept_limit } else { wanted.body_limit };
+            let reads = wanted.keep.body && !response.for_show;
+            let limit = if reads { wanted.kept_limit } else { wanted.body_limit };
             if received > limit {
                 let message = format!("body is longer than {limit} bytes");
                 return Err(Failure::new(ErrorKind::Body, message));
             }
-            if wanted.keep.body {
+            if wanted.keep.body && received <= wanted.kept_limit {
                 response.body.extend_from_slice(&data);
             }
             incoming
@@ -198,9 +199,11 @@ fn translate(out: Outgoing<'_>) -> Result<Request<()>, Failure> {
         .map_err(|error| bad(error.to_string()))?;
     let scheme = if out.origin.tls { "https" } else { "http" };
     let path = parsed.path.unwrap_or("/");
+    let host = parsed.headers.iter().find(|header| header.name.eq_ignore_ascii_case("host"));
+    let host = host.map_or(out.origin.authority.as_bytes(), |header| header.value);
     *request.uri_mut() = Uri::builder()
         .scheme(scheme)
-        .authority(out.origin.authority.as_str())
+        .authority(host)
         .path_and_query(path)
         .build()
         .map_err(|error| bad(format!("bad path `{path}`: {error}")))?;

@@ -21,6 +21,9 @@ pub struct Response {
     pub location: Option<String>,
     /// `content-encoding`, if the body is kept and was encoded.
     pub encoding: Option<String>,
+    /// The body is kept to be shown, not to be read: what does not fit is left out. Set by whoever
+    /// asks, and kept from one try to the next.
+    pub for_show: bool,
 }
 
 impl Response {

@@ -7,7 +7,7 @@ use regex::bytes::Regex;
 use super::CompileError;
 use super::request::RequestProgram;
 use super::workflow::Scope;
-use crate::text::{Names, Place, Text};
+use crate::text::{Names, Text};
 use crate::vars::Vars;
 
 #[derive(Default)]
@@ -106,7 +106,7 @@ impl Op {
             Action::Set(values) => {
                 let mut compiled = Vec::new();
                 for (name, template) in values {
-                    let text = Text::compile(template, Place::Plain, scope);
+                    let text = Text::compile(template, scope);
                     compiled.push((scope.slot(name), text));
                 }
                 Op::Set(compiled)
@@ -142,7 +142,7 @@ pub(super) fn compile_records(
         let metrics = &scope.compiler.layout.metrics;
         // The plan's check has made sure that the metric is declared.
         if let Some(metric) = metrics.iter().position(|known| known.name == record.metric) {
-            compiled.push((metric, Text::compile(&record.value, Place::Plain, scope)));
+            compiled.push((metric, Text::compile(&record.value, scope)));
         }
     }
     compiled
@@ -161,7 +161,7 @@ pub enum Guard {
 
 impl Guard {
     fn compile(condition: &Condition, scope: &mut Scope<'_, '_>) -> Guard {
-        let mut text = |template| Text::compile(template, Place::Plain, scope);
+        let mut text = |template| Text::compile(template, scope);
         match condition {
             Condition::Compare { left, op, right } => {
                 Guard::Compare { left: text(left), op: *op, right: text(right) }

@@ -10,7 +10,7 @@ use super::block::number;
 use super::workflow::Scope;
 use crate::http::Response;
 use crate::json::Query;
-use crate::text::{Names, Place, Text};
+use crate::text::{Names, Text};
 use crate::vars::Vars;
 
 pub struct CheckProgram {
@@ -109,11 +109,9 @@ impl TestProgram {
     fn compile(test: &Test, scope: &mut Scope<'_, '_>) -> TestProgram {
         match test {
             Test::Exists(wanted) => TestProgram::Exists(*wanted),
-            Test::Equals(template) => {
-                TestProgram::Equals(Text::compile(template, Place::Plain, scope))
-            }
+            Test::Equals(template) => TestProgram::Equals(Text::compile(template, scope)),
             Test::Contains(template) => {
-                let text = Text::compile(template, Place::Plain, scope);
+                let text = Text::compile(template, scope);
                 match text.constant() {
                     Some(needle) => {
                         TestProgram::ContainsFixed(Box::new(Finder::new(needle).into_owned()))

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plan::template::{Part, Source, Template};
+use plan::template::{Escape, Part, Source, Template};
 use plan::{Auth, Body, MultipartField, MultipartValue, OnFailure, Request, StatusRange};
 use stats::{CheckLayout, StepLayout};
 use url::Url;
@@ -14,7 +14,7 @@ use super::check::{CheckProgram, ExtractFrom, ExtractProgram, Probe};
 use super::workflow::Scope;
 use super::{CompileError, Compiler};
 use crate::http::{Keep, UNIX_HOST, parse_url, render_authority};
-use crate::text::{Place, Text};
+use crate::text::Text;
 use crate::vars::Vars;
 
 /// Between the parts of a multipart body; fixed, so that bodies can be rendered before the run.
@@ -209,7 +209,7 @@ fn all_tags(request: &Request, scope: &mut Scope<'_, '_>) -> Vec<(String, Text)>
     let mut all: Vec<(String, Text)> = Vec::new();
     for (key, template) in plan_tags.iter().chain(&scope.workflow.tags).chain(&request.tags) {
         all.retain(|(known, _)| known != key);
-        all.push((key.clone(), Text::compile(template, Place::Plain, scope)));
+        all.push((key.clone(), Text::compile(template, scope)));
     }
     all.sort_by(|a, b| a.0.cmp(&b.0));
     all
@@ -226,10 +226,10 @@ fn compile_body(
     Ok(match body {
         Body::None => (BodyProgram::None, None),
         Body::Json(template) => {
-            let json = Text::compile(template, Place::Plain, scope);
+            let json = Text::compile(template, scope);
             (text(json), Some("application/json".to_owned()))
         }
-        Body::Raw(template) => (text(Text::compile(template, Place::Plain, scope)), None),
+        Body::Raw(template) => (text(Text::compile(template, scope)), None),
         Body::Form(fields) => {
             let form = compile_pairs(fields, scope);
             (text(form), Some("application/x-www-form-urlencoded".to_owned()))
@@ -254,20 +254,9 @@ fn compile_pairs(fields: &[(String, Template)], scope: &mut Scope<'_, '_>) -> Te
         if index > 0 {
             out.push_literal(b"&");
         }
-        let encode = |text: &str| {
-            percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC)
-                .to_string()
-        };
-        out.push_literal(encode(key).as_bytes());
+        out.push_literal(Escape::Component.write_text(key).as_bytes());
         out.push_literal(b"=");
-        // The literal parts of a value are encoded like its references.
-        for part in &value.parts {
-            let piece = Template { parts: vec![part.clone()] };
-            match part {
-                Part::Text(text) => out.push_literal(encode(text).as_bytes()),
-                Part::Reference(_) => out.push(&Text::compile(&piece, Place::Component, scope)),
-            }
-        }
+        out.push(&Text::compile(value, scope));
     }
     out
 }
@@ -296,7 +285,7 @@ fn compile_multipart(
         out.push_literal(b"\r\n\r\n");
         match &field.value {
             MultipartValue::Text(template) => {
-                out.push(&Text::compile(template, Place::Plain, scope));
+                out.push(&Text::compile(template, scope));
             }
             MultipartValue::File(path) => out.push_literal(&read(path)?),
         }
@@ -330,11 +319,11 @@ fn compile_headers(
     for (name, template) in
         plan_headers.iter().chain(&scope.workflow.headers).chain(&request.headers)
     {
-        let text = Text::compile(template, Place::Header, scope);
+        let text = Text::compile(template, scope);
         set(&mut lines, name, text);
     }
     if let Some(auth) = &request.auth {
-        let mut compile = |template| Text::compile(template, Place::Header, scope);
+        let mut compile = |template| Text::compile(template, scope);
         let (scheme, credentials) = match auth {
             Auth::Basic { user, password } => {
                 ("Basic ", Text::basic(compile(user), compile(password)))
@@ -368,7 +357,7 @@ fn compile_target(
     http: &plan::HttpOptions,
     scope: &mut Scope<'_, '_>,
 ) -> Result<TargetProgram, CompileError> {
-    let mut url = Text::compile(&request.url, Place::UrlPath, scope);
+    let mut url = Text::compile(&request.url, scope);
     if !request.query.is_empty() {
         let has_query =
             request.url.parts.iter().any(|p| matches!(p, Part::Text(t) if t.contains('?')));

@@ -6,7 +6,7 @@ use stats::{StageLayout, WorkflowLayout};
 
 use super::block::Block;
 use super::{CompileError, Compiler};
-use crate::text::{Names, Place, Text, step_slot, use_slot};
+use crate::text::{Names, Text, step_slot, use_slot};
 
 pub struct WorkflowProgram {
     pub name: String,
@@ -136,7 +136,7 @@ impl<'p> Compiler<'p> {
         let mut vars = Vec::new();
         let plan_vars = if synthetic { &[][..] } else { &scope.compiler.plan.vars[..] };
         for (name, template) in plan_vars.iter().chain(&workflow.vars) {
-            let text = Text::compile(template, Place::Plain, &mut scope);
+            let text = Text::compile(template, &mut scope);
             let slot = scope.slot(name);
             vars.push((slot, text));
         }

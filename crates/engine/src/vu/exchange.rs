@@ -54,11 +54,13 @@ impl Vu {
         let mut from_hop = from;
         let mut hops = 0;
         let mut rendered = self.render(request, scratch);
-        let mut method_head_only = request.head_only;
+        let mut came_by: Option<Hop> = None;
         let last = loop {
             let hopped = match rendered {
                 Ok(ready) => {
-                    self.hop(request, &ready, keep, method_head_only, at, from_hop, scratch).await
+                    let head_only =
+                        came_by.as_ref().map_or(request.head_only, |hop| hop.method == "HEAD");
+                    self.hop(request, &ready, keep, head_only, at, from_hop, scratch).await
                 }
                 Err(failure) => {
                     scratch.response.clear();
@@ -67,7 +69,7 @@ impl Vu {
                     Hopped { result: Err(failure), latency_ns }
                 }
             };
-            match self.next_hop(request, &hopped, hops, scratch) {
+            match self.next_hop(request, &hopped, hops, came_by.as_ref(), scratch) {
                 Some(Ok(hop)) => {
                     // A redirect is an answer like any other; it is counted, and the step goes on.
                     let status = Some(scratch.response.status);
@@ -75,8 +77,8 @@ impl Vu {
                     self.count(at, scratch, ended);
                     hops += 1;
                     from_hop = Mono::now();
-                    method_head_only = hop.method == "HEAD";
                     rendered = self.render_hop(request, &hop, scratch);
+                    came_by = Some(hop);
                 }
                 Some(Err(failure)) => break Hopped { result: Err(failure), ..hopped },
                 None => break hopped,
@@ -121,6 +123,7 @@ impl Vu {
     ) -> Hopped {
         let Scratch { wire, response, progress, deadline, .. } = scratch;
         response.clear();
+        response.for_show = keep.body && !request.keep.body;
         progress.reset();
         let (wire, body_at): (&[u8], usize) = match (&request.fixed, ready.body_at) {
             (_, Some(body_at)) => (wire, body_at),
@@ -137,9 +140,14 @@ impl Vu {
         let latency_ns = ended.since(from);
         if result.is_ok()
             && let Some(encoding) = response.encoding.take()
+            && !response.body.is_empty()
         {
             let limit = self.context.settings.http.body_limit.min(8 << 20);
-            result = decode_body(&encoding, &mut response.body, limit);
+            let decoded = decode_body(&encoding, &mut response.body, limit);
+            // Nobody needs it: then it is shown as it came.
+            if !response.for_show {
+                result = decoded;
+            }
         }
         if let Some(trace) = &self.context.trace {
             trace(trace::exchange(
@@ -169,12 +177,13 @@ impl Vu {
         }
     }
 
-    /// `Some` if the answer sends us elsewhere.
+    /// `Some` if the answer sends us elsewhere. `came_by`: the hop that has led here.
     fn next_hop(
         &self,
         request: &RequestProgram,
         hopped: &Hopped,
         hops: u32,
+        came_by: Option<&Hop>,
         scratch: &Scratch,
     ) -> Option<Result<Hop, Failure>> {
         let status = scratch.response.status;
@@ -205,10 +214,13 @@ impl Vu {
         if let Err(failure) = self.context.settings.origins.intern(&url) {
             return Some(Err(failure));
         }
-        let rewrite = status == 303 || matches!(status, 301 | 302) && request.method == "POST";
-        let method = if rewrite && !request.head_only { "GET" } else { &request.method };
-        let foreign = base.origin() != url.origin();
-        Some(Ok(Hop { url, method: method.to_owned(), with_body: !rewrite, foreign }))
+        let method = came_by.map_or(&request.method, |hop| &hop.method);
+        let rewrite = status == 303 || matches!(status, 301 | 302) && method == "POST";
+        let method = if rewrite && method != "HEAD" { "GET" } else { method }.to_owned();
+        let with_body = !rewrite && came_by.is_none_or(|hop| hop.with_body);
+        // Once left behind, credentials are not fetched again: the way back was chosen by a stranger.
+        let foreign = base.origin() != url.origin() || came_by.is_some_and(|hop| hop.foreign);
+        Some(Ok(Hop { url, method, with_body, foreign }))
     }
 
     fn count(&self, at: At, scratch: &Scratch, ended: Ended) {
@@ -318,14 +330,7 @@ impl Vu {
                 _ => (&scratch.wire[..], scratch.wire.len() - scratch.body.len()),
             };
             let name = &request.name;
-            trace::exchange(
-                name,
-                wire,
-                body_at,
-                &scratch.response,
-                &scratch.progress,
-                failure,
-            )
+            trace::exchange(name, wire, body_at, &scratch.response, &scratch.progress, failure)
         });
         self.context.recorder.failure(step, kind, describe, exchange);
     }

@@ -20,7 +20,7 @@ pub struct Hop {
     pub url: Url,
     pub method: String,
     pub with_body: bool,
-    /// The origin has changed: credentials stay behind.
+    /// The origin has changed, now or on the way here: credentials stay behind.
     pub foreign: bool,
 }
 
@@ -40,11 +40,12 @@ impl Vu {
                     parse_url(None, &String::from_utf8_lossy(&text))
                 })?;
                 scratch.wire.clear();
-                if cookies.is_none() && request.fixed.is_some() {
+                let plain = cookies.is_none() && self.proxy_authorization(&origin).is_none();
+                if plain && request.fixed.is_some() {
                     return Ok(Rendered { origin, body_at: None });
                 }
                 head.render(&self.vars, &mut scratch.wire);
-                let body_at = self.finish(request, scratch, cookies.as_deref(), true);
+                let body_at = self.finish(request, &origin, scratch, cookies.as_deref(), true);
                 Ok(Rendered { origin, body_at: Some(body_at) })
             }
             TargetProgram::Unknown { url } => {
@@ -78,13 +79,17 @@ impl Vu {
             wire.push(b'?');
             wire.extend_from_slice(query.as_bytes());
         }
-        wire.extend_from_slice(b" HTTP/1.1\r\nhost: ");
-        wire.extend_from_slice(origin.authority.as_bytes());
-        wire.extend_from_slice(b"\r\n");
+        wire.extend_from_slice(b" HTTP/1.1\r\n");
+        // The step's own `host` is meant for the origin that the step names.
+        let own_host = !hop.foreign && request.headers.iter().any(|(name, _)| name == "host");
+        if !own_host {
+            wire.extend_from_slice(format!("host: {}\r\n", origin.authority).as_bytes());
+        }
         for (name, value) in &request.headers {
             let secret = matches!(&**name, "authorization" | "cookie");
             let about_body = name.starts_with("content-");
-            if name == "host" || hop.foreign && secret || about_body && !hop.with_body {
+            let stays = secret || name == "host";
+            if hop.foreign && stays || about_body && !hop.with_body {
                 continue;
             }
             wire.extend_from_slice(name.as_bytes());
@@ -94,13 +99,22 @@ impl Vu {
         }
         let cookies = self.cookie_header(request, scratch, || Ok(hop.url.clone()))?;
         scratch.url = Some(hop.url.clone());
-        let body_at = self.finish(request, scratch, cookies.as_deref(), hop.with_body);
+        let body_at = self.finish(request, &origin, scratch, cookies.as_deref(), hop.with_body);
         Ok(Rendered { origin, body_at: Some(body_at) })
+    }
+
+    /// What the proxy wants to see with each plain request; through a tunnel it would reach the
+    /// target, whom it does not concern.
+    fn proxy_authorization(&self, origin: &Origin) -> Option<&str> {
+        let proxy = self.context.settings.proxy.as_ref()?;
+        let reads_requests = !origin.tls && origin.unix.is_none();
+        proxy.authorization.as_deref().filter(|_| reads_requests)
     }
 
     fn finish(
         &self,
         request: &RequestProgram,
+        origin: &Origin,
         scratch: &mut Scratch,
         cookies: Option<&str>,
         with_body: bool,
@@ -115,9 +129,7 @@ impl Vu {
             wire.extend_from_slice(cookies.as_bytes());
             wire.extend_from_slice(b"\r\n");
         }
-        if let Some(proxy) = &self.context.settings.proxy
-            && let Some(authorization) = &proxy.authorization
-        {
+        if let Some(authorization) = self.proxy_authorization(origin) {
             wire.extend_from_slice(format!("proxy-authorization: {authorization}\r\n").as_bytes());
         }
         finish_head(wire, scratch.body.len(), with_body && request.sends_length());

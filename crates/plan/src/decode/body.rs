@@ -99,9 +99,7 @@ fn json_text(cx: &Context<'_>, node: &Node, text: &str, into: &mut Template) {
     for part in parsed.parts {
         match part {
             Part::Text(text) => {
-                let mut written = String::new();
-                Escape::Json.write(&text, &mut written);
-                escaped.push_text(&written);
+                escaped.push_text(&Escape::Json.write_text(&text));
             }
             reference @ Part::Reference(_) => escaped.push(reference),
         }

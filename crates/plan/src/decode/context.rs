@@ -177,7 +177,7 @@ impl<'a> Context<'a> {
 
     pub fn template_text(&self, node: &Node, text: &str, escape: Escape) -> Template {
         match Template::parse(text, escape) {
-            Ok(template) => self.fill(node, template),
+            Ok(template) => self.fill(node, encode_text(template, escape)),
             Err(wrong) => {
                 self.template_error(node, wrong);
                 Template::default()
@@ -291,4 +291,22 @@ impl<'a> Context<'a> {
         }
         path
     }
+}
+
+/// What the plan itself writes into a URL or a form is encoded here, so that whoever renders a
+/// template only has values to escape.
+fn encode_text(mut template: Template, escape: Escape) -> Template {
+    for part in &mut template.parts {
+        if let Part::Text(text) = part {
+            match escape {
+                Escape::Component => *text = Escape::Component.write_text(text),
+                // `?` and `&` mean what they mean there, but a space cannot stand in a URL.
+                Escape::Url | Escape::UrlPath | Escape::UrlQuery => {
+                    *text = Escape::Url.write_text(text);
+                }
+                Escape::None | Escape::Header | Escape::Json => {}
+            }
+        }
+    }
+    template
 }

@@ -29,7 +29,7 @@ fn has_host(text: &str, scheme: &str) -> bool {
 
 /// A URL of a step: absolute, or relative to the target.
 pub fn url(cx: &Context<'_>, node: &Node) -> Template {
-    let template = cx.template(node, Escape::UrlPath);
+    let template = cx.template(node, Escape::Url);
     let blank = |part: &Part| matches!(part, Part::Text(t) if t.contains(char::is_whitespace));
     if template.parts.iter().any(blank) {
         cx.report(node.place, "a URL cannot contain blanks").help("write `%20`");
@@ -77,7 +77,7 @@ pub fn headers(cx: &Context<'_>, node: Option<&Node>) -> Vec<(String, Template)>
             cx.report(entry.value.place, "a header is one line").done();
         }
     }
-    cx.templates(node, Escape::None)
+    cx.templates(node, Escape::Header)
 }
 
 /// RFC 9110's token: names of headers, methods.

@@ -59,7 +59,7 @@ fn auth(cx: &Context<'_>, node: &Node) -> Option<Auth> {
             user: cx.template(basic.get("user")?, Escape::None),
             password: cx.template(basic.get("password")?, Escape::None),
         }),
-        (None, Some(token)) => Some(Auth::Bearer(cx.template(token, Escape::None))),
+        (None, Some(token)) => Some(Auth::Bearer(cx.template(token, Escape::Header))),
         (Some(_), Some(_)) => {
             cx.report(node.place, "`basic` and `bearer` cannot both be sent").done();
             None

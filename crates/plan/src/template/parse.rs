@@ -43,13 +43,16 @@ impl Bad {
 pub fn template(text: &str, escape: Escape) -> Result<Template, TemplateError> {
     let mut template = Template::default();
     let mut at = 0;
-    // In a URL, references after the first literal `?` stand in the query.
+    // A URL may begin with a reference, which then is a URL itself. After the plan's own text a
+    // reference is a part of the path, and after its own `?` a part of the query.
     let mut escape = escape;
     while let Some(found) = text[at..].find("${") {
         let start = at + found;
         let before = &text[at..start];
-        if escape == Escape::UrlPath && before.contains('?') {
+        if matches!(escape, Escape::Url | Escape::UrlPath) && before.contains('?') {
             escape = Escape::UrlQuery;
+        } else if escape == Escape::Url && !before.is_empty() {
+            escape = Escape::UrlPath;
         }
         if let Some(before) = before.strip_suffix('$') {
             template.push_text(before);

@@ -111,7 +111,9 @@ fn values_are_written_as_their_place_needs() {
     for (template, escape, value, expect) in [
         ("${v}", Escape::None, "a \"b\"", "a \"b\""),
         ("${v}", Escape::Json, "a \"b\"\n\u{1}\\", "a \\\"b\\\"\\n\\u0001\\\\"),
-        ("${v}", Escape::UrlPath, "/a b?ä", "/a%20b?%C3%A4"),
+        ("${v}", Escape::Url, "/a b?ä", "/a%20b?%C3%A4"),
+        ("${v}", Escape::UrlPath, "a b?ä/#", "a%20b%3F%C3%A4/%23"),
+        ("${v}", Escape::Header, "a\r\nx: y", "a  x: y"),
         ("${v}", Escape::UrlQuery, "a&b=c+d#e f", "a%26b=c%2Bd%23e%20f"),
         ("${v}", Escape::Component, "a/b&c=d", "a%2Fb%26c%3Dd"),
         ("${v | raw}", Escape::Json, "{\"a\":1}", "{\"a\":1}"),
