@@ -122,7 +122,7 @@ fn faster(a: Rate, b: Rate) -> Rate {
 }
 
 /// `200/s`, `90/m`, `3/10s`.
-fn per(rate: Rate) -> String {
+pub fn per(rate: Rate) -> String {
     let length = text(rate.per);
     let unit = match length.strip_prefix('1') {
         Some(unit) if unit.chars().all(char::is_alphabetic) => unit,

@@ -327,8 +327,12 @@ impl Core {
 
     async fn run_aside(self: Rc<Self>, workflow: usize, what: Aside, base: Base) {
         let context = self.context(workflow, (0, 1), base);
-        // Teardown runs even after a stop.
-        context.control.stop.set(Stop::No);
+        if what == Aside::Teardown {
+            // It runs even after a stop; only one that comes while it runs concerns it.
+            context.control.stop.set(Stop::No);
+        }
+        // Its shards have not begun or have ended, so the place is free.
+        self.running.borrow_mut().insert(workflow, context.clone());
         let vu = Vu::new(context.clone(), 0);
         context.choose_rows(&vu.vars, 0, 0);
         let program = context.workflow();
@@ -336,7 +340,12 @@ impl Core {
             Aside::Setup => (&program.setup, program.setup_stage),
             Aside::Teardown => (&program.teardown, program.teardown_stage),
         };
-        let result = vu.run_aside(block, stage).await.map(|()| vu.vars.all());
+        let result = tokio::select! {
+            biased;
+            result = vu.run_aside(block, stage) => result.map(|()| vu.vars.all()),
+            () = context.told_to_stop(what == Aside::Setup) => Err("stopped".to_owned()),
+        };
+        self.running.borrow_mut().remove(&workflow);
         (self.report)(Report::AsideEnded { workflow, what, result });
     }
 

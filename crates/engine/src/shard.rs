@@ -232,6 +232,26 @@ impl ShardContext {
         if self.control.clock.has_begun() { Started::Yes } else { Started::NotYet }
     }
 
+    /// Waits until work outside of iterations has to end: at once, or, where a graceful stop concerns
+    /// it, when its grace is over.
+    pub async fn told_to_stop(&self, graceful: bool) {
+        loop {
+            let changed = self.control.changed.notified();
+            match self.control.stop.get() {
+                Stop::Now => return,
+                Stop::Graceful if graceful => {
+                    let grace = tokio::time::sleep(self.workflow().load.graceful_stop);
+                    tokio::select! {
+                        biased;
+                        () = changed => {}
+                        () = grace => return,
+                    }
+                }
+                _ => changed.await,
+            }
+        }
+    }
+
     /// Waits until schedule time `t`, or until somebody changed something.
     async fn until(&self, t: Duration) -> Wake {
         let clock = &self.control.clock;

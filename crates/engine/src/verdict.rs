@@ -81,7 +81,7 @@ pub fn judge(evidence: &Evidence<'_>) -> Verdict {
 }
 
 fn share(part: u64, whole: u64) -> String {
-    format!("{:.1} %", 100.0 * part as f64 / whole.max(1) as f64)
+    format!("{:.1}%", 100.0 * part as f64 / whole.max(1) as f64)
 }
 
 #[cfg(test)]
@@ -122,7 +122,7 @@ mod tests {
         block.late_starts = 5;
         let verdict = verdict(block);
         assert_eq!(verdict.state, VerdictState::Degraded);
-        assert!(verdict.reasons[0].contains("5.0 %"), "{:?}", verdict.reasons);
+        assert!(verdict.reasons[0].contains("5.0%"), "{:?}", verdict.reasons);
     }
 
     #[test]

@@ -44,6 +44,14 @@ use crate::tree::{FILE_BYTES_MAX, Node, Value};
 pub struct ReadOptions<'a> {
     /// Looks up environment variables for `${env.NAME}`.
     pub env: &'a dyn Fn(&str) -> Option<String>,
+    /// Takes the place of the plan's `target`, which then need not have one.
+    pub target: Option<&'a str>,
+}
+
+impl<'a> ReadOptions<'a> {
+    pub fn new(env: &'a dyn Fn(&str) -> Option<String>) -> ReadOptions<'a> {
+        ReadOptions { env, target: None }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -158,9 +166,12 @@ fn check(
     findings: &mut Vec<Finding>,
 ) -> Plan {
     findings.extend(shape::check(root, &shape::Shape::Object(&keys::PLAN), options.env));
-    let has_target = root.get("target").is_some();
+    let has_target = root.get("target").is_some() || options.target.is_some();
     let cx = decode::Context::new(text, options.env, base_dir, has_target);
-    let plan = decode::plan(&cx, root);
+    let mut plan = decode::plan(&cx, root);
+    if let Some(target) = options.target {
+        plan.target = Some(template::Template::literal(target));
+    }
     findings.extend(cx.findings.into_inner());
     let notes =
         validate::Notes { steps: cx.step_refs.into_inner(), loose: cx.loose_refs.into_inner() };

@@ -339,7 +339,11 @@ pub fn describe(shape: &Shape) -> String {
 fn plural(shape: &Shape) -> String {
     match shape {
         Shape::Object(object) => format!("maps ({})", object.name),
-        Shape::Text(what) => format!("{}s", what.trim_start_matches("a ")),
+        Shape::Text(what) => {
+            let what = what.trim_start_matches("a ").trim_start_matches("an ");
+            let ending = if what.ends_with('s') { "es" } else { "s" };
+            format!("{what}{ending}")
+        }
         Shape::Template => "texts".into(),
         other => format!("values ({})", describe(other)),
     }

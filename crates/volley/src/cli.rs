@@ -251,13 +251,14 @@ pub enum CtlAction {
     /// Set virtual users or rate, or multiply both
     Scale {
         /// Virtual users of closed models
-        #[arg(long, value_name = "N", group = "what")]
+        #[arg(long, value_name = "N", group = "what", value_parser = values::vus_or_none())]
         vus: Option<u32>,
         /// Arrivals of open models: 500/s
         #[arg(long, value_name = "RATE", value_parser = values::rate, group = "what")]
         rate: Option<plan::Rate>,
         /// Multiply what runs now
-        #[arg(long, value_name = "FACTOR", group = "what")]
+        #[arg(long, value_name = "FACTOR", group = "what", allow_negative_numbers = true)]
+        #[arg(value_parser = values::factor)]
         by: Option<f64>,
         /// Only this workflow
         #[arg(long, value_name = "NAME")]

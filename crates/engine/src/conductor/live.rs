@@ -124,7 +124,7 @@ impl Conductor {
         for &index in &found {
             self.set_rate_of(index, rate);
         }
-        Ok(format!("rate set to {}/{:?} in {}", rate.events, rate.per, self.names(&found)))
+        Ok(format!("rate set to {} in {}", schedule::per(rate), self.names(&found)))
     }
 
     fn set_rate_of(&mut self, workflow: usize, rate: Rate) {
@@ -181,4 +181,19 @@ impl Conductor {
 
 fn is_open(executor: &Executor) -> bool {
     matches!(executor, Executor::ConstantArrivalRate { .. } | Executor::RampingArrivalRate { .. })
+}
+
+impl Control {
+    /// For the timeline.
+    fn describe(&self) -> String {
+        match self {
+            Control::Pause => "paused".to_owned(),
+            Control::Resume => "resumed".to_owned(),
+            Control::Scale(factor) => format!("scaled by {factor}"),
+            Control::SetVus { vus, .. } => format!("virtual users set to {vus}"),
+            Control::SetRate { rate, .. } => format!("rate set to {}", schedule::per(*rate)),
+            Control::Stop => "stop requested".to_owned(),
+            Control::Interrupt => "interrupted".to_owned(),
+        }
+    }
 }

@@ -37,6 +37,26 @@ pub struct Http2 {
 struct Traffic {
     read: Cell<u64>,
     written: Cell<u64>,
+    /// Something was written since the last flush.
+    unflushed: Cell<bool>,
+    flushes: Cell<u64>,
+}
+
+/// Knows at its end whether a request has left this process: the crate queues it, and the
+/// connection's own task writes it, which it may not get to if the virtual user is cut off.
+struct Departure<'a> {
+    traffic: &'a Traffic,
+    progress: &'a Progress,
+    /// Flushes when the request was queued; `None`: it was not.
+    queued_at: Cell<Option<u64>>,
+}
+
+impl Drop for Departure<'_> {
+    fn drop(&mut self) {
+        if self.queued_at.get().is_some_and(|at| self.traffic.flushes.get() > at) {
+            self.progress.sent.set(true);
+        }
+    }
 }
 
 impl Http2 {
@@ -105,11 +125,12 @@ impl Http2 {
         progress: &Progress,
         answered: &mut bool,
     ) -> Result<(), Failure> {
+        let departure = Departure { traffic: &self.traffic, progress, queued_at: Cell::new(None) };
         let mut send = self.send.clone().ready().await.map_err(|error| failure(&error))?;
         let begun = Mono::now();
         let (answer, mut stream) =
             send.send_request(request, body.is_empty()).map_err(|error| failure(&error))?;
-        progress.sent.set(true);
+        departure.queued_at.set(Some(self.traffic.flushes.get()));
         if !body.is_empty() {
             send_body(&mut stream, body).await?;
         }
@@ -118,6 +139,7 @@ impl Http2 {
         phases.sending = sent.since(begun);
         let answer = answer.await.map_err(|error| failure(&error))?;
         *answered = true;
+        progress.sent.set(true);
         let first = Mono::now();
         phases.waiting = first.since(sent);
         progress.phases.set(phases);
@@ -255,6 +277,7 @@ impl AsyncWrite for Counted {
         let result = Pin::new(&mut self.stream).poll_write(context, bytes);
         if let Poll::Ready(Ok(written)) = result {
             self.traffic.written.set(self.traffic.written.get() + written as u64);
+            self.traffic.unflushed.set(true);
         }
         result
     }
@@ -263,7 +286,13 @@ impl AsyncWrite for Counted {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
+        let result = Pin::new(&mut self.stream).poll_flush(context);
+        if let Poll::Ready(Ok(())) = result
+            && self.traffic.unflushed.take()
+        {
+            self.traffic.flushes.set(self.traffic.flushes.get() + 1);
+        }
+        result
     }
 
     fn poll_shutdown(

@@ -29,15 +29,18 @@ struct Pile {
 }
 
 impl Pile {
+    /// Whether a user that has done so many iterations may begin another.
+    fn has_more(&self, done: u64) -> bool {
+        self.per_vu.is_none_or(|limit| done < limit)
+            && self.left.as_ref().is_none_or(|left| left.get() > 0)
+    }
+
     /// Takes an iteration; false: there is none left.
     fn take(&self, done: u64) -> bool {
-        if self.per_vu.is_some_and(|limit| done >= limit) {
+        if !self.has_more(done) {
             return false;
         }
         if let Some(left) = &self.left {
-            if left.get() == 0 {
-                return false;
-            }
             left.set(left.get() - 1);
         }
         self.begun.set(self.begun.get() + 1);
@@ -135,6 +138,7 @@ pub(super) async fn drive(context: &Rc<ShardContext>) {
     for vu in active.iter().flatten() {
         vu.stop.set(true);
     }
+    context.control.changed.notify_waiters();
     wind_down(context, &mut tasks, load.graceful_stop).await;
     let cause = match context.data_exhausted.get() {
         true => DropCause::DataExhausted,
@@ -206,6 +210,18 @@ impl Drop for Presence {
     }
 }
 
+/// Waits between two iterations; whoever is told to stop does not wait for one that will not come.
+async fn rest(context: &ShardContext, stop: &Cell<bool>, until: Mono) {
+    let until = tokio::time::Instant::from_std(until.instant());
+    while !stop.get() && context.control.stop.get() == Stop::No {
+        tokio::select! {
+            biased;
+            () = tokio::time::sleep_until(until) => return,
+            () = context.control.changed.notified() => {}
+        }
+    }
+}
+
 /// The life of one user.
 async fn live(
     context: Rc<ShardContext>,
@@ -218,7 +234,7 @@ async fn live(
     let vu = Vu::new(context.clone(), index);
     if !vu.begin().await {
         // Started again at once, it would hammer a target that refuses its setup.
-        tokio::time::sleep(SETUP_RETRY).await;
+        rest(&context, &stop, Mono::now().plus(SETUP_RETRY)).await;
         return;
     }
     let pacing = context.workflow().load.pacing;
@@ -244,9 +260,10 @@ async fn live(
         }
         done += 1;
         context.note_provided(&vu);
-        if let Some(span) = pacing {
-            let next = begun.plus(vu.draw(span));
-            tokio::time::sleep_until(tokio::time::Instant::from_std(next.instant())).await;
+        if let Some(span) = pacing
+            && pile.has_more(done)
+        {
+            rest(&context, &stop, begun.plus(vu.draw(span))).await;
         }
         // An iteration without a request must not starve the core's other users.
         tokio::task::consume_budget().await;

@@ -3,8 +3,10 @@
 #![allow(dead_code, unused_imports, reason = "each test file uses its own part of this")]
 
 pub mod certificates;
+pub mod frames;
 pub mod process;
 pub mod recording;
+pub mod servers;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -20,7 +22,7 @@ use target::{Counts, RunningTarget, Target, TargetConfig};
 /// A plan as text, in YAML; `TARGET` stands for the server's address.
 pub fn read(text: &str, target: &str, folder: &Path) -> Plan {
     let text = text.replace("TARGET", target);
-    let options = ReadOptions { env: &|_| None };
+    let options = ReadOptions::new(&|_| None);
     plan::read_str(&text, Format::Yaml, folder, &options)
         .unwrap_or_else(|problems| panic!("{problems}\n{text}"))
 }
@@ -180,7 +182,8 @@ impl Run {
     }
 }
 
-/// Exchanges that ended without a complete answer. A wrong status is one, and so is a redirect too many.
+/// Exchanges that ended without a complete answer. A wrong status is one, and so is a redirect too
+/// many.
 pub fn broken(total: &StepStats) -> u64 {
     let answered = [ErrorKind::Status, ErrorKind::Redirect];
     let broken = ErrorKind::ALL.iter().filter(|kind| !answered.contains(kind));

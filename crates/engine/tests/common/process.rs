@@ -42,7 +42,8 @@ pub fn free_ports(count: usize) -> Vec<u16> {
     held.iter().map(|listener| listener.local_addr().unwrap().port()).collect()
 }
 
-/// Starts `command` and waits until all `ports` answer; tries again with others if one was taken meanwhile.
+/// Starts `command` and waits until all `ports` answer; tries again with others if one was taken
+/// meanwhile.
 pub fn start(port_count: usize, prepare: impl Fn(&Path, &[u16]) -> Command) -> Server {
     let mut trouble = String::new();
     for _ in 0..3 {

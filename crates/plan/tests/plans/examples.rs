@@ -9,7 +9,7 @@ use super::{examples, try_read};
 const ALL: [&str; 4] = ["checkout.yaml", "quickstart.yaml", "quickstart.toml", "api.json"];
 
 fn read(name: &str) -> Plan {
-    let options = ReadOptions { env: &|_| None };
+    let options = ReadOptions::new(&|_| None);
     read_file(&examples().join(name), &options).unwrap_or_else(|problems| panic!("{problems}"))
 }
 

@@ -28,7 +28,7 @@ fn env(name: &str) -> Option<String> {
 }
 
 fn try_read(text: &str, format: Format) -> Result<Plan, Problems> {
-    read_str(text, format, &examples(), &ReadOptions { env: &env })
+    read_str(text, format, &examples(), &ReadOptions::new(&env))
 }
 
 fn read(yaml: &str) -> Plan {

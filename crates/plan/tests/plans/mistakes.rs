@@ -155,7 +155,7 @@ fn data_files_are_read_before_the_run() {
         let yaml = format!(
             "data: {{ d: {file} }}\nworkflows: [ {{ name: a, steps: [ {{ think: 1s }} ] }} ]"
         );
-        let options = plan::ReadOptions { env: &|_| None };
+        let options = plan::ReadOptions::new(&|_| None);
         plan::read_str(&yaml, plan::Format::Yaml, folder.path(), &options)
     };
     for (file, expect) in [

@@ -41,6 +41,10 @@ fn error_hint(kind: ErrorKind, n: u64, result: &RunResult, rollup: &Rollup) -> O
         ErrorKind::Connect => {
             format!("{n} × connect: no way to the target (route, firewall, local ports){said}")
         }
+        // What a server without TLS answers looks like a broken record.
+        ErrorKind::Tls if said.contains("InvalidContentType") => {
+            format!("{n} × tls: does that port speak TLS? Try http://{said}")
+        }
         ErrorKind::Tls => format!(
             "{n} × tls: if the certificate is a private one, trust its CA or set \
              `insecure: true`{said}"
@@ -70,24 +74,26 @@ fn error_hint(kind: ErrorKind, n: u64, result: &RunResult, rollup: &Rollup) -> O
             format::count(result.generator.descriptors_limit),
             format::count(result.generator.descriptors_max),
         ),
-        ErrorKind::Status => return status_hint(&rollup.total),
+        ErrorKind::Status => return status_hint(&rollup.total, result),
     })
 }
 
 /// The most frequent unexpected answer decides what to say.
-fn status_hint(total: &StepStats) -> Option<String> {
+fn status_hint(total: &StepStats, result: &RunResult) -> Option<String> {
+    let shown = result.error_samples.iter().any(|sample| sample.exchange.is_some());
+    let look = if shown { "see the exchange above" } else { "look at one with `volley ping`" };
     let errors = total.status.iter().filter(|(status, _)| *status >= 400);
     let (status, n) =
         errors.max_by_key(|(_, n)| *n).or_else(|| total.status.iter().min_by_key(|(_, n)| *n))?;
     let what = match status {
-        401 | 403 => {
-            "credentials missing or wrong: compare the exchange above with a working request"
+        401 | 403 => format!("credentials missing or wrong: {look}"),
+        404 | 405 => format!("the path or method is not what the target serves: {look}"),
+        429 => {
+            "the target limits its callers: exempt the generator, or test below the limit".into()
         }
-        404 | 405 => "the path or method is not what the target serves: see the exchange above",
-        429 => "the target limits its callers: exempt the generator, or test below the limit",
-        400..=499 => "the target does not accept the request: see the exchange above",
-        500..=599 => "the target failed: its log at the time of the run says why",
-        _ => "not the status that the step's check expects: see the exchange above",
+        400..=499 => format!("the target does not accept the request: {look}"),
+        500..=599 => "the target failed: its log at the time of the run says why".into(),
+        _ => format!("not the status that the step's check expects: {look}"),
     };
     Some(format!("{} × status {status}: {what}", format::count(n)))
 }
@@ -133,6 +139,12 @@ fn generator_hint(result: &RunResult, rollup: &Rollup) -> Option<String> {
         VerdictState::Degraded => "degraded",
         VerdictState::Invalid => "invalid",
     };
+    if busy && result.generator.busiest_core < 0.5 {
+        return Some(format!(
+            "the result is {word}: the generator was late though its cores were mostly idle; \
+             something else on this machine had them, or they are throttled"
+        ));
+    }
     busy.then(|| {
         format!(
             "the result is {word}: give the generator more cores (it had {}), lower the load, or \

@@ -22,6 +22,17 @@ pub fn vus() -> RangedU64ValueParser<u32> {
     RangedU64ValueParser::new().range(1..=1_000_000)
 }
 
+/// A running test can also be left without any.
+pub fn vus_or_none() -> RangedU64ValueParser<u32> {
+    RangedU64ValueParser::new().range(0..=1_000_000)
+}
+
+/// A slip of the finger should not become a million users.
+pub fn factor(text: &str) -> Result<f64, String> {
+    let value = text.parse::<f64>().ok().filter(|factor| *factor > 0.0 && *factor <= 100.0);
+    value.ok_or_else(|| "a factor is more than 0 and at most 100: 2, 0.5".to_owned())
+}
+
 pub fn method(text: &str) -> Result<String, String> {
     let letters =
         !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'-');

@@ -17,6 +17,8 @@ use crate::{exit, print};
 
 /// Longest request or answer; both are a few hundred bytes.
 const LINE_BYTES_MAX: u64 = 64 << 10;
+/// As many as a plan may have.
+const VUS_MAX: u32 = 1_000_000;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The folder of all control sockets of this user.
@@ -86,7 +88,10 @@ fn obey(request: &Value, controller: &Controller, latest: &Latest) -> Value {
         "stop" => Control::Stop,
         "scale" => {
             match (request["vus"].as_u64(), request["rate"].as_str(), request["by"].as_f64()) {
-                (Some(vus), ..) => Control::SetVus { workflow, vus: vus.min(1_000_000) as u32 },
+                (Some(vus), ..) => Control::SetVus {
+                    workflow,
+                    vus: u32::try_from(vus).unwrap_or(u32::MAX).min(VUS_MAX),
+                },
                 (_, Some(rate), _) => match plan::units::rate(rate) {
                     Ok(rate) => Control::SetRate { workflow, rate },
                     Err(wrong) => return json!({ "error": wrong.to_string() }),

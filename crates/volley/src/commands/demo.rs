@@ -68,5 +68,6 @@ fn read_plan(folder: &Path) -> Result<plan::Plan, String> {
     write("quickstart.yaml", PLAN)
         .and_then(|()| write("users.csv", USERS))
         .map_err(|error| format!("cannot write to {}: {error}", folder.display()))?;
-    super::run::read(&folder.join("quickstart.yaml"), &[]).map_err(|problems| problems.to_string())
+    super::run::read(&folder.join("quickstart.yaml"), &[], None)
+        .map_err(|problems| problems.to_string())
 }

@@ -11,7 +11,7 @@ use crate::cli::PlanArgs;
 use crate::{exit, print};
 
 pub fn explain(args: &PlanArgs) -> i32 {
-    let plan = match read(&args.plan, &args.env) {
+    let plan = match read(&args.plan, &args.env, None) {
         Ok(plan) => plan,
         Err(problems) => {
             eprintln!("{problems}");

@@ -10,16 +10,13 @@ use crate::cli::RunArgs;
 use crate::{exit, print};
 
 pub fn run(args: &RunArgs) -> i32 {
-    let mut plan = match read(&args.plan, &args.env) {
+    let mut plan = match read(&args.plan, &args.env, args.target.as_deref()) {
         Ok(plan) => plan,
         Err(problems) => {
             eprintln!("{problems}");
             return exit::INVALID;
         }
     };
-    if let Some(target) = &args.target {
-        plan.target = Some(plan::template::Template::literal(target));
-    }
     if let Err(problem) = apply_overrides(&mut plan, args) {
         eprintln!("volley: {problem}");
         return exit::INVALID;
@@ -31,12 +28,18 @@ pub fn run(args: &RunArgs) -> i32 {
     run_plan(plan, &args.output, Style::Full, trace)
 }
 
-pub fn read(path: &Path, env: &[(String, String)]) -> Result<Plan, plan::Problems> {
+/// Reads a plan; `target` takes the place of its own.
+pub fn read(
+    path: &Path,
+    env: &[(String, String)],
+    target: Option<&str>,
+) -> Result<Plan, plan::Problems> {
     let look_up = |name: &str| {
         let given = env.iter().rev().find(|(key, _)| key == name);
         given.map(|(_, value)| value.clone()).or_else(|| std::env::var(name).ok())
     };
-    plan::read_file(path, &ReadOptions { env: &look_up }).map_err(|problems| advise(path, problems))
+    let options = ReadOptions { target, ..ReadOptions::new(&look_up) };
+    plan::read_file(path, &options).map_err(|problems| advise(path, problems))
 }
 
 /// What can be said about a file that is no plan at all.

@@ -1,0 +1,185 @@
+//! One workflow after another: its setup, its load on all its cores, its teardown, what it hands on.
+
+use control::job::{Event, WorkflowEnd};
+use control::schedule;
+use stats::RunState;
+
+use super::{Conductor, START_AHEAD};
+use crate::clock::Mono;
+use crate::core::{Aside, Command};
+use crate::shard::ShardEnd;
+use crate::vars::Base;
+
+impl Conductor {
+    pub(super) fn run_frame(&mut self, what: Aside) {
+        let workflow = self.program.workflows.len();
+        if let Some(error) = &self.prepared.workflows[workflow].error {
+            let error = error.clone();
+            self.aside_ended(workflow, what, Err(error));
+            return;
+        }
+        let base = self.base(workflow);
+        self.cores[0].send(Command::RunAside { workflow, what, base });
+    }
+
+    pub(super) fn start_workflow(&mut self, workflow: usize, cores: Vec<usize>) {
+        if let Some(error) = self.prepared.workflows[workflow].error.clone() {
+            self.end_workflow(workflow, WorkflowEnd::Error(error));
+            return;
+        }
+        let base = self.base(workflow);
+        let first = cores[0];
+        self.workflows[workflow].cores = cores;
+        if self.program.workflow(workflow).setup.is_empty() {
+            self.start_load(workflow, &base);
+        } else {
+            self.cores[first].send(Command::RunAside { workflow, what: Aside::Setup, base });
+        }
+    }
+
+    pub(super) fn start_load(&mut self, workflow: usize, base: &Base) {
+        let name = self.job.name(workflow).to_owned();
+        let load = &self.plan.workflows[workflow].load;
+        let start = Mono::now().plus(START_AHEAD).plus(load.start_after);
+        let text = format!("{name} started: {}", schedule::describe(load));
+        let paused_ns = self.paused_ns;
+        let running = &mut self.workflows[workflow];
+        running.base = Some(base.clone());
+        running.start = Some(start);
+        running.paused_before = paused_ns;
+        running.shards_left = running.cores.len();
+        let shards = running.cores.len();
+        for (shard, &core) in running.cores.iter().enumerate() {
+            let base = base.clone();
+            self.cores[core].send(Command::StartShard { workflow, shard, shards, start, base });
+        }
+        self.note_event(text);
+        self.step(Event::WorkflowReady { workflow });
+    }
+
+    /// Values under a workflow's variables: from the plan's setup, and handed over by earlier
+    /// workflows.
+    pub(super) fn base(&self, workflow: usize) -> Base {
+        let program = self.program.workflow(workflow);
+        let mut base: Vec<Option<Box<[u8]>>> =
+            program.slots.iter().map(|name| self.shared.get(name).cloned()).collect();
+        for (slot, used) in &program.uses {
+            let found = used.from.iter().find_map(|from| {
+                let provider = self.plan.workflows.iter().position(|known| known.name == *from)?;
+                let names_us = self.plan.workflows[provider]
+                    .provide
+                    .iter()
+                    .any(|one| one.key == used.key && one.to.contains(&program.name));
+                self.provided.get(&(provider, used.key.clone())).filter(|_| names_us)
+            });
+            let default = used.default.as_ref().map(|text| text.as_bytes().into());
+            base[*slot] = found.map(|value| value.as_slice().into()).or(default);
+        }
+        base.into()
+    }
+
+    pub(super) fn aside_ended(
+        &mut self,
+        workflow: usize,
+        what: Aside,
+        result: Result<Base, String>,
+    ) {
+        let is_frame = workflow == self.program.workflows.len();
+        match (is_frame, what, result) {
+            (true, Aside::Setup, result) => {
+                if let Ok(base) = &result {
+                    let names = &self.program.frame.slots;
+                    for (name, value) in names.iter().zip(base.iter()) {
+                        if let Some(value) = value {
+                            self.shared.insert(name.clone(), value.clone());
+                        }
+                    }
+                }
+                self.step(Event::SetupEnded(result.map(drop)));
+            }
+            (true, Aside::Teardown, result) => self.step(Event::TeardownEnded(result.map(drop))),
+            (false, Aside::Setup, _) if self.state == RunState::Stopping => {
+                self.end_workflow(workflow, WorkflowEnd::Stopped);
+            }
+            (false, Aside::Setup, Ok(base)) => self.start_load(workflow, &base),
+            (false, Aside::Setup, Err(error)) => {
+                self.end_workflow(workflow, WorkflowEnd::Error(format!("setup failed: {error}")));
+            }
+            (false, Aside::Teardown, result) => {
+                if let Err(error) = result {
+                    let name = self.job.name(workflow).to_owned();
+                    self.notes.push(format!("teardown of {name}: {error}"));
+                }
+                let end = self.load_end(workflow);
+                self.end_workflow(workflow, end);
+            }
+        }
+    }
+
+    pub(super) fn shard_ended(&mut self, workflow: usize, shard: usize, end: ShardEnd) {
+        self.unrecordable += end.unrecordable;
+        let running = &mut self.workflows[workflow];
+        running.vus_max += end.vus_max;
+        running.ends.push((shard, end));
+        running.shards_left = running.shards_left.saturating_sub(1);
+        if running.shards_left > 0 {
+            return;
+        }
+        running.ends.sort_by_key(|(shard, _)| *shard);
+        self.collect_provided(workflow);
+        let program = self.program.workflow(workflow);
+        if program.teardown.is_empty() {
+            let end = self.load_end(workflow);
+            self.end_workflow(workflow, end);
+        } else {
+            let running = &self.workflows[workflow];
+            let base = running.base.clone().unwrap_or_else(|| self.base(workflow));
+            let what = Aside::Teardown;
+            self.cores[running.cores[0]].send(Command::RunAside { workflow, what, base });
+        }
+    }
+
+    pub(super) fn load_end(&self, workflow: usize) -> WorkflowEnd {
+        let ends = &self.workflows[workflow].ends;
+        let failures: u64 = ends.iter().map(|(_, end)| end.setup_failures).sum();
+        let begun: u64 = ends.iter().map(|(_, end)| end.users_begun).sum();
+        if failures > 0 && begun == 0 {
+            let message = format!("no virtual user got through its vu_setup ({failures} failed)");
+            WorkflowEnd::Error(message)
+        } else if ends.iter().any(|(_, end)| end.stopped) {
+            WorkflowEnd::Stopped
+        } else {
+            WorkflowEnd::Ok
+        }
+    }
+
+    /// The lowest shard's value, or all of them as a JSON list (X35).
+    pub(super) fn collect_provided(&mut self, workflow: usize) {
+        let provides = &self.plan.workflows[workflow].provide;
+        let ends = &self.workflows[workflow].ends;
+        for (number, provide) in provides.iter().enumerate() {
+            let mut values =
+                ends.iter().filter_map(|(_, end)| end.provided.get(number).cloned().flatten());
+            let value = if provide.collect {
+                let all: Vec<String> =
+                    values.map(|value| String::from_utf8_lossy(&value).into_owned()).collect();
+                Some(serde_json::json!(all).to_string().into_bytes())
+            } else {
+                values.next()
+            };
+            if let Some(value) = value {
+                self.provided.insert((workflow, provide.key.clone()), value);
+            }
+        }
+    }
+
+    pub(super) fn end_workflow(&mut self, workflow: usize, result: WorkflowEnd) {
+        let name = self.job.name(workflow).to_owned();
+        self.note_event(match &result {
+            WorkflowEnd::Ok => format!("{name} completed"),
+            WorkflowEnd::Error(error) => format!("{name} failed: {error}"),
+            WorkflowEnd::Stopped => format!("{name} stopped"),
+        });
+        self.step(Event::WorkflowEnded { workflow, result });
+    }
+}
