@@ -53,14 +53,15 @@ impl Page<'_> {
     /// Only for workflows that have stages: elsewhere the table above says it all.
     pub(super) fn stages(&mut self) {
         let layout = &*self.result.layout;
-        if !layout.workflows.iter().any(|workflow| workflow.stages.len() > 1) {
-            return;
-        }
+        // One stage only would repeat the table above.
+        let seen = |workflow: &stats::WorkflowLayout| {
+            blocks(self.result).filter(|(stage, _)| workflow.stages.contains(stage)).count()
+        };
         let head = ["stage", "count", "failed", "iterations", "p50", "p90", "p95", "p99", "max"];
         let mut table = Table::new(head);
         for (stage, block) in blocks(self.result) {
             let workflow = layout.workflow_of_stage(stage);
-            if workflow.stages.len() <= 1 {
+            if seen(workflow) <= 1 {
                 continue;
             }
             let stats = stats::totals::stage_total(&self.result.totals, layout, stage);
