@@ -59,8 +59,9 @@ def found(pattern, text, tool):
     return int(match[1])
 
 
-def wrk(bench, connections):
-    command = [bench.paths["wrk"], "-t1", f"-c{connections}", f"-d{bench.duration_s}s",
+def wrk(bench, connections, duration_s=None):
+    command = [bench.paths["wrk"], "-t1", f"-c{connections}",
+               f"-d{duration_s or bench.duration_s}s",
                "--timeout", "30s", bench.url + "/"]
     result = bench.run(command)
     return result, found(r"(\d+) requests in", result["stdout"], "wrk")
@@ -149,5 +150,5 @@ def counted(bench, run):
     time.sleep(0.2)  # nginx counts a request when it ends
     # one `seen` request lies between the two readings
     seen = bench.seen() - before - 1
-    elapsed_s = result.get("summary", {}).get("elapsed_s") or bench.duration_s
+    elapsed_s = result.get("summary", {}).get("elapsed_s") or result["wall_s"]
     return figures_of(result, requests, seen, elapsed_s)

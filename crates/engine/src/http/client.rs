@@ -120,8 +120,9 @@ impl Client {
                 }
                 Acquired::Http2(http2, reused) => {
                     progress.version.set(2);
-                    let result =
-                        http2.exchange(out, self.wanted(out), deadline, response, progress).await;
+                    let wanted = self.wanted(out);
+                    let exchange = http2.exchange(out, wanted, deadline, response, progress);
+                    let result = Box::pin(exchange).await;
                     if result.is_err() && http2.is_closed() {
                         pool.http2.borrow_mut().take_if(|current| Rc::ptr_eq(current, &http2));
                     }
@@ -222,12 +223,15 @@ impl Client {
             }
             let full = pool.open.get() >= self.settings.http.connections.max(1);
             if !full && !pool.probing.get() {
-                let (acquired, times) = self.open(pool, deadline).await?;
+                // Boxed, like all that is rare: a future is as large as its largest part, and ten
+                // thousand of them should stay in cache.
+                let (acquired, times) = Box::pin(self.open(pool, deadline)).await?;
                 return Ok((acquired, Some(times)));
             }
             waited = Some(ConnectTimes::default());
             let left = Duration::from_nanos(deadline.at().since(Mono::now()));
-            if tokio::time::timeout(left, pool.changed.notified()).await.is_err() {
+            let freed = Box::pin(tokio::time::timeout(left, pool.changed.notified()));
+            if freed.await.is_err() {
                 let message = format!("no free connection to {} in time", pool.origin.authority);
                 return Err(Failure::new(ErrorKind::Timeout, message));
             }
