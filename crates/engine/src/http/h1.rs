@@ -6,14 +6,13 @@
 
 use std::cell::RefCell;
 use std::future::poll_fn;
-use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use stats::ErrorKind;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::chunked::Chunked;
+use super::head::{Framing, parse_head, too_long};
 use super::io::Stream;
 use super::response::{Keep, Response};
 use super::{Failure, Progress};
@@ -22,7 +21,6 @@ use crate::deadline::Deadline;
 
 /// Longest head of an answer; servers commonly stop at 8 to 16 KiB themselves.
 const HEAD_BYTES_MAX: usize = 256 << 10;
-const HEADERS_MAX: usize = 128;
 const READ_BUFFER_BYTES: usize = 64 << 10;
 
 thread_local! {
@@ -38,14 +36,6 @@ pub struct Connection {
     pub exchanges: u64,
     /// May another exchange follow?
     reusable: bool,
-}
-
-/// How the end of a body is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Framing {
-    Length(u64),
-    Chunked(Chunked),
-    UntilClose,
 }
 
 /// How far an answer has come.
@@ -324,10 +314,6 @@ fn timed_out(phase: &str) -> Failure {
     Failure::new(ErrorKind::Timeout, format!("no complete answer in time ({phase})"))
 }
 
-fn too_long(limit: u64) -> Failure {
-    Failure::new(ErrorKind::Body, format!("body is longer than body_limit ({limit} bytes)"))
-}
-
 fn pending_or_timeout<T>(
     deadline: &Deadline,
     context: &mut Context<'_>,
@@ -337,94 +323,6 @@ fn pending_or_timeout<T>(
         return Poll::Ready(Err(timed_out(phase)));
     }
     Poll::Pending
-}
-
-struct Head {
-    length: usize,
-    framing: Framing,
-    keep_alive: bool,
-}
-
-fn parse_head(
-    bytes: &[u8],
-    wanted: Wanted,
-    response: &mut Response,
-) -> Result<Option<Head>, Failure> {
-    let protocol = |message: String| Failure::new(ErrorKind::Protocol, message);
-    let mut headers = [const { MaybeUninit::uninit() }; HEADERS_MAX];
-    let mut parsed = httparse::Response::new(&mut []);
-    let config = httparse::ParserConfig::default();
-    let status = config.parse_response_with_uninit_headers(&mut parsed, bytes, &mut headers);
-    let length = match status {
-        Ok(httparse::Status::Complete(length)) => length,
-        Ok(httparse::Status::Partial) => return Ok(None),
-        Err(error) => return Err(protocol(format!("answer is not HTTP/1.1: {error}"))),
-    };
-    response.status = parsed.code.unwrap_or(0);
-    let mut keep_alive = parsed.version == Some(1);
-    let mut content_length = None;
-    let mut chunked = false;
-    for header in parsed.headers.iter() {
-        let (name, value) = (header.name, header.value);
-        match name.len() {
-            14 if name.eq_ignore_ascii_case("content-length") => {
-                let number = parse_length(value).ok_or_else(|| {
-                    protocol(format!("bad content-length `{}`", String::from_utf8_lossy(value)))
-                })?;
-                if content_length.is_some_and(|known| known != number) {
-                    return Err(protocol("two different content-lengths".to_owned()));
-                }
-                content_length = Some(number);
-            }
-            17 if name.eq_ignore_ascii_case("transfer-encoding") => {
-                let last = value.rsplit(|&byte| byte == b',').next().unwrap_or(value);
-                chunked = last.trim_ascii().eq_ignore_ascii_case(b"chunked");
-            }
-            10 if !name.eq_ignore_ascii_case("connection") => {
-                response.note(wanted.keep, name, value);
-            }
-            10 => {
-                for word in value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii) {
-                    if word.eq_ignore_ascii_case(b"close") {
-                        keep_alive = false;
-                    } else if word.eq_ignore_ascii_case(b"keep-alive") {
-                        keep_alive = true;
-                    }
-                }
-            }
-            // `location`, `set-cookie` (see above), `content-encoding`: the response sorts them
-            // out.
-            8 | 16 => response.note(wanted.keep, name, value),
-            _ => {}
-        }
-        if wanted.keep.headers {
-            response.keep_header(name, value);
-        }
-    }
-    let bodiless = wanted.head_only || matches!(response.status, 100..=199 | 204 | 304);
-    let framing = match (bodiless, chunked, content_length) {
-        (true, ..) => Framing::Length(0),
-        (_, true, _) => Framing::Chunked(Chunked::new()),
-        (_, _, Some(length)) if length > wanted.body_limit => {
-            return Err(too_long(wanted.body_limit));
-        }
-        (_, _, Some(length)) => Framing::Length(length),
-        (..) => {
-            keep_alive = false;
-            Framing::UntilClose
-        }
-    };
-    Ok(Some(Head { length, framing, keep_alive }))
-}
-
-fn parse_length(value: &[u8]) -> Option<u64> {
-    let digits = value.trim_ascii();
-    if digits.is_empty() || digits.len() > 19 {
-        return None;
-    }
-    digits.iter().try_fold(0u64, |number, &byte| {
-        byte.is_ascii_digit().then(|| number * 10 + u64::from(byte - b'0'))
-    })
 }
 
 /// True once the body is complete; `bytes` is left with what follows it.

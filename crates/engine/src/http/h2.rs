@@ -146,9 +146,9 @@ impl Http2 {
         let (head, mut incoming) = answer.into_parts();
         response.status = head.status.as_u16();
         for (name, value) in &head.headers {
-            response.note(wanted.keep, name.as_str(), value.as_bytes());
+            response.note(wanted.keep, name.as_str().as_bytes(), value.as_bytes());
             if wanted.keep.headers {
-                response.keep_header(name.as_str(), value.as_bytes());
+                response.keep_header(name.as_str().as_bytes(), value.as_bytes());
             }
         }
         let mut received = 0u64;

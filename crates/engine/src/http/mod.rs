@@ -18,6 +18,7 @@ mod connect;
 mod cookies;
 mod h1;
 mod h2;
+mod head;
 mod io;
 mod origin;
 mod response;

@@ -43,21 +43,22 @@ impl Response {
         found.map(|(_, value)| value.as_slice())
     }
 
-    pub(crate) fn keep_header(&mut self, name: &str, value: &[u8]) {
-        self.headers.push((name.to_ascii_lowercase(), value.to_vec()));
+    pub(crate) fn keep_header(&mut self, name: &[u8], value: &[u8]) {
+        let name = String::from_utf8_lossy(name).to_ascii_lowercase();
+        self.headers.push((name, value.to_vec()));
     }
 
     /// Takes what the client itself needs from a header.
-    pub(crate) fn note(&mut self, keep: Keep, name: &str, value: &[u8]) {
+    pub(crate) fn note(&mut self, keep: Keep, name: &[u8], value: &[u8]) {
         let text = || String::from_utf8_lossy(value).into_owned();
         match name.len() {
-            10 if keep.cookies && name.eq_ignore_ascii_case("set-cookie") => {
+            10 if keep.cookies && name.eq_ignore_ascii_case(b"set-cookie") => {
                 self.set_cookies.push(text());
             }
-            8 if keep.location && name.eq_ignore_ascii_case("location") => {
+            8 if keep.location && name.eq_ignore_ascii_case(b"location") => {
                 self.location = Some(text());
             }
-            16 if keep.body && name.eq_ignore_ascii_case("content-encoding") => {
+            16 if keep.body && name.eq_ignore_ascii_case(b"content-encoding") => {
                 let text = text().trim().to_ascii_lowercase();
                 self.encoding = Some(text).filter(|encoding| encoding != "identity");
             }
