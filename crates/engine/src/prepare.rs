@@ -89,3 +89,29 @@ async fn resolve(
     cache.insert(key, result.clone());
     result
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_looked_up_once_for_all_workflows() {
+        let text = "target: http://localhost:9
+workflows:
+  - { name: a, steps: [ { get: / } ] }
+  - { name: b, steps: [ { get: /x }, { get: /y } ] }
+";
+        let options = plan::ReadOptions::new(&|_| None);
+        let plan = plan::read_str(text, plan::Format::Yaml, ".".as_ref(), &options).unwrap();
+        let program = Program::compile(&plan).unwrap();
+        let mut cache = Cache::new();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let (a, b) =
+                (prepare(&program, 0, &mut cache).await, prepare(&program, 1, &mut cache).await);
+            assert_eq!(a.addresses, b.addresses);
+            assert!(!a.addresses[0].is_empty());
+        });
+        assert_eq!(cache.len(), 1);
+    }
+}
