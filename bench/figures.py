@@ -29,12 +29,13 @@ def jobs(bench):
     # Opening 10,000 connections takes half a second of CPU; in a short run it would be the figure.
     many_s = 3 * bench.duration_s
     many = [("duration: 5s", f"duration: {many_s}s"), ("vus: 64", f"vus: {CONNECTIONS_MANY}")]
+    # What is compared most closely runs next to each other: the machine changes by the minute.
     return [
         ("wrk", "wrk", lambda b: tools.wrk(b, CONNECTIONS)),
-        ("oha", "oha", lambda b: tools.oha(b, CONNECTIONS)),
-        ("k6", "k6", lambda b: tools.k6(b, CONNECTIONS)),
         ("volley", "volley", lambda b: tools.volley(b, "get", replace=[time_is])),
         ("volley, checks", "volley", lambda b: tools.volley(b, "checks", replace=[time_is])),
+        ("oha", "oha", lambda b: tools.oha(b, CONNECTIONS)),
+        ("k6", "k6", lambda b: tools.k6(b, CONNECTIONS)),
         ("h2load", "h2load", lambda b: tools.h2load(b, H2_CONNECTIONS, H2_STREAMS)),
         ("volley, HTTP/2", "volley",
          lambda b: tools.volley(b, "http2", url=b.url_h2, replace=[time_is])),
