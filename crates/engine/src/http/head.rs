@@ -198,8 +198,10 @@ mod tests {
         kept_limit: 1 << 20,
     };
 
+    type Headers = Vec<(String, Vec<u8>)>;
+
     /// What `httparse` makes of it, the short way shut.
-    fn slowly(bytes: &[u8]) -> Option<(usize, u16, Vec<(String, Vec<u8>)>)> {
+    fn slowly(bytes: &[u8]) -> Option<(usize, u16, Headers)> {
         let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
         let mut parsed = httparse::Response::new(&mut headers);
         let Ok(httparse::Status::Complete(length)) = parsed.parse(bytes) else { return None };
