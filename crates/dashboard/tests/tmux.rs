@@ -32,6 +32,8 @@ impl Tmux {
 
     fn call(&self, arguments: &[&str]) -> Output {
         let mut command = Command::new("tmux");
+        // Where tests run says nothing about the terminal that is tested.
+        command.env_remove("CI").env_remove("NO_COLOR");
         command.args(["-L", &self.socket, "-f", "/dev/null"]).args(arguments);
         command.env("LC_ALL", "C.UTF-8").output().unwrap()
     }
