@@ -1,5 +1,4 @@
-//! The generator's book and the target's say the same, to the request, whatever became of each
-//! (issue 2, **Tests**).
+//! The generator's book and the target's say the same, to the request, whatever became of each.
 
 mod common;
 

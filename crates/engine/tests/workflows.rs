@@ -1,5 +1,5 @@
 //! Workflows among each other: order, handed-over values, setup and teardown, failure of one and
-//! the fate of the others (EXEC-50 to EXEC-56, R5, issue 2's outcomes).
+//! the fate of the others (EXEC-50 to EXEC-56, R5).
 
 mod common;
 

@@ -25,7 +25,7 @@ fn the_starter_reads() {
 }
 
 #[test]
-fn the_plan_of_the_issue_means_what_it_says() {
+fn the_checkout_plan_means_what_it_says() {
     let plan = read("checkout.yaml");
     assert_eq!(plan.http.timeout, Duration::from_secs(10));
     assert_eq!((plan.data[0].rows, plan.data[0].columns.len()), (20, 3));

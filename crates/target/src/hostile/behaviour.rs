@@ -19,18 +19,17 @@ macro_rules! behaviours {
 }
 
 behaviours! {
-    /// The port is closed. Error `refused`, at once, without waiting for any timeout; and no busy
-    /// loop of new attempts.
+    /// The port is closed. Error `refused`, at once, without waiting for any timeout.
     Refuse,
     /// Accepts, reads, says nothing. Error `timeout` after the request's timeout, not earlier; the
     /// run ends on time although the request never does.
     NeverAnswer,
-    /// Closes before a byte was read. Error `reset` (or `protocol`: no answer); no endless retries.
+    /// Closes before a byte was read. Error `reset`; no endless retries.
     CloseAtOnce,
-    /// Closes in the middle of the head. Error `protocol`; the half head is not taken for an
+    /// Closes in the middle of the head. Error `reset`; the half head is not taken for an
     /// answer.
     CloseMidHead,
-    /// Promises 1000 bytes, sends 100, closes. Error `body`; never counted as a complete answer.
+    /// Promises 1000 bytes, sends 100, closes. Error `reset`; never counted as a complete answer.
     CloseMidBody,
     /// Bytes that are not HTTP, then closes. Error `protocol`, with a readable sample of it.
     Garbage,
@@ -66,7 +65,7 @@ behaviours! {
     /// sent, so it is counted; an idempotent one may be repeated once on a new connection, others
     /// are an error `reset`.
     CloseOnReuse,
-    /// Promises 1000 bytes, sends 100, resets the connection. Error `reset` or `body`.
+    /// Promises 1000 bytes, sends 100, resets the connection. Error `reset`.
     ResetMidBody,
     /// 100 and 103 before the real answer. Answer 200; the interim ones are not counted as answers.
     Interim,
@@ -80,10 +79,10 @@ behaviours! {
     GzipBomb,
     /// Says gzip, is not. Error `body` where the body is needed, else an answer.
     BadGzip,
-    /// Redirects to itself. Error `protocol` after the limit of redirects (10), each of them
+    /// Redirects to itself. Error `redirect` after the limit of redirects (10), each of them
     /// counted as a request.
     RedirectLoop,
-    /// Redirects to `ftp:`. Error `protocol`; nothing else is opened.
+    /// Redirects to `ftp:`. Error `redirect`; nothing else is opened.
     RedirectToScheme,
     /// Redirects to another name (`localhost`) of the same server, where `/landed` answers 200.
     /// Answer; credentials and cookies stay behind (see `last_head`).
