@@ -22,7 +22,9 @@
 //! more than one workflow more than another does. A fleet that can wait for free cores uses the
 //! batches themselves.
 
-use plan::Priority;
+use plan::{Plan, Priority, Workflow, WorkflowClass};
+
+use crate::schedule;
 
 #[cfg(test)]
 mod tests;
@@ -35,6 +37,17 @@ pub struct Candidate {
     /// Generates load (`plan::WorkflowClass::Test`).
     pub is_test: bool,
     pub vus_max: u32,
+}
+
+/// The workflows of a plan, in its order, as they ask for cores.
+pub fn candidates(plan: &Plan) -> Vec<Candidate> {
+    let candidate = |workflow: &Workflow| Candidate {
+        name: workflow.name.clone(),
+        priority: workflow.priority,
+        is_test: plan::classify(workflow) == WorkflowClass::Test,
+        vus_max: schedule::vus_max(&workflow.load),
+    };
+    plan.workflows.iter().map(candidate).collect()
 }
 
 /// How many cores a workflow of a batch gets.

@@ -20,10 +20,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use control::allocation::{Candidate, arrange};
+use control::allocation::{arrange, candidates};
 use control::job::{Effect, Event, Job, Shape, WorkflowEnd};
 use control::schedule;
-use plan::{Plan, WorkflowClass};
+use plan::Plan;
 use stats::threshold::Evaluator;
 use stats::{Layout, RunResult, RunState, SampleSink, Snapshot, StopReason, TimelineEntry, Window};
 
@@ -350,16 +350,6 @@ impl Conductor {
 /// The job as its state machine wants it.
 fn shape(plan: &Plan, pool: usize) -> Shape {
     let layers = plan::layers(plan);
-    let candidates: Vec<Candidate> = plan
-        .workflows
-        .iter()
-        .map(|workflow| Candidate {
-            name: workflow.name.clone(),
-            priority: workflow.priority,
-            is_test: plan::classify(workflow) == WorkflowClass::Test,
-            vus_max: schedule::vus_max(&workflow.load),
-        })
-        .collect();
     let number = |name: &String| plan.workflows.iter().position(|known| known.name == *name);
     Shape {
         names: plan.workflows.iter().map(|workflow| workflow.name.clone()).collect(),
@@ -368,7 +358,7 @@ fn shape(plan: &Plan, pool: usize) -> Shape {
             .iter()
             .map(|workflow| workflow.depends_on.iter().filter_map(number).collect())
             .collect(),
-        layers: arrange(&layers, &candidates, pool),
+        layers: arrange(&layers, &candidates(plan), pool),
         setup: !plan.setup.is_empty(),
         teardown: !plan.teardown.is_empty(),
     }

@@ -1,6 +1,6 @@
 //! `volley plan PLAN`: what would run, without running it.
 
-use control::allocation::{Candidate, arrange};
+use control::allocation::{arrange, candidates};
 use control::schedule;
 use plan::{Action, Plan, Step, WorkflowClass};
 use report::format;
@@ -36,21 +36,11 @@ struct Seat<'p> {
 
 /// Layers, their waves, their workflows.
 fn seats(plan: &Plan, cores: usize) -> Vec<Vec<Vec<Seat<'_>>>> {
-    let candidates: Vec<Candidate> = plan
-        .workflows
-        .iter()
-        .map(|workflow| Candidate {
-            name: workflow.name.clone(),
-            priority: workflow.priority,
-            is_test: plan::classify(workflow) == WorkflowClass::Test,
-            vus_max: schedule::vus_max(&workflow.load),
-        })
-        .collect();
     let seat = |(index, cores): (usize, Vec<usize>)| {
         let workflow = &plan.workflows[index];
         Seat { workflow, class: plan::classify(workflow), cores }
     };
-    arrange(&plan::layers(plan), &candidates, cores)
+    arrange(&plan::layers(plan), &candidates(plan), cores)
         .into_iter()
         .map(|layer| layer.into_iter().map(|wave| wave.into_iter().map(seat).collect()).collect())
         .collect()
