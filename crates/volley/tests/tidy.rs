@@ -9,10 +9,11 @@ use common::repository;
 
 /// Rooms and the rooms they may use. A crate that is not here has no place yet.
 const LADDER: &[(&str, &[&str])] = &[
-    ("volley", &["dashboard", "report", "engine", "control", "stats", "plan", "target"]),
+    ("volley", &["dashboard", "report", "engine", "script", "control", "stats", "plan", "target"]),
     ("dashboard", &["report", "stats", "plan"]),
     ("report", &["stats", "plan"]),
-    ("engine", &["control", "stats", "plan"]),
+    ("engine", &["script", "control", "stats", "plan"]),
+    ("script", &["control", "stats", "plan"]),
     ("control", &["stats", "plan"]),
     ("stats", &["plan"]),
     ("plan", &[]),
