@@ -28,7 +28,6 @@ use stats::threshold::Evaluator;
 use stats::{Layout, RunResult, RunState, SampleSink, Snapshot, StopReason, TimelineEntry, Window};
 
 use crate::aggregate::Aggregate;
-use crate::clock::Mono;
 use crate::core::{Aside, Command, CoreHandle, CoreSetup, Report};
 use crate::machine;
 use crate::options::{Controller, Request, RunOptions};
@@ -36,6 +35,7 @@ use crate::prepare::Prepared;
 use crate::program::{CompileError, Program};
 use crate::shard::{ShardEnd, Stop};
 use crate::vars::Base;
+use client::Mono;
 
 /// How often counts are collected.
 const TICK: Duration = Duration::from_secs(1);

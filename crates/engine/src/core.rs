@@ -13,9 +13,6 @@ use plan::Rate;
 use stats::{ErrorKind, SampleSink, Trend, Window};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use crate::clock::Mono;
-use crate::deadline::Deadlines;
-use crate::http::{OriginTable, Settings};
 use crate::machine;
 use crate::prepare::Prepared;
 use crate::program::Program;
@@ -23,6 +20,9 @@ use crate::recorder::{Message, Recorder};
 use crate::shard::{self, ShardContext, ShardControl, ShardEnd, Stop, Trace};
 use crate::vars::Base;
 use crate::vu::Vu;
+use client::Deadlines;
+use client::Mono;
+use client::{OriginTable, Settings};
 
 /// How late a deadline may be noticed.
 const DEADLINE_GRAIN: Duration = Duration::from_millis(5);

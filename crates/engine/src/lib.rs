@@ -16,11 +16,8 @@
 //! request, no failure).
 
 mod aggregate;
-mod clock;
 mod conductor;
 mod core;
-mod deadline;
-pub mod http;
 mod json;
 pub mod machine;
 mod options;

@@ -5,14 +5,14 @@ use std::rc::Rc;
 
 use plan::{Body, HttpOptions, Request};
 
-use crate::clock::Mono;
-use crate::deadline::Deadlines;
-use crate::http::{
+use crate::program::finish_head;
+use crate::trace;
+use client::Deadlines;
+use client::Mono;
+use client::{
     Client, Keep, OriginTable, Outgoing, Progress, Proxy, Response, Settings, decode_body,
     parse_url,
 };
-use crate::program::finish_head;
-use crate::trace;
 
 pub struct Pong {
     pub status: u16,
@@ -94,7 +94,7 @@ fn render(url: &url::Url, request: &Request) -> Result<(Vec<u8>, usize), String>
     if let Some(query) = url.query() {
         let _ = write!(head, "?{query}");
     }
-    let authority = crate::http::render_authority(url);
+    let authority = client::render_authority(url);
     let agent = concat!("volley/", env!("CARGO_PKG_VERSION"));
     let _ =
         write!(head, " HTTP/1.1\r\nhost: {authority}\r\nuser-agent: {agent}\r\naccept: */*\r\n");

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use plan::IpFamily;
 
-use crate::http::{LazyTls, OriginTable, Proxy, client_config};
 use crate::program::Program;
+use client::{LazyTls, OriginTable, Proxy, client_config};
 
 pub struct Prepared {
     /// By workflow; the plan's frame comes last.

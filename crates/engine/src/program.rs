@@ -21,7 +21,7 @@ pub use check::status_fits;
 pub use request::{RequestProgram, TargetProgram, finish_head, join};
 pub use workflow::WorkflowProgram;
 
-use crate::http::parse_url;
+use client::parse_url;
 
 /// Everything that a core needs to run its share of a plan.
 pub struct Program {
@@ -136,7 +136,7 @@ fn base_url(plan: &Plan) -> Result<(Option<Url>, Option<std::path::PathBuf>), Co
         })
         .collect();
     if let Some(path) = text.strip_prefix("unix:") {
-        let url = Url::parse(&format!("http://{}/", crate::http::UNIX_HOST)).expect("a fixed URL");
+        let url = Url::parse(&format!("http://{}/", client::UNIX_HOST)).expect("a fixed URL");
         let path = path.strip_prefix("//").unwrap_or(path);
         return Ok((Some(url), Some(path.into())));
     }

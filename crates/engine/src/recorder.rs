@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use stats::{Block, DropCause, ErrorKind, Layout, Sample, SampleSink, Window};
 
-use crate::clock::Mono;
-use crate::http::Progress;
+use client::Mono;
+use client::Progress;
 
 /// Samples are handed on in batches of this size, or at the end of a window.
 const SAMPLE_BATCH: usize = 1024;

@@ -24,13 +24,13 @@ use url::Url;
 
 pub use clock::ScheduleClock;
 
-use crate::clock::Mono;
-use crate::deadline::Deadlines;
-use crate::http::Settings;
 use crate::program::{Program, WorkflowProgram};
 use crate::recorder::Recorder;
 use crate::vars::{Base, Vars};
 use crate::vu::Vu;
+use client::Deadlines;
+use client::Mono;
+use client::Settings;
 
 /// Receives exchanges as text (`run --debug`).
 pub type Trace = Arc<dyn Fn(String) + Send + Sync>;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::http::{Failure, Progress, Response};
+use client::{Failure, Progress, Response};
 
 /// Bytes of a body that are shown.
 const BODY_SHOWN_MAX: usize = 2048;

@@ -17,12 +17,12 @@ use futures_util::stream::FuturesUnordered;
 use plan::Span;
 use url::Url;
 
-use crate::clock::Mono;
-use crate::deadline::Deadline;
-use crate::http::{Client, Jar, Progress, Response};
 use crate::program::{Block, Op, Order, StepProgram};
 use crate::shard::ShardContext;
 use crate::vars::Vars;
+use client::Deadline;
+use client::Mono;
+use client::{Client, Jar, Progress, Response};
 
 pub struct Vu {
     pub context: Rc<ShardContext>,

@@ -9,11 +9,12 @@ use common::repository;
 
 /// Rooms and the rooms they may use. A crate that is not here has no place yet.
 const LADDER: &[(&str, &[&str])] = &[
-    ("volley", &["dashboard", "report", "engine", "script", "control", "stats", "plan", "target"]),
+    ("volley", &["dashboard", "report", "engine", "script", "client", "control", "stats", "plan", "target"]),
     ("dashboard", &["report", "stats", "plan"]),
     ("report", &["stats", "plan"]),
-    ("engine", &["script", "control", "stats", "plan"]),
-    ("script", &["control", "stats", "plan"]),
+    ("engine", &["script", "client", "control", "stats", "plan"]),
+    ("script", &["client", "control", "stats", "plan"]),
+    ("client", &["stats", "plan"]),
     ("control", &["stats", "plan"]),
     ("stats", &["plan"]),
     ("plan", &[]),

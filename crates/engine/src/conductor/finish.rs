@@ -7,9 +7,9 @@ use stats::{
 };
 
 use super::{Conductor, Input};
-use crate::clock::Mono;
 use crate::core::Command;
 use crate::machine;
+use client::Mono;
 
 /// A core that does not hand over its last counts by then will not.
 const LAST_COUNTS_WAIT: Duration = Duration::from_secs(10);

@@ -9,10 +9,10 @@ use plan::{Executor, Rate};
 use stats::{RunState, StopReason, WorkflowState};
 
 use super::Conductor;
-use crate::clock::Mono;
 use crate::core::Command;
 use crate::options::{Control, Request};
 use crate::shard::Stop;
+use client::Mono;
 
 /// A new rate holds from a little later on, so that no shard has passed the moment already.
 const RATE_CHANGE_AHEAD: Duration = Duration::from_millis(50);

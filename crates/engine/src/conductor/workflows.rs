@@ -5,10 +5,10 @@ use control::schedule;
 use stats::RunState;
 
 use super::{Conductor, START_AHEAD};
-use crate::clock::Mono;
 use crate::core::{Aside, Command};
 use crate::shard::ShardEnd;
 use crate::vars::Base;
+use client::Mono;
 
 impl Conductor {
     pub(super) fn run_frame(&mut self, what: Aside) {

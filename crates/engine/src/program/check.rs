@@ -8,10 +8,10 @@ use regex::bytes::Regex;
 
 use super::block::number;
 use super::workflow::Scope;
-use crate::http::Response;
 use crate::json::Query;
 use crate::text::{Names, Text};
 use crate::vars::Vars;
+use client::Response;
 
 pub struct CheckProgram {
     /// Number within the workflow.

@@ -13,9 +13,9 @@ use super::block::compile_records;
 use super::check::{CheckProgram, ExtractFrom, ExtractProgram, Probe};
 use super::workflow::Scope;
 use super::{CompileError, Compiler};
-use crate::http::{Keep, UNIX_HOST, parse_url, render_authority};
 use crate::text::Text;
 use crate::vars::Vars;
+use client::{Keep, UNIX_HOST, parse_url, render_authority};
 
 /// Between the parts of a multipart body; fixed, so that bodies can be rendered before the run.
 const BOUNDARY: &str = "volley-7d1f3c5b9a2e4680";
@@ -394,7 +394,7 @@ fn split_origin(
     url: &Text,
     compiler: &Compiler<'_>,
 ) -> Result<Option<(Url, Text)>, CompileError> {
-    let bad = |failure: crate::http::Failure| CompileError(failure.message);
+    let bad = |failure: client::Failure| CompileError(failure.message);
     if let Some(constant) = url.constant() {
         let text = String::from_utf8_lossy(constant);
         let url = join(compiler.base.as_ref(), &text).map_err(bad)?;
@@ -420,7 +420,7 @@ fn split_origin(
 }
 
 /// Paths are appended to the base's path, as a user expects of `target: http://host/api`.
-pub fn join(base: Option<&Url>, text: &str) -> Result<Url, crate::http::Failure> {
+pub fn join(base: Option<&Url>, text: &str) -> Result<Url, client::Failure> {
     match base {
         Some(base) if text.starts_with('/') && !text.starts_with("//") => {
             let prefix = base.path().trim_end_matches('/');

@@ -18,8 +18,8 @@ use tokio::task::JoinSet;
 
 use super::users::Presence;
 use super::{ShardContext, Stop, wind_down};
-use crate::clock::{Mono, PreciseTimer};
 use crate::vu::{Iterated, Vu};
+use client::clock::{Mono, PreciseTimer};
 
 /// Arrivals closer together than this are started together: at high rates a wake-up for each would
 /// cost more than its request. It is the price in precision, and is charged to the latency.

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use crate::clock::Mono;
+use client::Mono;
 
 #[derive(Default)]
 pub struct ScheduleClock {

@@ -11,8 +11,8 @@ use stats::DropCause;
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::{ShardContext, Stop, wind_down};
-use crate::clock::Mono;
 use crate::vu::{Iterated, Vu};
+use client::Mono;
 
 /// How long a place stays empty after a virtual user whose own setup failed.
 const SETUP_RETRY: Duration = Duration::from_secs(1);

@@ -5,11 +5,11 @@ use stats::ErrorKind;
 
 use super::render::{Hop, Rendered};
 use super::{Flow, Scratch, Vu};
-use crate::clock::Mono;
-use crate::http::{Failure, Keep, Outgoing, Progress, decode_body, parse_url};
 use crate::program::{RequestProgram, TargetProgram, status_fits};
 use crate::recorder::{At, Ended};
 use crate::trace;
+use client::Mono;
+use client::{Failure, Keep, Outgoing, Progress, decode_body, parse_url};
 
 /// Where an exchange is counted if it is dropped before its end.
 struct InFlight<'a> {

@@ -5,8 +5,8 @@ use std::rc::Rc;
 use url::Url;
 
 use super::{Scratch, Vu};
-use crate::http::{Failure, Origin, parse_url};
 use crate::program::{RequestProgram, TargetProgram, finish_head};
+use client::{Failure, Origin, parse_url};
 
 /// A request ready to go: in the scratch buffer, or fixed since the plan was compiled.
 pub struct Rendered {

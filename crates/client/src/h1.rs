@@ -12,12 +12,12 @@ use std::task::{Context, Poll, ready};
 use stats::ErrorKind;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::head::{Framing, parse_head, too_long};
-use super::io::Stream;
-use super::response::{Keep, Response};
-use super::{Failure, Progress};
 use crate::clock::Mono;
 use crate::deadline::Deadline;
+use crate::head::{Framing, parse_head, too_long};
+use crate::io::Stream;
+use crate::response::{Keep, Response};
+use crate::{Failure, Progress};
 
 /// Longest head of an answer; servers commonly stop at 8 to 16 KiB themselves.
 const HEAD_BYTES_MAX: usize = 256 << 10;

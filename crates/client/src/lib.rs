@@ -13,22 +13,26 @@
 
 mod body;
 mod chunked;
-mod client;
+pub mod clock;
 mod connect;
 mod cookies;
+mod deadline;
 mod h1;
 mod h2;
 mod head;
 mod io;
 mod origin;
+mod pool;
 mod response;
 mod tls;
 
 pub use body::decode_body;
-pub use client::{Client, LazyTls, Outgoing, Settings};
+pub use clock::Mono;
 pub use connect::Proxy;
 pub use cookies::Jar;
+pub use deadline::{Deadline, Deadlines};
 pub use origin::{Origin, OriginTable, UNIX_HOST, parse_url, render_authority};
+pub use pool::{Client, LazyTls, Outgoing, Settings};
 pub use response::{Keep, Response};
 pub use tls::client_config;
 

@@ -11,14 +11,14 @@ use rustls::ClientConfig;
 use stats::ErrorKind;
 use tokio::sync::Notify;
 
-use super::connect::{ConnectTimes, Proxy, connect};
-use super::h1::{Connection, Wanted};
-use super::h2::Http2;
-use super::origin::{Origin, OriginTable};
-use super::response::{Keep, Response};
-use super::{Failure, Progress};
 use crate::clock::Mono;
+use crate::connect::{ConnectTimes, Proxy, connect};
 use crate::deadline::Deadline;
+use crate::h1::{Connection, Wanted};
+use crate::h2::Http2;
+use crate::origin::{Origin, OriginTable};
+use crate::response::{Keep, Response};
+use crate::{Failure, Progress};
 
 /// Bytes of a body that a step may read; longer ones can be received, not inspected.
 const KEPT_BODY_BYTES_MAX: u64 = 8 << 20;
@@ -178,7 +178,7 @@ impl Client {
         deadline: &Deadline,
         response: &mut Response,
         progress: &Progress,
-    ) -> Result<(), super::h1::Broken> {
+    ) -> Result<(), crate::h1::Broken> {
         // Counted out again even if the virtual user is cancelled in the middle.
         let mut held = Held { pool, connection: Some(connection) };
         let connection = held.connection.as_mut().expect("just put there");

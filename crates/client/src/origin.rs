@@ -14,7 +14,7 @@ use plan::IpFamily;
 use stats::ErrorKind;
 use url::Url;
 
-use super::Failure;
+use crate::Failure;
 
 /// One scheme, host and port, as one core sees it.
 #[derive(Debug)]

@@ -12,13 +12,13 @@ use http::{HeaderName, HeaderValue, Method, Request, Uri, Version};
 use stats::ErrorKind;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::client::Outgoing;
-use super::h1::{Broken, Wanted};
-use super::io::Stream;
-use super::response::Response;
-use super::{Failure, Progress};
 use crate::clock::Mono;
 use crate::deadline::Deadline;
+use crate::h1::{Broken, Wanted};
+use crate::io::Stream;
+use crate::pool::Outgoing;
+use crate::response::Response;
+use crate::{Failure, Progress};
 
 /// Big enough that a body of usual size never waits for a window update.
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;

@@ -11,12 +11,12 @@ use tokio::net::{TcpSocket, TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 use url::Url;
 
-use super::Failure;
-use super::client::Settings;
-use super::io::Stream;
-use super::origin::{Origin, lookup};
-use super::tls::client_config;
+use crate::Failure;
 use crate::clock::Mono;
+use crate::io::Stream;
+use crate::origin::{Origin, lookup};
+use crate::pool::Settings;
+use crate::tls::client_config;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ConnectTimes {

@@ -189,7 +189,7 @@ fn parse_length(value: &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::Keep;
+    use crate::Keep;
 
     const WANTED: Wanted = Wanted {
         keep: Keep { headers: true, body: true, cookies: true, location: true },
