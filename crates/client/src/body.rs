@@ -1,4 +1,5 @@
-//! Content codings: gzip, deflate, br and zstd, decoded only when a step reads the body.
+//! Content codings: gzip, deflate, br and zstd. Answers are decoded only when somebody reads the
+//! body; requests are encoded only for scripts.
 
 use std::io::Read;
 
@@ -45,6 +46,38 @@ fn read(decoder: impl Read, limit: u64, out: &mut Vec<u8>) -> std::io::Result<us
     decoder.take(limit + 1).read_to_end(out)
 }
 
+/// Names that [`decode_body`] and [`encode_body`] know.
+pub const CODINGS: [&str; 4] = ["gzip", "deflate", "zstd", "br"];
+
+/// Applies one content coding; `None` if it is not known.
+pub fn encode_body(coding: &str, body: &[u8]) -> Option<Vec<u8>> {
+    use std::io::Write;
+    let level = flate2::Compression::default();
+    // Writing to a vector cannot fail.
+    match coding {
+        "gzip" => {
+            let mut encoder = flate2::write::GzEncoder::new(Vec::new(), level);
+            encoder.write_all(body).and_then(|()| encoder.finish()).ok()
+        }
+        "deflate" => {
+            let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), level);
+            encoder.write_all(body).and_then(|()| encoder.finish()).ok()
+        }
+        "zstd" => {
+            let level = ruzstd::encoding::CompressionLevel::Fastest;
+            Some(ruzstd::encoding::compress_to_vec(body, level))
+        }
+        "br" => {
+            let mut out = Vec::new();
+            let mut encoder = brotli::CompressorWriter::new(&mut out, 4096, 6, 22);
+            encoder.write_all(body).ok()?;
+            drop(encoder);
+            Some(out)
+        }
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::Write;
@@ -71,6 +104,18 @@ mod tests {
             decode_body("deflate", &mut body, 1000).unwrap();
             assert_eq!(body, text);
         }
+    }
+
+    #[test]
+    fn what_is_encoded_can_be_decoded() {
+        for text in ["", "x", &"hello ".repeat(5000)] {
+            for coding in CODINGS {
+                let mut body = encode_body(coding, text.as_bytes()).unwrap();
+                decode_body(coding, &mut body, 1 << 20).unwrap();
+                assert_eq!(body, text.as_bytes(), "{coding}");
+            }
+        }
+        assert_eq!(encode_body("lzw", b""), None);
     }
 
     #[test]

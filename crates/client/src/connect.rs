@@ -11,12 +11,12 @@ use tokio::net::{TcpSocket, TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 use url::Url;
 
-use crate::Failure;
 use crate::clock::Mono;
 use crate::io::Stream;
 use crate::origin::{Origin, lookup};
 use crate::pool::Settings;
 use crate::tls::client_config;
+use crate::{Cause, Failure};
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ConnectTimes {
@@ -92,7 +92,7 @@ pub async fn connect(
         Ok(outcome) => outcome,
         Err(_) => {
             let message = format!("no connection to {} within {limit:?}", origin.authority);
-            Err(Failure::new(ErrorKind::Timeout, message))
+            Err(Failure::new(ErrorKind::Timeout, message).because(Cause::ConnectTimeout))
         }
     }
 }
@@ -175,7 +175,33 @@ fn connect_failure(error: &std::io::Error, address: &str) -> Failure {
         }
         _ => ErrorKind::Connect,
     };
-    Failure::new(kind, format!("cannot connect to {address}: {error}"))
+    let cause = error.raw_os_error().map_or(Cause::Unsaid, Cause::System);
+    Failure::new(kind, format!("cannot connect to {address}: {error}")).because(cause)
+}
+
+/// Why a handshake failed, as far as that says whose fault it is.
+fn handshake_cause(error: &std::io::Error) -> Cause {
+    use rustls::{CertificateError as Bad, Error as Tls};
+    let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<Tls>());
+    match tls {
+        Some(Tls::InvalidCertificate(Bad::UnknownIssuer | Bad::BadSignature)) => {
+            Cause::UnknownAuthority
+        }
+        Some(Tls::InvalidCertificate(
+            Bad::NotValidForName | Bad::NotValidForNameContext { .. },
+        )) => Cause::WrongName,
+        // A certificate that signed itself: as an authority it is unknown.
+        Some(Tls::InvalidCertificate(Bad::Other(other)))
+            if other.to_string().contains("CaUsedAsEndEntity") =>
+        {
+            Cause::UnknownAuthority
+        }
+        Some(Tls::InvalidCertificate(_)) => Cause::CertificateInvalid,
+        Some(Tls::InvalidMessage(_)) => Cause::NotTls,
+        Some(_) => Cause::Unsaid,
+        None if error.kind() == std::io::ErrorKind::UnexpectedEof => Cause::Closed(false),
+        None => error.raw_os_error().map_or(Cause::Unsaid, Cause::System),
+    }
 }
 
 async fn tunnel(tcp: &mut TcpStream, proxy: &Proxy, origin: &Origin) -> Result<(), Failure> {
@@ -231,10 +257,10 @@ where
         Err(error) => return Err(failed(error.clone())),
     };
     let begun = Mono::now();
-    let stream = TlsConnector::from(config)
-        .connect(name, raw)
-        .await
-        .map_err(|error| failed(format!("TLS handshake with {}: {error}", origin.authority)))?;
+    let stream = TlsConnector::from(config).connect(name, raw).await.map_err(|error| {
+        failed(format!("TLS handshake with {}: {error}", origin.authority))
+            .because(handshake_cause(&error))
+    })?;
     let tls_handshaking = Mono::now().since(begun);
     let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
     let times = ConnectTimes { connecting, tls_handshaking };

@@ -7,6 +7,7 @@
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use stats::ErrorKind;
@@ -16,8 +17,9 @@ use crate::clock::Mono;
 use crate::deadline::Deadline;
 use crate::head::{Framing, parse_head, too_long};
 use crate::io::Stream;
+use crate::peer::Peer;
 use crate::response::{Keep, Response};
-use crate::{Failure, Progress};
+use crate::{Cause, Failure, Progress};
 
 /// Longest head of an answer; servers commonly stop at 8 to 16 KiB themselves.
 const HEAD_BYTES_MAX: usize = 256 << 10;
@@ -36,6 +38,7 @@ pub struct Connection {
     pub exchanges: u64,
     /// May another exchange follow?
     reusable: bool,
+    pub peer: Rc<Peer>,
 }
 
 /// How far an answer has come.
@@ -70,7 +73,8 @@ impl From<Failure> for Broken {
 
 impl Connection {
     pub fn new(stream: Stream) -> Connection {
-        Connection { stream, partial: Vec::new(), exchanges: 0, reusable: true }
+        let peer = Rc::new(Peer::of(&stream));
+        Connection { stream, partial: Vec::new(), exchanges: 0, reusable: true, peer }
     }
 
     /// False for an idle connection that the server has closed meanwhile, as far as is known
@@ -306,7 +310,8 @@ impl Connection {
             }
             Reading::Head => "connection closed before any answer".to_owned(),
         };
-        Err(Failure::new(ErrorKind::Reset, message))
+        let midway = answered || matches!(reading, Reading::Body(..));
+        Err(Failure::new(ErrorKind::Reset, message).because(Cause::Closed(midway)))
     }
 }
 

@@ -16,9 +16,10 @@ use crate::clock::Mono;
 use crate::deadline::Deadline;
 use crate::h1::{Broken, Wanted};
 use crate::io::Stream;
+use crate::peer::Peer;
 use crate::pool::Outgoing;
 use crate::response::Response;
-use crate::{Failure, Progress};
+use crate::{Cause, Failure, Progress};
 
 /// Big enough that a body of usual size never waits for a window update.
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;
@@ -29,6 +30,7 @@ pub struct Http2 {
     closed: Rc<Cell<bool>>,
     traffic: Rc<Traffic>,
     driver: tokio::task::JoinHandle<()>,
+    pub peer: Rc<Peer>,
 }
 
 /// Bytes on the wire. Streams share a connection, so each exchange takes what has passed since the
@@ -61,6 +63,7 @@ impl Drop for Departure<'_> {
 
 impl Http2 {
     pub async fn start(stream: Stream) -> Result<Http2, Failure> {
+        let peer = Rc::new(Peer::of(&stream));
         let traffic = Rc::new(Traffic::default());
         let counted = Counted { stream, traffic: traffic.clone() };
         let mut builder = h2::client::Builder::new();
@@ -77,7 +80,7 @@ impl Http2 {
             let _ = connection.await;
             flag.set(true);
         });
-        Ok(Http2 { send, closed, traffic, driver })
+        Ok(Http2 { send, closed, traffic, driver, peer })
     }
 
     pub fn is_closed(&self) -> bool {
@@ -145,6 +148,9 @@ impl Http2 {
         progress.phases.set(phases);
         let (head, mut incoming) = answer.into_parts();
         response.status = head.status.as_u16();
+        if response.keep_head {
+            response.write_head(head.status, &head.headers);
+        }
         for (name, value) in &head.headers {
             response.note(wanted.keep, name.as_str().as_bytes(), value.as_bytes());
             if wanted.keep.headers {
@@ -202,7 +208,15 @@ fn failure(error: &h2::Error) -> Failure {
         !matches!(reason, h2::Reason::NO_ERROR | h2::Reason::REFUSED_STREAM | h2::Reason::CANCEL)
     });
     let kind = if protocol && !error.is_remote() { ErrorKind::Protocol } else { ErrorKind::Reset };
-    Failure::new(kind, format!("HTTP/2: {error}"))
+    let cause = match () {
+        () if error.is_go_away() => Cause::GoAway,
+        () if error.is_reset() => Cause::StreamReset,
+        () => error
+            .get_io()
+            .and_then(std::io::Error::raw_os_error)
+            .map_or(Cause::Unsaid, Cause::System),
+    };
+    Failure::new(kind, format!("HTTP/2: {error}")).because(cause)
 }
 
 /// The HTTP/1.1 form holds all that HTTP/2 needs.

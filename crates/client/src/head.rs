@@ -44,8 +44,8 @@ pub fn parse_head(
         let headers = lines[..plain.headers]
             .iter()
             .map(|&(start, colon, end)| (&bytes[start..colon], bytes[colon + 1..end].trim_ascii()));
-        return digest(plain.length, plain.status, plain.minor, headers, wanted, response)
-            .map(Some);
+        let head = digest(plain.length, plain.status, plain.minor, headers, wanted, response)?;
+        return Ok(Some(kept(head, bytes, response)));
     }
     let mut headers = [const { MaybeUninit::uninit() }; HEADERS_MAX];
     let mut parsed = httparse::Response::new(&mut []);
@@ -58,7 +58,15 @@ pub fn parse_head(
     };
     let (status, minor) = (parsed.code.unwrap_or(0), parsed.version.unwrap_or(0));
     let headers = parsed.headers.iter().map(|header| (header.name.as_bytes(), header.value));
-    digest(length, status, minor, headers, wanted, response).map(Some)
+    let head = digest(length, status, minor, headers, wanted, response)?;
+    Ok(Some(kept(head, bytes, response)))
+}
+
+fn kept(head: Head, bytes: &[u8], response: &mut Response) -> Head {
+    if response.keep_head {
+        response.head.extend_from_slice(&bytes[..head.length]);
+    }
+    head
 }
 
 struct Plain {

@@ -31,13 +31,26 @@ impl Stream {
 }
 
 impl Stream {
+    /// The TLS session, if there is one.
+    pub fn session(&self) -> Option<&rustls::ClientConnection> {
+        match self {
+            Stream::Tls(tls) => Some(tls.get_ref().1),
+            Stream::TlsUnix(tls) => Some(tls.get_ref().1),
+            Stream::Tcp(_) | Stream::Unix(_) => None,
+        }
+    }
+
+    pub fn peer_address(&self) -> Option<std::net::SocketAddr> {
+        match self {
+            Stream::Tcp(tcp) => tcp.peer_addr().ok(),
+            Stream::Tls(tls) => tls.get_ref().0.peer_addr().ok(),
+            Stream::Unix(_) | Stream::TlsUnix(_) => None,
+        }
+    }
+
     /// `TLSv1_3, TLS13_AES_256_GCM_SHA384, ALPN h2, 2 certificates`
     pub fn tls_description(&self) -> Option<String> {
-        let session = match self {
-            Stream::Tls(tls) => tls.get_ref().1,
-            Stream::TlsUnix(tls) => tls.get_ref().1,
-            Stream::Tcp(_) | Stream::Unix(_) => return None,
-        };
+        let session = self.session()?;
         let version = session.protocol_version().map(|version| format!("{version:?}"));
         let cipher = session.negotiated_cipher_suite().map(|suite| format!("{:?}", suite.suite()));
         let alpn = session.alpn_protocol().map(|name| String::from_utf8_lossy(name).into_owned());

@@ -22,22 +22,25 @@ mod h2;
 mod head;
 mod io;
 mod origin;
+mod peer;
 mod pool;
 mod response;
 mod tls;
 
-pub use body::decode_body;
+pub use body::{CODINGS, decode_body, encode_body};
 pub use clock::Mono;
 pub use connect::Proxy;
-pub use cookies::Jar;
+pub use cookies::{Jar, SetCookie};
 pub use deadline::{Deadline, Deadlines};
 pub use origin::{Origin, OriginTable, UNIX_HOST, parse_url, render_authority};
+pub use peer::Peer;
 pub use pool::{Client, LazyTls, Outgoing, Settings};
 pub use response::{Keep, Response};
 pub use tls::client_config;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
+use std::rc::Rc;
 
 use stats::ErrorKind;
 
@@ -46,11 +49,39 @@ use stats::ErrorKind;
 pub struct Failure {
     pub kind: ErrorKind,
     pub message: String,
+    pub cause: Cause,
+}
+
+/// What exactly happened, where the kind alone does not say it: k6 has a number for each of these.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Cause {
+    #[default]
+    Unsaid,
+    /// The operating system's error, on a connection that was up.
+    System(i32),
+    /// The peer closed the connection; true: in the middle of its answer.
+    Closed(bool),
+    /// No connection within the time for connecting; the time for the exchange was not over.
+    ConnectTimeout,
+    /// The peer does not speak TLS at all.
+    NotTls,
+    UnknownAuthority,
+    /// The certificate is for another name.
+    WrongName,
+    CertificateInvalid,
+    /// HTTP/2: the peer gave up the connection, or this stream.
+    GoAway,
+    StreamReset,
 }
 
 impl Failure {
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Failure {
-        Failure { kind, message: message.into() }
+        Failure { kind, message: message.into(), cause: Cause::Unsaid }
+    }
+
+    pub fn because(mut self, cause: Cause) -> Failure {
+        self.cause = cause;
+        self
     }
 
     /// What an I/O error means once a connection is up.
@@ -61,7 +92,8 @@ impl Failure {
             Io::InvalidData => ErrorKind::Tls,
             _ => ErrorKind::Reset,
         };
-        Failure::new(kind, error.to_string())
+        let cause = error.raw_os_error().map_or(Cause::Unsaid, Cause::System);
+        Failure::new(kind, error.to_string()).because(cause)
     }
 }
 
@@ -103,6 +135,8 @@ pub struct Progress {
     pub phases: Cell<Phases>,
     /// 1 or 2.
     pub version: Cell<u8>,
+    /// Who is at the other end, once there is a connection.
+    pub peer: RefCell<Option<Rc<Peer>>>,
 }
 
 impl Progress {
@@ -113,5 +147,6 @@ impl Progress {
         self.retries.set(0);
         self.phases.set(Phases::default());
         self.version.set(1);
+        *self.peer.borrow_mut() = None;
     }
 }

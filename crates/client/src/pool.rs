@@ -114,13 +114,15 @@ impl Client {
             let (result, reused) = match acquired {
                 Acquired::Http1(connection, reused) => {
                     progress.version.set(1);
+                    *progress.peer.borrow_mut() = Some(connection.peer.clone());
                     let result =
                         self.exchange_h1(&pool, connection, out, deadline, response, progress);
                     (result.await, reused)
                 }
                 Acquired::Http2(http2, reused) => {
                     progress.version.set(2);
-                    let wanted = self.wanted(out);
+                    *progress.peer.borrow_mut() = Some(http2.peer.clone());
+                    let wanted = self.wanted(out, response);
                     let exchange = http2.exchange(out, wanted, deadline, response, progress);
                     let result = Box::pin(exchange).await;
                     if result.is_err() && http2.is_closed() {
@@ -164,9 +166,9 @@ impl Client {
         pool.tls.borrow().clone()
     }
 
-    fn wanted(&self, out: Outgoing<'_>) -> Wanted {
+    fn wanted(&self, out: Outgoing<'_>, response: &Response) -> Wanted {
         let body_limit = self.settings.http.body_limit;
-        let kept_limit = body_limit.min(KEPT_BODY_BYTES_MAX);
+        let kept_limit = response.kept_limit.unwrap_or(KEPT_BODY_BYTES_MAX).min(body_limit);
         Wanted { keep: out.keep, head_only: out.head_only, body_limit, kept_limit }
     }
 
@@ -182,8 +184,8 @@ impl Client {
         // Counted out again even if the virtual user is cancelled in the middle.
         let mut held = Held { pool, connection: Some(connection) };
         let connection = held.connection.as_mut().expect("just put there");
-        let result =
-            connection.exchange(out.wire, self.wanted(out), deadline, response, progress).await;
+        let wanted = self.wanted(out, response);
+        let result = connection.exchange(out.wire, wanted, deadline, response, progress).await;
         if self.settings.http.keep_alive
             && let Some(connection) = held.connection.take_if(|c| result.is_ok() && c.is_reusable())
         {

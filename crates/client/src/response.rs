@@ -24,6 +24,12 @@ pub struct Response {
     /// The body is kept to be shown, not to be read: what does not fit is left out. Set by whoever
     /// asks, and kept from one try to the next.
     pub for_show: bool,
+    /// Keep the head as it came, in `head`. Set and kept like `for_show`.
+    pub keep_head: bool,
+    /// Bytes of a body that may be kept, if not the usual number. Set and kept like `for_show`.
+    pub kept_limit: Option<u64>,
+    /// From the status line to the empty line; one of HTTP/2 is written out in the old form.
+    pub head: Vec<u8>,
 }
 
 impl Response {
@@ -36,6 +42,19 @@ impl Response {
         self.set_cookies.clear();
         self.location = None;
         self.encoding = None;
+        self.head.clear();
+    }
+
+    pub(crate) fn write_head(&mut self, status: http::StatusCode, headers: &http::HeaderMap) {
+        let reason = status.canonical_reason().unwrap_or_default();
+        self.head
+            .extend_from_slice(format!("HTTP/2.0 {} {reason}\r\n", status.as_u16()).as_bytes());
+        for (name, value) in headers {
+            for part in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
+                self.head.extend_from_slice(part);
+            }
+        }
+        self.head.extend_from_slice(b"\r\n");
     }
 
     pub fn header(&self, name: &str) -> Option<&[u8]> {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use stats::series::{SeriesLayout, SeriesWindow, Sink, builtin};
 use stats::{
     DropCause, ErrorKind, ErrorSample, HistoryPoint, Layout, Snapshot, StepSnapshot, TotalSnapshot,
     Trend, Window, totals,
@@ -35,10 +36,12 @@ pub struct Aggregate {
     cpu: BTreeMap<usize, Duration>,
     pub cpu_total: BTreeMap<usize, (Duration, Duration)>,
     pub busiest_core: f64,
+    /// Of a script's run.
+    pub series: Option<Box<SeriesWindow>>,
 }
 
 impl Aggregate {
-    pub fn new(layout: Arc<Layout>) -> Aggregate {
+    pub fn new(layout: Arc<Layout>, series: Option<&SeriesLayout>) -> Aggregate {
         Aggregate {
             totals: Window::new(&layout),
             delta: Window::new(&layout),
@@ -53,12 +56,18 @@ impl Aggregate {
             cpu: BTreeMap::new(),
             cpu_total: BTreeMap::new(),
             busiest_core: 0.0,
+            series: series.map(|layout| Box::new(SeriesWindow::new(layout))),
         }
     }
 
     /// Takes one core's window; what is left of it, cleared, can be used again.
-    pub fn take(&mut self, swapped: Swapped) -> Window {
-        let Swapped { core, mut window, vus, messages, samples_dropped, cpu, loop_lag } = swapped;
+    pub fn take(&mut self, swapped: Swapped) -> (Window, Option<Box<SeriesWindow>>) {
+        let Swapped { core, mut window, mut series, vus, messages, samples_dropped, cpu, loop_lag } =
+            swapped;
+        if let (Some(sum), Some(one)) = (&mut self.series, &mut series) {
+            sum.merge(one);
+            one.clear();
+        }
         self.delta.merge(&window);
         window.clear();
         self.vus.retain(|(known, _), _| *known != core);
@@ -72,7 +81,7 @@ impl Aggregate {
         self.samples_dropped += samples_dropped;
         self.loop_lag.merge(&loop_lag);
         self.cpu_total.insert(core, cpu);
-        window
+        (window, series)
     }
 
     /// All cores have reported for an interval that ended at `elapsed`.
@@ -164,6 +173,12 @@ impl Aggregate {
                 total.bytes_received += step.bytes_received;
                 errors.iter_mut().zip(&step.errors).for_each(|(sum, count)| *sum += count);
             }
+        }
+        if let Some(series) = &self.series
+            && let Some(Sink::Rate { trues, total: all, .. }) = series.sink(builtin::CHECKS)
+        {
+            total.checks_passed += trues;
+            total.checks_failed += all - trues;
         }
         total.rate = last.requests as f64 / last.over_s.max(1e-9);
         total.rate_mean = total.requests as f64 / elapsed_s;

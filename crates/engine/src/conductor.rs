@@ -12,6 +12,7 @@
 
 mod finish;
 mod live;
+mod scripted;
 mod snapshot;
 mod workflows;
 
@@ -24,6 +25,8 @@ use control::allocation::{arrange, candidates};
 use control::job::{Effect, Event, Job, Shape, WorkflowEnd};
 use control::schedule;
 use plan::Plan;
+use scripted::ScriptState;
+use stats::series::SeriesWindow;
 use stats::threshold::Evaluator;
 use stats::{Layout, RunResult, RunState, SampleSink, Snapshot, StopReason, TimelineEntry, Window};
 
@@ -33,6 +36,7 @@ use crate::machine;
 use crate::options::{Controller, Request, RunOptions};
 use crate::prepare::Prepared;
 use crate::program::{CompileError, Program};
+use crate::script::{Instance, ScriptRun};
 use crate::shard::{ShardEnd, Stop};
 use crate::vars::Base;
 use client::Mono;
@@ -65,6 +69,10 @@ pub struct Conductor {
     evaluator: Evaluator,
     /// Windows to be handed out again.
     spare: Vec<Window>,
+    #[expect(clippy::vec_box, reason = "they travel in boxes")]
+    spare_series: Vec<Box<SeriesWindow>>,
+    /// Of a script's run.
+    script: Option<ScriptState>,
     started: Mono,
     started_unix_ms: u64,
     state: RunState,
@@ -104,12 +112,32 @@ struct Running {
 impl Conductor {
     /// Compiles the plan and resolves its addresses; no load yet.
     pub fn new(plan: Plan, options: RunOptions) -> Result<(Conductor, Controller), CompileError> {
-        let program = Arc::new(Program::compile(&plan)?);
+        let program = Program::compile(&plan)?;
+        Conductor::with_program(plan, program, options)
+    }
+
+    /// The same for a script.
+    pub fn for_script(
+        run: Arc<ScriptRun>,
+        options: RunOptions,
+    ) -> Result<(Conductor, Controller), CompileError> {
+        let plan = run.plan.clone();
+        let program = Program::for_script(run)?;
+        Conductor::with_program(plan, program, options)
+    }
+
+    fn with_program(
+        plan: Plan,
+        program: Program,
+        options: RunOptions,
+    ) -> Result<(Conductor, Controller), CompileError> {
+        let program = Arc::new(program);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| CompileError(format!("cannot start: {error}")))?;
         let prepared = Arc::new(runtime.block_on(Prepared::new(&program)));
         let pool = options.cores.unwrap_or_else(machine::cores).max(1);
-        let job = Job::new(shape(&plan, pool)).map_err(|error| CompileError(error.to_string()))?;
+        let job = Job::new(shape(&plan, pool, program.script.as_deref()))
+            .map_err(|error| CompileError(error.to_string()))?;
         let descriptors_limit = machine::raise_descriptor_limit();
         let (sender, inbox) = channel();
         let now = Mono::now();
@@ -117,9 +145,13 @@ impl Conductor {
             options,
             pool,
             sender: sender.clone(),
-            aggregate: Aggregate::new(program.layout.clone()),
+            aggregate: Aggregate::new(
+                program.layout.clone(),
+                program.script.as_ref().map(|run| &*run.layout),
+            ),
             evaluator: Evaluator::new(&plan.thresholds, program.layout.clone()),
             workflows: vec![Running::default(); plan.workflows.len()],
+            script: program.script.as_ref().map(|run| ScriptState::new(run, pool)),
             plan,
             program,
             prepared,
@@ -127,6 +159,7 @@ impl Conductor {
             cores: Vec::new(),
             inbox,
             spare: Vec::new(),
+            spare_series: Vec::new(),
             started: now,
             started_unix_ms: unix_now().as_millis() as u64,
             state: RunState::Preparing,
@@ -159,7 +192,11 @@ impl Conductor {
     /// Runs to the end. `publish` gets a snapshot about once a second and must not wait.
     pub fn run(mut self, publish: &mut dyn FnMut(Snapshot)) -> Result<RunResult, CompileError> {
         self.start_cores()?;
+        self.make_users()?;
         self.started = Mono::now();
+        if let Some(script) = &self.script {
+            script.instance.begin(self.started);
+        }
         self.last_tick = self.started;
         self.state = RunState::Running;
         self.note_event("run started");
@@ -202,6 +239,11 @@ impl Conductor {
             // Leaves room for files, the control socket and connections that linger.
             vus_limit: (self.descriptors_limit.saturating_sub(64) * 9 / 10)
                 .min(u64::from(schedule::SELF_SIZED_VUS_MAX)),
+            instance: match &self.script {
+                Some(script) => script.instance.clone(),
+                None => Arc::new(Instance::new(0)),
+            },
+            cores: self.pool,
         });
         for core in 0..self.pool {
             let reports = self.sender.clone();
@@ -265,12 +307,15 @@ impl Conductor {
             }
             Report::ShardEnded { workflow, shard, end } => self.shard_ended(workflow, shard, end),
             Report::Swapped(swapped) => {
-                let clear = self.aggregate.take(*swapped);
+                let (clear, series) = self.aggregate.take(*swapped);
                 self.spare.push(clear);
+                self.spare_series.extend(series);
                 if let Some((_, left)) = &mut self.tick {
                     *left = left.saturating_sub(1);
                 }
             }
+            Report::UsersMade(result) => self.users_made(result),
+            Report::Wish(wish) => self.grant(wish),
             Report::Panicked { core } => self.core_panicked(core),
         }
     }
@@ -320,7 +365,8 @@ impl Conductor {
             (0..self.cores.len()).filter(|core| !self.panicked.contains(core)).collect();
         for &core in &alive {
             let empty = self.spare.pop().unwrap_or_else(|| Window::new(&self.program.layout));
-            self.cores[core].send(Command::Swap { empty });
+            let empty_series = self.spare_series.pop();
+            self.cores[core].send(Command::Swap { empty, empty_series });
         }
         self.tick = Some((now, alive.len()));
     }
@@ -336,6 +382,7 @@ impl Conductor {
         if self.aggregate.history.len() % 5 == 1 {
             self.descriptors_max = self.descriptors_max.max(machine::open_descriptors());
         }
+        self.watch_series(elapsed);
         if self.state == RunState::Running
             && let Some(broken) = self.evaluator.broken_abort(elapsed)
         {
@@ -348,8 +395,11 @@ impl Conductor {
 }
 
 /// The job as its state machine wants it.
-fn shape(plan: &Plan, pool: usize) -> Shape {
+fn shape(plan: &Plan, pool: usize, script: Option<&ScriptRun>) -> Shape {
     let layers = plan::layers(plan);
+    let mut candidates = candidates(plan);
+    // A script's scenarios have no steps, and generate load all the same.
+    candidates.iter_mut().for_each(|candidate| candidate.is_test |= script.is_some());
     let number = |name: &String| plan.workflows.iter().position(|known| known.name == *name);
     Shape {
         names: plan.workflows.iter().map(|workflow| workflow.name.clone()).collect(),
@@ -358,9 +408,9 @@ fn shape(plan: &Plan, pool: usize) -> Shape {
             .iter()
             .map(|workflow| workflow.depends_on.iter().filter_map(number).collect())
             .collect(),
-        layers: arrange(&layers, &candidates(plan), pool),
-        setup: !plan.setup.is_empty(),
-        teardown: !plan.teardown.is_empty(),
+        layers: arrange(&layers, &candidates, pool),
+        setup: script.map_or(!plan.setup.is_empty(), |run| run.has_setup),
+        teardown: script.map_or(!plan.teardown.is_empty(), |run| run.has_teardown),
     }
 }
 

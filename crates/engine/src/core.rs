@@ -9,7 +9,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::script::book::Book;
 use plan::Rate;
+use stats::series::SeriesWindow;
 use stats::{ErrorKind, SampleSink, Trend, Window};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -17,6 +19,7 @@ use crate::machine;
 use crate::prepare::Prepared;
 use crate::program::Program;
 use crate::recorder::{Message, Recorder};
+use crate::script::{self, AsideError, CoreSide, Instance, ScriptWish};
 use crate::shard::{self, ShardContext, ShardControl, ShardEnd, Stop, Trace};
 use crate::vars::Base;
 use crate::vu::Vu;
@@ -36,6 +39,13 @@ pub enum Command {
         workflow: usize,
         what: Aside,
         base: Base,
+    },
+    /// Make a script's virtual users, so that the load begins with all of them there.
+    MakeUsers {
+        workflow: usize,
+        shard: usize,
+        shards: usize,
+        count: u64,
     },
     StartShard {
         workflow: usize,
@@ -65,6 +75,7 @@ pub enum Command {
     /// Hand over what was counted; `empty` takes its place.
     Swap {
         empty: Window,
+        empty_series: Option<Box<SeriesWindow>>,
     },
     Quit,
 }
@@ -79,13 +90,17 @@ pub enum Report {
     AsideEnded {
         workflow: usize,
         what: Aside,
-        result: Result<Base, String>,
+        result: Result<Base, AsideError>,
     },
     ShardEnded {
         workflow: usize,
         shard: usize,
         end: ShardEnd,
     },
+    /// A script's virtual users are there, or cannot be.
+    UsersMade(Result<(), String>),
+    /// What a script asks of the whole run.
+    Wish(ScriptWish),
     Swapped(Box<Swapped>),
     /// A bug of ours: the core's thread is gone.
     Panicked {
@@ -96,6 +111,7 @@ pub enum Report {
 pub struct Swapped {
     pub core: usize,
     pub window: Window,
+    pub series: Option<Box<SeriesWindow>>,
     /// Virtual users alive, by workflow.
     pub vus: Vec<(usize, u64)>,
     pub messages: Vec<(usize, ErrorKind, Message)>,
@@ -113,6 +129,9 @@ pub struct CoreSetup {
     pub trace: Option<Trace>,
     pub epoch_unix_ns: u64,
     pub vus_limit: u64,
+    /// Of a script's run.
+    pub instance: Arc<Instance>,
+    pub cores: usize,
 }
 
 /// Where a core's reports go; they are never waited for.
@@ -188,12 +207,22 @@ struct Core {
     paused: Cell<Option<Mono>>,
     stop: Cell<Stop>,
     loop_lag: RefCell<Trend>,
+    script: Option<Rc<CoreSide>>,
+    /// Shards whose virtual users are made and whose load has yet to begin.
+    made: RefCell<BTreeMap<usize, Rc<ShardContext>>>,
 }
 
 impl Core {
     fn new(core: usize, setup: Arc<CoreSetup>, report: Rc<dyn Fn(Report)>) -> Rc<Core> {
         let layout = setup.program.layout.clone();
         let recorder = Recorder::new(layout, setup.sample_sink.clone(), setup.epoch_unix_ns);
+        let script = setup.program.script.clone().map(|run| {
+            let book = Book::new(run.layout.clone(), run.sink.clone(), setup.epoch_unix_ns);
+            let wishes = report.clone();
+            let tell = Rc::new(move |wish| wishes(Report::Wish(wish)));
+            let instance = setup.instance.clone();
+            Rc::new(CoreSide::new(core, setup.cores, run, Rc::new(book), instance, tell))
+        });
         Rc::new(Core {
             core,
             report,
@@ -204,6 +233,8 @@ impl Core {
             paused: Cell::new(None),
             stop: Cell::new(Stop::No),
             loop_lag: RefCell::default(),
+            script,
+            made: RefCell::default(),
             setup,
         })
     }
@@ -215,6 +246,14 @@ impl Core {
             match command {
                 Command::RunAside { workflow, what, base } => {
                     tokio::task::spawn_local(self.clone().run_aside(workflow, what, base));
+                }
+                Command::MakeUsers { workflow, shard, shards, count } => {
+                    let context = self.context(workflow, (shard, shards), Base::default());
+                    self.made.borrow_mut().insert(workflow, context.clone());
+                    let report = self.report.clone();
+                    tokio::task::spawn_local(async move {
+                        report(Report::UsersMade(context.make_users(count).await));
+                    });
                 }
                 Command::StartShard { workflow, shard, shards, start, base } => {
                     self.start_shard(workflow, (shard, shards), start, base);
@@ -239,14 +278,15 @@ impl Core {
                     self.stop.set(how);
                     self.each_control(|control| control.stop.set(how));
                 }
-                Command::Swap { empty } => self.swap(empty),
+                Command::Swap { empty, empty_series } => self.swap(empty, empty_series),
                 Command::Quit => return,
             }
         }
     }
 
     fn each_control(&self, change: impl Fn(&ShardControl)) {
-        for context in self.running.borrow().values() {
+        let (running, made) = (self.running.borrow(), self.made.borrow());
+        for context in running.values().chain(made.values()) {
             change(&context.control);
             context.control.changed.notify_waiters();
         }
@@ -297,6 +337,7 @@ impl Core {
             control,
             (self.setup.vus_limit / place.1 as u64).max(1),
             self.setup.trace.clone(),
+            self.script.clone(),
         )
     }
 
@@ -307,7 +348,9 @@ impl Core {
         start: Mono,
         base: Base,
     ) {
-        let context = self.context(workflow, place, base);
+        let made = self.made.borrow_mut().remove(&workflow);
+        let context = made.unwrap_or_else(|| self.context(workflow, place, base.clone()));
+        *context.base.borrow_mut() = base;
         context.control.clock.begin(start);
         if let Some(at) = self.paused.get() {
             context.control.clock.pause(at.max(start));
@@ -333,6 +376,18 @@ impl Core {
         }
         // Its shards have not begun or have ended, so the place is free.
         self.running.borrow_mut().insert(workflow, context.clone());
+        if self.script.is_some() {
+            let result = tokio::select! {
+                biased;
+                result = script::run_aside(&context, what) => result.map(|json| {
+                    [json.map(|json| json.into_bytes().into_boxed_slice())].into_iter().collect()
+                }),
+                () = context.told_to_stop(what == Aside::Setup) => Err(AsideError::stopped()),
+            };
+            self.running.borrow_mut().remove(&workflow);
+            (self.report)(Report::AsideEnded { workflow, what, result });
+            return;
+        }
         let vu = Vu::new(context.clone(), 0);
         context.choose_rows(&vu.vars, 0, 0);
         let program = context.workflow();
@@ -342,24 +397,33 @@ impl Core {
         };
         let result = tokio::select! {
             biased;
-            result = vu.run_aside(block, stage) => result.map(|()| vu.vars.all()),
-            () = context.told_to_stop(what == Aside::Setup) => Err("stopped".to_owned()),
+            result = vu.run_aside(block, stage) => {
+                result.map(|()| vu.vars.all()).map_err(AsideError::steps)
+            }
+            () = context.told_to_stop(what == Aside::Setup) => Err(AsideError::stopped()),
         };
         self.running.borrow_mut().remove(&workflow);
         (self.report)(Report::AsideEnded { workflow, what, result });
     }
 
-    fn swap(&self, empty: Window) {
+    fn swap(&self, empty: Window, empty_series: Option<Box<SeriesWindow>>) {
         let running = self.running.borrow();
         let vus: Vec<_> =
             running.iter().map(|(&workflow, context)| (workflow, context.vus.get())).collect();
         self.recorder.vus(vus.iter().map(|(_, count)| count).sum());
+        let series = self.script.as_ref().map(|side| {
+            let empty =
+                empty_series.map_or_else(|| SeriesWindow::new(&side.run.layout), |one| *one);
+            Box::new(side.book.swap(empty))
+        });
+        let unsent = self.script.as_ref().map_or(0, |side| side.book.take_samples_dropped());
         let swapped = Swapped {
             core: self.core,
             window: self.recorder.swap(empty),
+            series,
             vus,
             messages: self.recorder.new_messages(),
-            samples_dropped: self.recorder.samples_dropped.take(),
+            samples_dropped: self.recorder.samples_dropped.take() + unsent,
             cpu: machine::thread_cpu(),
             loop_lag: std::mem::take(&mut *self.loop_lag.borrow_mut()),
         };

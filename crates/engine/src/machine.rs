@@ -54,6 +54,15 @@ pub fn thread_cpu() -> (Duration, Duration) {
     (time(usage.ru_utime), time(usage.ru_stime))
 }
 
+/// Memory that can still be had without driving others out.
+pub fn memory_available_bytes() -> u64 {
+    let known = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = known.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
+    // Where nothing is known, a small machine is assumed.
+    kib.map_or(2 << 30, |kib| kib * 1024)
+}
+
 /// The most memory that the process has had resident.
 pub fn memory_max_bytes() -> u64 {
     usage(libc::RUSAGE_SELF).ru_maxrss.max(0) as u64 * 1024

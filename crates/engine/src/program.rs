@@ -21,6 +21,7 @@ pub use check::status_fits;
 pub use request::{RequestProgram, TargetProgram, finish_head, join};
 pub use workflow::WorkflowProgram;
 
+use crate::script::ScriptRun;
 use client::parse_url;
 
 /// Everything that a core needs to run its share of a plan.
@@ -38,6 +39,8 @@ pub struct Program {
     pub base_url: Option<Url>,
     /// The socket behind host `unix.invalid`.
     pub unix: Option<std::path::PathBuf>,
+    /// Runs in place of the workflows' steps.
+    pub script: Option<Arc<ScriptRun>>,
 }
 
 /// A plan that cannot be made ready to run: a file or an address is not as it should be.
@@ -59,6 +62,16 @@ impl Program {
     }
 
     pub fn compile(plan: &Plan) -> Result<Program, CompileError> {
+        Program::compile_with(plan, None)
+    }
+
+    /// A script's scenarios: workflows whose requests are one step, whatever they are.
+    pub fn for_script(run: Arc<ScriptRun>) -> Result<Program, CompileError> {
+        let plan = run.plan.clone();
+        Program::compile_with(&plan, Some(run))
+    }
+
+    fn compile_with(plan: &Plan, script: Option<Arc<ScriptRun>>) -> Result<Program, CompileError> {
         let mut data = Vec::new();
         for set in &plan.data {
             data.push(plan::load_rows(set).map_err(|error| CompileError(error.to_string()))?);
@@ -71,6 +84,7 @@ impl Program {
             layout: Layout::default(),
             origins: Vec::new(),
             base: base.clone(),
+            is_script: script.is_some(),
         };
         compiler.layout.metrics = plan
             .metrics
@@ -95,6 +109,7 @@ impl Program {
             origins: compiler.origins,
             base_url: base,
             unix,
+            script,
         })
     }
 }
@@ -107,6 +122,7 @@ struct Compiler<'p> {
     origins: Vec<Url>,
     /// What relative URLs are relative to.
     base: Option<Url>,
+    is_script: bool,
 }
 
 impl Compiler<'_> {

@@ -14,11 +14,13 @@ mod clock;
 mod users;
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use plan::{DataOrder, Executor, Rate, WhenExhausted};
+use stats::DropCause;
 use tokio::sync::Notify;
 use url::Url;
 
@@ -26,8 +28,9 @@ pub use clock::ScheduleClock;
 
 use crate::program::{Program, WorkflowProgram};
 use crate::recorder::Recorder;
+use crate::script::CoreSide;
+use crate::user::User;
 use crate::vars::{Base, Vars};
-use crate::vu::Vu;
 use client::Deadlines;
 use client::Mono;
 use client::Settings;
@@ -45,7 +48,8 @@ pub struct ShardContext {
     pub recorder: Rc<Recorder>,
     pub settings: Rc<Settings>,
     pub deadlines: Rc<Deadlines>,
-    pub base: Base,
+    /// Values under the variables; a script's is what its setup returned.
+    pub base: RefCell<Base>,
     pub base_url: Option<Url>,
     pub seed: u64,
     pub trace: Option<Trace>,
@@ -66,6 +70,10 @@ pub struct ShardContext {
     pub data_exhausted: Cell<bool>,
     /// What the lowest virtual user provides to later workflows, and its number.
     provided: RefCell<Provided>,
+    /// What runs instead of steps.
+    pub script: Option<Rc<CoreSide>>,
+    /// Virtual users of a script that are ready and serve nobody, by number.
+    ready: RefCell<BTreeMap<u64, User>>,
 }
 
 #[derive(Default)]
@@ -134,6 +142,7 @@ impl ShardContext {
         control: Rc<ShardControl>,
         vus_limit: u64,
         trace: Option<Trace>,
+        script: Option<Rc<CoreSide>>,
     ) -> Rc<ShardContext> {
         let base_url = program.base_url.clone();
         let seed = fastrand::u64(..);
@@ -145,7 +154,7 @@ impl ShardContext {
             recorder,
             settings,
             deadlines,
-            base,
+            base: RefCell::new(base),
             base_url,
             seed,
             trace,
@@ -159,6 +168,8 @@ impl ShardContext {
             users_begun: Cell::new(0),
             data_exhausted: Cell::new(false),
             provided: RefCell::default(),
+            script,
+            ready: RefCell::default(),
         };
         context.stage.set(context.workflow().first_stage);
         Rc::new(context)
@@ -193,9 +204,57 @@ impl ShardContext {
         true
     }
 
+    /// A virtual user by number: one that is ready, or a new one.
+    fn user(self: &Rc<Self>, index: u64) -> Result<User, String> {
+        let ready = self.ready.borrow_mut().remove(&index);
+        ready.map_or_else(|| User::new(self, index), Ok)
+    }
+
+    /// Keeps a script's virtual user for when it is wanted again: its runtime goes on where it
+    /// stood.
+    fn put_back(&self, index: u64, user: User) {
+        if let User::Script(_) = user {
+            self.ready.borrow_mut().insert(index, user);
+        }
+    }
+
+    /// Makes a script's virtual users before the load begins, and runs their init code.
+    pub async fn make_users(self: &Rc<Self>, count: u64) -> Result<(), String> {
+        for local in 0..count {
+            let index = local * self.shards as u64 + self.shard as u64;
+            let user = User::new(self, index)?;
+            if !user.begin().await {
+                return Err("the init code of a virtual user failed".to_owned());
+            }
+            self.ready.borrow_mut().insert(index, user);
+            tokio::task::yield_now().await;
+            if self.control.stop.get() != Stop::No {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// How much of the load's time is over, from 0 to 1.
+    pub fn progress(&self) -> f64 {
+        let end = control::schedule::latest_end(&self.workflow().load).as_secs_f64();
+        (self.control.clock.elapsed().as_secs_f64() / end.max(1e-9)).min(1.0)
+    }
+
+    /// Iterations of the schedule that were never started.
+    fn dropped(&self, cause: DropCause, count: u64) {
+        self.recorder.dropped(self.stage.get(), cause, count);
+        if let Some(side) = &self.script
+            && count > 0
+        {
+            side.dropped(self.workflow, count);
+        }
+    }
+
     /// Remembers what `provide` asks for: the lowest virtual user's latest values (X35).
-    fn note_provided(&self, vu: &Vu) {
+    fn note_provided(&self, user: &User) {
         let workflow = self.workflow();
+        let User::Plan(vu) = user else { return };
         if workflow.provide.is_empty() {
             return;
         }

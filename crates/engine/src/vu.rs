@@ -76,7 +76,8 @@ impl Vu {
         };
         let seed = context.seed ^ index.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let slots = context.workflow().slots.len();
-        let vars = Vars::new(slots, context.base.clone(), context.program.data.clone(), seed);
+        let vars =
+            Vars::new(slots, context.base.borrow().clone(), context.program.data.clone(), seed);
         vars.vu_id.set(index + 1);
         Rc::new(Vu {
             client: Client::new(context.settings.clone(), local),

@@ -17,6 +17,10 @@
 //! Codes for what happens before a result exists (2 usage, 104 invalid plan ...) are the command
 //! line's.
 
+mod script;
+
+pub use script::script_exit_code;
+
 use stats::{Outcome, RunResult, StopReason, ThresholdResult, VerdictState, WorkflowStatus};
 
 use crate::format;

@@ -17,11 +17,12 @@
 
 pub mod exit_code;
 pub mod format;
+pub mod k6;
 pub mod outputs;
 mod rollup;
 pub mod summary;
 pub mod text;
 
-pub use exit_code::{Exit, exit_code};
+pub use exit_code::{Exit, exit_code, script_exit_code};
 pub use rollup::{CheckTotal, Rollup, StepTotal};
 pub use summary::Summary;

@@ -13,6 +13,9 @@
 //!   load                                                  └────────────┴──▶ RunResult::notes
 //! ```
 //!
+//! Samples come from a plan ([`SampleWriter`]) or from a script ([`SeriesWriter`]); `.gz` at the end
+//! of a file's name compresses it.
+//!
 //! A file that cannot be created is an error before any load is generated. A file that fails later
 //! (full disk) is remembered, said once as a note, and costs nothing else: the run goes on, other
 //! files too.
@@ -22,14 +25,18 @@ mod hdr;
 mod json;
 mod junit;
 mod metrics;
+mod queue;
+mod series;
 mod tags;
 mod target;
 mod writer;
 
 pub use hdr::hdr;
 pub use junit::junit;
+pub use queue::Written;
+pub use series::{CsvTime, DEFAULT_SYSTEM_TAGS, SeriesFileOptions, SeriesWriter};
 pub use target::{Format, Target, check_targets, check_writable};
-pub use writer::{SampleWriter, Written};
+pub use writer::SampleWriter;
 
 use std::io::{self, Write};
 

@@ -144,6 +144,7 @@ fn stopped_by(stop: &StopReason) -> &'static str {
         StopReason::Interrupted => "interrupt",
         StopReason::Cancelled => "command",
         StopReason::Timeout => "timeout",
+        StopReason::Aborted(_) => "script",
     }
 }
 

@@ -123,6 +123,7 @@ impl<'a> Page<'a> {
             StopReason::Interrupted => "an interrupt".to_owned(),
             StopReason::Cancelled => "a stop command".to_owned(),
             StopReason::Timeout => "the time limit".to_owned(),
+            StopReason::Aborted(reason) => format!("the script: {}", format::clean(reason)),
         };
         line!(self, "{}", self.paint(Tone::Yellow, &format!("ended early by {why}")));
     }

@@ -1,1 +1,29 @@
 //! Scripts in k6's language: one QuickJS runtime per virtual user, on a stack of its own.
+//!
+//! ```text
+//! Sources ──▶ Script (bytecode, shared) ──▶ Vu: Fiber ─ runtime ─ Host ─ native modules
+//!                                            │                     ├─▶ client (HTTP)
+//!                                    polled by the engine          └─▶ Book (metrics)
+//! ```
+//!
+//! **Invariant:** a blocking call of a script suspends its virtual user, never the core.
+//! **Invariant:** what one virtual user does (loops, recursion, memory, exceptions) costs the others
+//! time at most.
+
+pub mod book;
+mod fiber;
+pub mod heap;
+pub mod host;
+pub mod inspect;
+mod jslib;
+mod loader;
+pub mod log;
+pub mod modules;
+pub mod options;
+pub mod program;
+mod runtime;
+mod slab;
+pub mod source;
+pub mod tags;
+pub mod thrown;
+pub mod vu;

@@ -19,6 +19,8 @@ mod fixture;
 mod layout;
 mod result;
 mod sample;
+mod script_result;
+pub mod series;
 mod snapshot;
 pub mod threshold;
 pub mod time;
@@ -30,6 +32,7 @@ pub use error_kind::ErrorKind;
 pub use layout::{CheckLayout, Layout, MetricLayout, StageLayout, StepLayout, WorkflowLayout};
 pub use result::*;
 pub use sample::*;
+pub use script_result::{ScriptFailure, ScriptResult};
 pub use snapshot::*;
 pub use trend::{RELATIVE_ERROR, SparseTrend, Trend};
 pub use window::{

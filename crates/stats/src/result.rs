@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::error_kind::ErrorKind;
 use crate::layout::Layout;
+use crate::script_result::ScriptResult;
 use crate::window::Window;
 
 #[derive(Debug, Clone)]
@@ -31,6 +32,8 @@ pub struct RunResult {
     /// Remarks that are not verdicts: tags folded, samples dropped, files that could not be
     /// written.
     pub notes: Vec<String>,
+    /// Of a script's run only.
+    pub script: Option<Box<ScriptResult>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -54,6 +57,8 @@ pub enum StopReason {
     /// By `volley ctl stop`.
     Cancelled,
     Timeout,
+    /// By the script itself.
+    Aborted(String),
 }
 
 /// The result's word on itself (R19).

@@ -1,6 +1,9 @@
 //! The command line, defined once: parsing, help and completions come from here.
 
+mod script;
 mod values;
+
+pub use script::ScriptArgs;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -35,8 +38,8 @@ pub struct Cli {
 
 #[derive(Subcommand)]
 pub enum Command {
-    /// Run a plan (YAML, TOML or JSON)
-    Run(RunArgs),
+    /// Run a plan (YAML, TOML or JSON) or a k6 script (.js, .ts)
+    Run(Box<RunArgs>),
     /// Start the built-in target and run the quickstart plan against it
     Demo(DemoArgs),
     /// Show what a plan would do, without doing it
@@ -91,16 +94,16 @@ pub struct QuickArgs {
 
 #[derive(Args)]
 pub struct RunArgs {
-    /// The plan
-    #[arg(value_name = "PLAN")]
+    /// The plan, or the script; `-` is a script on standard input
+    #[arg(value_name = "FILE")]
     pub plan: PathBuf,
     /// Virtual users, instead of the plan's; stages keep their shape, and for a rate it is the most
-    #[arg(long, env = "VOLLEY_VUS", value_name = "N", value_parser = values::vus())]
+    #[arg(short = 'u', long, env = "VOLLEY_VUS", value_name = "N", value_parser = values::vus())]
     pub vus: Option<u32>,
     /// Duration of each workflow, instead of the plan's; stages keep their shape
     #[arg(short = 'd', long, env = "VOLLEY_DURATION", value_parser = values::length, value_name = "TIME")]
     pub duration: Option<Duration>,
-    /// Value for `${env.KEY}`; may be repeated
+    /// Value for `${env.KEY}`, or for __ENV.KEY of a script; may be repeated
     #[arg(short = 'e', long = "env", value_name = "KEY=VALUE", value_parser = values::pair)]
     pub env: Vec<(String, String)>,
     /// Target, instead of the plan's: a URL with scheme and host, or unix:PATH
@@ -111,6 +114,8 @@ pub struct RunArgs {
     pub debug: bool,
     #[command(flatten)]
     pub output: OutputArgs,
+    #[command(flatten)]
+    pub script: ScriptArgs,
 }
 
 #[derive(Args, Clone)]
@@ -123,6 +128,7 @@ pub struct OutputArgs {
     #[arg(
         long,
         short = 'o',
+        alias = "out",
         env = "VOLLEY_OUTPUT",
         value_delimiter = ',',
         value_name = "FORMAT=FILE"

@@ -8,6 +8,7 @@ mod ping;
 pub mod quick;
 mod run;
 mod runner;
+mod script;
 mod target;
 
 use crate::cli::Command;

@@ -9,3 +9,7 @@ pub const FAILED: i32 = 1;
 /// `ping` got no answer, or not a good one.
 pub const UNANSWERED: i32 = 99;
 pub const INTERRUPTED: i32 = 105;
+/// A script threw before its test began.
+pub const EXCEPTION: i32 = 107;
+/// A script that cannot be read or has nothing to run; k6's number for it.
+pub const FAILED_TO_START: i32 = 255;

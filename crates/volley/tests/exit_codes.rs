@@ -34,7 +34,7 @@ fn two_if_the_command_line_is_wrong() {
     room.write("plan.yaml", &plan("http://127.0.0.1:1", SOON));
     let mistakes: &[(&[&str], &str)] = &[
         (&[], "Usage"),
-        (&["run"], "<PLAN>"),
+        (&["run"], "<FILE>"),
         (&["run", "plan.yaml", "--vuss", "3"], "--vus"),
         (&["run", "plan.yaml", "--vus", "0"], "1..=1000000"),
         (&["run", "plan.yaml", "--vus", "1000000000"], "1..=1000000"),
@@ -147,8 +147,6 @@ fn one_hundred_and_four_for_a_plan_that_is_not_there_or_no_plan() {
     let room = Room::new();
     room.volley(["run", "nope.yaml"]).expect(104).says("help: `volley new nope.yaml`");
     room.volley(["run", "."]).expect(104).says("a folder");
-    room.write("script.js", "import http from 'k6/http';\n");
-    room.volley(["run", "script.js"]).expect(104).says("docs/coming-from.md");
 }
 
 #[test]

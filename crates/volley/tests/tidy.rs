@@ -9,7 +9,20 @@ use common::repository;
 
 /// Rooms and the rooms they may use. A crate that is not here has no place yet.
 const LADDER: &[(&str, &[&str])] = &[
-    ("volley", &["dashboard", "report", "engine", "script", "client", "control", "stats", "plan", "target"]),
+    (
+        "volley",
+        &[
+            "dashboard",
+            "report",
+            "engine",
+            "script",
+            "client",
+            "control",
+            "stats",
+            "plan",
+            "target",
+        ],
+    ),
     ("dashboard", &["report", "stats", "plan"]),
     ("report", &["stats", "plan"]),
     ("engine", &["script", "client", "control", "stats", "plan"]),

@@ -32,6 +32,12 @@ impl Job {
         &self.shape.names[workflow]
     }
 
+    /// Which cores each workflow will run on.
+    pub fn seats(&self) -> impl Iterator<Item = (usize, &[usize])> {
+        let seats = self.shape.layers.iter().flatten().flatten();
+        seats.map(|(workflow, cores)| (*workflow, cores.as_slice()))
+    }
+
     /// How a workflow ended; `None` while it waits or runs.
     pub fn status(&self, workflow: usize) -> Option<&WorkflowStatus> {
         match &self.progress[workflow] {

@@ -49,6 +49,7 @@ impl Conductor {
         let workflows =
             (0..self.plan.workflows.len()).map(|w| self.workflow_result(w, elapsed)).collect();
         let error_samples = self.aggregate.error_samples();
+        let script = self.script_result(elapsed);
         RunResult {
             plan: self.plan.name,
             started_unix_ms: self.started_unix_ms,
@@ -65,6 +66,7 @@ impl Conductor {
             history: self.aggregate.history,
             totals: self.aggregate.totals,
             notes: self.notes,
+            script,
         }
     }
 

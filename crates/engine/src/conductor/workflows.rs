@@ -6,6 +6,7 @@ use stats::RunState;
 
 use super::{Conductor, START_AHEAD};
 use crate::core::{Aside, Command};
+use crate::script::AsideError;
 use crate::shard::ShardEnd;
 use crate::vars::Base;
 use client::Mono;
@@ -15,7 +16,12 @@ impl Conductor {
         let workflow = self.program.workflows.len();
         if let Some(error) = &self.prepared.workflows[workflow].error {
             let error = error.clone();
-            self.aside_ended(workflow, what, Err(error));
+            self.aside_ended(workflow, what, Err(AsideError::steps(error)));
+            return;
+        }
+        if what == Aside::Teardown && self.script_setup_failed() {
+            // As in k6: what was not set up is not torn down.
+            self.step(Event::TeardownEnded(Ok(())));
             return;
         }
         let base = self.base(workflow);
@@ -82,8 +88,10 @@ impl Conductor {
         &mut self,
         workflow: usize,
         what: Aside,
-        result: Result<Base, String>,
+        result: Result<Base, AsideError>,
     ) {
+        self.note_script_failure(what, &result);
+        let result = result.map_err(|error| error.message);
         let is_frame = workflow == self.program.workflows.len();
         match (is_frame, what, result) {
             (true, Aside::Setup, result) => {

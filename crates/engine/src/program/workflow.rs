@@ -2,7 +2,7 @@
 
 use plan::template::StepField;
 use plan::{HttpOptions, Load, OnFailure, Provide, Workflow};
-use stats::{StageLayout, WorkflowLayout};
+use stats::{StageLayout, StepLayout, WorkflowLayout};
 
 use super::block::Block;
 use super::{CompileError, Compiler};
@@ -166,6 +166,16 @@ impl<'p> Compiler<'p> {
                 request.body_slot = slot(StepField::Body);
                 request.latency_slot = slot(StepField::LatencyMs);
                 request.keep.body |= request.body_slot.is_some();
+            });
+        }
+        if scope.compiler.is_script {
+            scope.slot(crate::script::SETUP_DATA);
+            scope.compiler.layout.steps.push(StepLayout {
+                name: "requests".to_owned(),
+                workflow: index,
+                method: String::new(),
+                route: String::new(),
+                tags: Vec::new(),
             });
         }
         let Scope { slots, mut data_sets, warm_origins, .. } = scope;

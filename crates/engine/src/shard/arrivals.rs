@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 
 use super::users::Presence;
 use super::{ShardContext, Stop, wind_down};
-use crate::vu::{Iterated, Vu};
+use crate::vu::Iterated;
 use client::clock::{Mono, PreciseTimer};
 
 /// Arrivals closer together than this are started together: at high rates a wake-up for each would
@@ -143,7 +143,7 @@ pub(super) async fn drive(context: &Rc<ShardContext>) {
     }
     if crew.exhausted.get() {
         let missed = due.left();
-        context.recorder.dropped(context.stage.get(), DropCause::DataExhausted, missed);
+        context.dropped(DropCause::DataExhausted, missed);
     } else if context.control.stop.get() == Stop::No {
         // The schedule ends with its duration, not with its last arrival.
         while context.until(schedule::latest_end(load)).await == super::Wake::Changed {
@@ -159,7 +159,7 @@ pub(super) async fn drive(context: &Rc<ShardContext>) {
     wind_down(context, &mut tasks, load.graceful_stop).await;
     // Arrivals that were given to a user which did not get to them before it was cancelled.
     let unserved = crew.all.borrow().iter().filter(|mailbox| mailbox.next.take().is_some()).count();
-    context.recorder.dropped(context.stage.get(), DropCause::TimeOver, unserved as u64);
+    context.dropped(DropCause::TimeOver, unserved as u64);
 }
 
 impl Crew {
@@ -169,10 +169,15 @@ impl Crew {
             return;
         }
         if (self.all.borrow().len() as u64) < self.limit {
-            self.hire(Some(arrival));
-            return;
+            if self.context.script.is_none() {
+                self.hire(Some(arrival));
+                return;
+            }
+            // A script's user has its init code to run first. As in k6, the arrival does not wait
+            // for it.
+            self.hire(None);
         }
-        self.context.recorder.dropped(self.context.stage.get(), DropCause::NoFreeVu, 1);
+        self.context.dropped(DropCause::NoFreeVu, 1);
     }
 
     fn hire(&self, arrival: Option<Arrival>) {
@@ -183,6 +188,8 @@ impl Crew {
         self.all.borrow_mut().push(mailbox.clone());
         match arrival {
             Some(arrival) => mailbox.give(arrival),
+            // A script's user says itself when it is ready.
+            None if self.context.script.is_some() => {}
             None => self.idle.borrow_mut().push(mailbox.clone()),
         }
         let (idle, exhausted) = (self.idle.clone(), self.exhausted.clone());
@@ -199,23 +206,34 @@ async fn live(
     exhausted: Rc<Cell<bool>>,
 ) {
     let _present = Presence::new(&context);
-    let vu = Vu::new(context.clone(), index);
-    if !vu.begin().await {
+    let user = match context.user(index) {
+        Ok(user) => user,
+        Err(error) => {
+            context.recorder.failure(context.first_step(), stats::ErrorKind::Local, || error, None);
+            return;
+        }
+    };
+    if !user.begin().await {
         // Nobody may hand it work any more; what it was given has found no user.
         idle.borrow_mut().retain(|other| !Rc::ptr_eq(other, &mailbox));
         let given = u64::from(mailbox.next.take().is_some());
-        context.recorder.dropped(context.stage.get(), DropCause::NoFreeVu, given);
+        context.dropped(DropCause::NoFreeVu, given);
         return;
     }
+    if context.script.is_some() {
+        idle.borrow_mut().push(mailbox.clone());
+    }
     while let Some(arrival) = mailbox.next().await {
-        if vu.iterate(arrival.number, Some(arrival.intended)).await == Iterated::NoData {
-            context.recorder.dropped(context.stage.get(), DropCause::DataExhausted, 1);
+        if user.iterate(&context, arrival.number, Some(arrival.intended)).await == Iterated::NoData
+        {
+            context.dropped(DropCause::DataExhausted, 1);
             exhausted.set(true);
             context.control.changed.notify_waiters();
             break;
         }
-        context.note_provided(&vu);
+        context.note_provided(&user);
         idle.borrow_mut().push(mailbox.clone());
     }
-    vu.end().await;
+    user.end().await;
+    context.put_back(index, user);
 }

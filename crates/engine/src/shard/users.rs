@@ -11,7 +11,7 @@ use stats::DropCause;
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::{ShardContext, Stop, wind_down};
-use crate::vu::{Iterated, Vu};
+use crate::vu::Iterated;
 use client::Mono;
 
 /// How long a place stays empty after a virtual user whose own setup failed.
@@ -144,7 +144,7 @@ pub(super) async fn drive(context: &Rc<ShardContext>) {
         true => DropCause::DataExhausted,
         false => DropCause::TimeOver,
     };
-    context.recorder.dropped(context.stage.get(), cause, pile.rest(began));
+    context.dropped(cause, pile.rest(began));
 }
 
 fn pile(executor: &Executor, shard: usize, shards: usize) -> Pile {
@@ -231,8 +231,15 @@ async fn live(
     next_number: Rc<Cell<u64>>,
 ) {
     let _present = Presence::new(&context);
-    let vu = Vu::new(context.clone(), index);
-    if !vu.begin().await {
+    let user = match context.user(index) {
+        Ok(user) => user,
+        Err(error) => {
+            context.recorder.failure(context.first_step(), stats::ErrorKind::Local, || error, None);
+            rest(&context, &stop, Mono::now().plus(SETUP_RETRY)).await;
+            return;
+        }
+    };
+    if !user.begin().await {
         // Started again at once, it would hammer a target that refuses its setup.
         rest(&context, &stop, Mono::now().plus(SETUP_RETRY)).await;
         return;
@@ -252,21 +259,22 @@ async fn live(
         let number = next_number.get();
         next_number.set(number + context.shards as u64);
         let begun = Mono::now();
-        if vu.iterate(number, None).await == Iterated::NoData {
+        if user.iterate(&context, number, None).await == Iterated::NoData {
             pile.put_back();
             context.data_exhausted.set(true);
             context.control.changed.notify_waiters();
             break;
         }
         done += 1;
-        context.note_provided(&vu);
+        context.note_provided(&user);
         if let Some(span) = pacing
             && pile.has_more(done)
         {
-            rest(&context, &stop, begun.plus(vu.draw(span))).await;
+            rest(&context, &stop, begun.plus(user.draw(span))).await;
         }
         // An iteration without a request must not starve the core's other users.
         tokio::task::consume_budget().await;
     }
-    vu.end().await;
+    user.end().await;
+    context.put_back(index, user);
 }

@@ -208,6 +208,7 @@ pub fn good() -> RunResult {
             p99_ms: 40.0,
         }],
         notes: vec![],
+        script: None,
     }
 }
 

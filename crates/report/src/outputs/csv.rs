@@ -7,10 +7,10 @@ use stats::Layout;
 
 use super::metrics::{Metric, MetricType};
 use super::tags::{Cache, Key, Tags};
-use super::writer::Encoder;
+use super::writer::PointEncoder;
 
 /// k6's default system tags.
-const SYSTEM_TAGS: [&str; 14] = [
+pub(super) const SYSTEM_TAGS: [&str; 14] = [
     "check",
     "error",
     "error_code",
@@ -38,7 +38,7 @@ impl Csv {
     }
 }
 
-impl Encoder for Csv {
+impl PointEncoder for Csv {
     fn head(&self, out: &mut Vec<u8>) {
         let tags = SYSTEM_TAGS.join(",");
         let _ = writeln!(out, "metric_name,timestamp,metric_value,{tags},extra_tags,metadata");

@@ -6,7 +6,7 @@ use stats::Layout;
 
 use super::metrics::{Metric, MetricType};
 use super::tags::{Cache, Key, Tags};
-use super::writer::Encoder;
+use super::writer::PointEncoder;
 
 pub(super) struct Json {
     /// Names in quotes, ready to be written.
@@ -31,7 +31,7 @@ impl Json {
     }
 }
 
-impl Encoder for Json {
+impl PointEncoder for Json {
     fn point(
         &mut self,
         layout: &Layout,

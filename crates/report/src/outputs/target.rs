@@ -6,6 +6,9 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     Json,
@@ -44,11 +47,16 @@ impl Target {
         self.path.as_os_str() == "-"
     }
 
+    /// Emptied; what is written to a name that ends in `.gz` is compressed.
     pub(super) fn open(&self) -> io::Result<Box<dyn Write + Send>> {
         if self.is_stdout() {
             return Ok(Box::new(io::stdout()));
         }
-        Ok(Box::new(File::create(&self.path)?))
+        let file = File::create(&self.path)?;
+        if self.path.extension().is_some_and(|extension| extension == "gz") {
+            return Ok(Box::new(GzEncoder::new(file, Compression::default())));
+        }
+        Ok(Box::new(file))
     }
 }
 
@@ -111,6 +119,20 @@ mod tests {
             let error = wrong.parse::<Target>().unwrap_err();
             assert!(error.contains(word), "{wrong}: {error}");
         }
+    }
+
+    #[test]
+    fn a_name_that_ends_in_gz_is_compressed() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = Target { format: Format::Json, path: folder.path().join("a.json.gz") };
+        let mut out = target.open().unwrap();
+        out.write_all(b"one\n").unwrap();
+        out.flush().unwrap();
+        out.write_all(b"two\n").unwrap();
+        drop(out);
+        let file = File::open(&target.path).unwrap();
+        let text = io::read_to_string(flate2::read::GzDecoder::new(file)).unwrap();
+        assert_eq!(text, "one\ntwo\n");
     }
 
     #[test]

@@ -1,37 +1,17 @@
-//! From samples to files, on a thread of its own.
-//!
-//! ```text
-//! cores ──try_send(batch)──▶ queue (bounded in bytes) ──▶ writer thread ──▶ json, csv
-//!              │ full                                        │ write error
-//!              ▼                                             ▼
-//!        counted, dropped                        that file is given up, said once
-//! ```
-//!
-//! The queue is bounded by bytes, not batches, because batches differ in size; a sender that finds
-//! it full drops its batch and goes on. Files are flushed every second, so that `tail -f` works.
+//! The samples of a plan, as k6's metrics: one sample becomes a point of each of its metrics.
 
-use std::io::Write;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
 
 use stats::{Layout, Sample, SampleSink};
 
 use super::metrics::{self, Metric};
+use super::queue::{BatchWriter, Encoder, QUEUED_BYTES_MAX, Written};
 use super::tags::Key;
 use super::target::{Format, Target};
 use super::{csv::Csv, json::Json};
 
-/// Samples waiting to be written, in bytes of memory.
-const QUEUED_BYTES_MAX: usize = 64 << 20;
-const FLUSH_EVERY: Duration = Duration::from_secs(1);
-/// Encoded text is handed to the file in pieces of about this size.
-const BUFFER_BYTES: usize = 64 << 10;
-
 /// A format for single points.
-pub(super) trait Encoder: Send {
+pub(super) trait PointEncoder: Send {
     fn head(&self, _out: &mut Vec<u8>) {}
     fn point(
         &mut self,
@@ -44,29 +24,8 @@ pub(super) trait Encoder: Send {
     );
 }
 
-/// Owns the writer thread; [`SampleWriter::finish`] ends it.
-pub struct SampleWriter {
-    shared: Arc<Shared>,
-    queue: Sender<Vec<Sample>>,
-    thread: JoinHandle<Vec<String>>,
-}
-
-struct Shared {
-    queued_bytes: AtomicUsize,
-    queued_bytes_max: usize,
-    dropped: AtomicU64,
-    /// Nothing more is taken.
-    closed: AtomicBool,
-}
-
-/// What became of the samples.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Written {
-    /// Samples that found the queue full.
-    pub dropped: u64,
-    /// One sentence per trouble, for [`stats::RunResult::notes`].
-    pub notes: Vec<String>,
-}
+/// Writes the samples of a plan's run; [`SampleWriter::finish`] ends it.
+pub struct SampleWriter(BatchWriter<Sample>);
 
 impl SampleWriter {
     /// `None` if no target wants samples. Files are emptied here, and the first lines written.
@@ -77,149 +36,48 @@ impl SampleWriter {
         SampleWriter::start_with(targets, layout, QUEUED_BYTES_MAX)
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "callers share the layout as an Arc")]
     fn start_with(
         targets: &[Target],
         layout: Arc<Layout>,
         queued_bytes_max: usize,
     ) -> Result<Option<SampleWriter>, Vec<String>> {
-        let (mut files, mut problems) = (Vec::new(), Vec::new());
-        for target in targets.iter().filter(|target| target.format.is_streamed()) {
-            match OpenFile::new(target, &layout) {
-                Ok(file) => files.push(file),
-                Err(error) => problems.push(format!("output {target}: {error}")),
+        let encoder = |format: Format| -> Box<dyn Encoder<Sample>> {
+            let layout = Arc::clone(&layout);
+            match format {
+                Format::Csv => Box::new(Points { points: Csv::new(&layout), layout }),
+                _ => Box::new(Points { points: Json::new(&layout), layout }),
             }
-        }
-        if !problems.is_empty() {
-            return Err(problems);
-        }
-        if files.is_empty() {
-            return Ok(None);
-        }
-        let shared = Arc::new(Shared {
-            queued_bytes: AtomicUsize::new(0),
-            queued_bytes_max,
-            dropped: AtomicU64::new(0),
-            closed: AtomicBool::new(false),
-        });
-        let (queue, batches) = mpsc::channel();
-        let body = {
-            let shared = Arc::clone(&shared);
-            move || write_batches(&batches, files, &layout, &shared)
         };
-        let thread = std::thread::Builder::new().name("volley-output".into()).spawn(body);
-        let thread = thread.map_err(|error| vec![format!("output thread: {error}")])?;
-        Ok(Some(SampleWriter { shared, queue, thread }))
+        let writer =
+            BatchWriter::start(targets, encoder, size_of_val::<[Sample]>, queued_bytes_max);
+        Ok(writer?.map(SampleWriter))
     }
 
     /// For the engine's cores: takes a batch, or refuses it at once.
     pub fn sink(&self) -> SampleSink {
-        let (shared, queue) = (Arc::clone(&self.shared), self.queue.clone());
-        Arc::new(move |batch: Vec<Sample>| shared.offer(&queue, batch))
+        self.0.sink()
     }
 
     /// Writes what is queued and closes the files. Sinks that are still around refuse from now on.
     pub fn finish(self) -> Written {
-        self.shared.closed.store(true, Ordering::Release);
-        // An empty batch ends the thread: sinks may live on and would keep the channel open.
-        let _ = self.queue.send(Vec::new());
-        let mut notes = match self.thread.join() {
-            Ok(notes) => notes,
-            Err(_) => vec!["output: the writer failed; files may be incomplete".to_owned()],
-        };
-        let dropped = self.shared.dropped.load(Ordering::Acquire);
-        if dropped > 0 {
-            let n = crate::format::plural(dropped, "sample");
-            notes.push(format!(
-                "output: {n} not written, because they came faster than the disk took them"
-            ));
-        }
-        Written { dropped, notes }
+        self.0.finish()
     }
 }
 
-impl Shared {
-    fn offer(&self, queue: &Sender<Vec<Sample>>, batch: Vec<Sample>) -> bool {
-        if batch.is_empty() {
-            return true;
-        }
-        let (samples, bytes) = (batch.len() as u64, size_of_val(&*batch));
-        let before = self.queued_bytes.fetch_add(bytes, Ordering::AcqRel);
-        let fits = before + bytes <= self.queued_bytes_max && !self.closed.load(Ordering::Acquire);
-        if fits && queue.send(batch).is_ok() {
-            return true;
-        }
-        self.queued_bytes.fetch_sub(bytes, Ordering::AcqRel);
-        self.dropped.fetch_add(samples, Ordering::AcqRel);
-        false
-    }
+struct Points<P> {
+    layout: Arc<Layout>,
+    points: P,
 }
 
-fn write_batches(
-    batches: &Receiver<Vec<Sample>>,
-    mut files: Vec<OpenFile>,
-    layout: &Layout,
-    shared: &Shared,
-) -> Vec<String> {
-    let mut flushed = Instant::now();
-    loop {
-        match batches.recv_timeout(FLUSH_EVERY) {
-            Ok(batch) if batch.is_empty() => break,
-            Ok(batch) => {
-                shared.queued_bytes.fetch_sub(size_of_val(&*batch), Ordering::AcqRel);
-                files.iter_mut().for_each(|file| file.write(&batch, layout));
-            }
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => break,
-        }
-        if flushed.elapsed() >= FLUSH_EVERY {
-            files.iter_mut().for_each(OpenFile::flush);
-            flushed = Instant::now();
-        }
-    }
-    // A sender may have passed the closed flag just before it was set.
-    while let Ok(batch) = batches.try_recv() {
-        files.iter_mut().for_each(|file| file.write(&batch, layout));
-    }
-    files.iter_mut().for_each(OpenFile::flush);
-    files.into_iter().filter_map(|file| file.trouble).collect()
-}
-
-struct OpenFile {
-    name: String,
-    encoder: Box<dyn Encoder>,
-    out: Box<dyn Write + Send>,
-    buffer: Vec<u8>,
-    /// The first error; nothing is written after it.
-    trouble: Option<String>,
-}
-
-impl OpenFile {
-    fn new(target: &Target, layout: &Layout) -> std::io::Result<OpenFile> {
-        let encoder: Box<dyn Encoder> = match target.format {
-            Format::Csv => Box::new(Csv::new(layout)),
-            _ => Box::new(Json::new(layout)),
-        };
-        let mut buffer = Vec::with_capacity(BUFFER_BYTES);
-        encoder.head(&mut buffer);
-        let out = target.open()?;
-        Ok(OpenFile { name: target.to_string(), encoder, out, buffer, trouble: None })
+impl<P: PointEncoder> Encoder<Sample> for Points<P> {
+    fn head(&self, out: &mut Vec<u8>) {
+        self.points.head(out);
     }
 
-    fn write(&mut self, batch: &[Sample], layout: &Layout) {
-        for sample in batch {
-            if self.trouble.is_some() {
-                return;
-            }
-            self.sample(sample, layout);
-            if self.buffer.len() >= BUFFER_BYTES {
-                self.hand_over();
-            }
-        }
-    }
-
-    fn sample(&mut self, sample: &Sample, layout: &Layout) {
+    fn sample(&mut self, sample: &Sample, out: &mut Vec<u8>) {
         let mut point = |metric, at, value, key| {
-            self.encoder.point(layout, metric, at, value, key, &mut self.buffer);
+            self.points.point(&self.layout, metric, at, value, key, out);
         };
         match *sample {
             Sample::Request(ref request) => {
@@ -248,28 +106,6 @@ impl OpenFile {
                 point(metrics::DROPPED_ITERATIONS, at_unix_ns, count as f64, key);
             }
         }
-    }
-
-    fn hand_over(&mut self) {
-        if self.trouble.is_none()
-            && let Err(error) = self.out.write_all(&self.buffer)
-        {
-            self.give_up(&error);
-        }
-        self.buffer.clear();
-    }
-
-    fn flush(&mut self) {
-        self.hand_over();
-        if self.trouble.is_none()
-            && let Err(error) = self.out.flush()
-        {
-            self.give_up(&error);
-        }
-    }
-
-    fn give_up(&mut self, error: &std::io::Error) {
-        self.trouble = Some(format!("output {}: {error}; the rest is missing", self.name));
     }
 }
 

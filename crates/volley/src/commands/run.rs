@@ -10,6 +10,13 @@ use crate::cli::RunArgs;
 use crate::{exit, print};
 
 pub fn run(args: &RunArgs) -> i32 {
+    if super::script::is_script(&args.plan) {
+        return super::script::run(args);
+    }
+    if let Some(flag) = args.script.first_given() {
+        eprintln!("volley: {flag} is for scripts; a plan says this itself (docs/plans.md)");
+        return exit::USAGE;
+    }
     let mut plan = match read(&args.plan, &args.env, args.target.as_deref()) {
         Ok(plan) => plan,
         Err(problems) => {
@@ -45,14 +52,10 @@ pub fn read(
 /// What can be said about a file that is no plan at all.
 fn advise(path: &Path, mut problems: plan::Problems) -> plan::Problems {
     let shown = path.display();
-    let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
     let help = if !path.exists() {
         format!("`volley new {shown}` writes a plan to start from")
     } else if path.is_dir() {
         "a folder; name one of the plans in it".to_owned()
-    } else if matches!(ending, "js" | "ts") {
-        "scripts cannot be run yet; docs/coming-from.md shows how their parts look in a plan"
-            .to_owned()
     } else {
         return problems;
     };

@@ -51,7 +51,7 @@ pub fn run_plan(plan: Plan, output: &OutputArgs, style: Style, trace: Option<Tra
     }
     let interrupt = controller.clone();
     signals::on_interrupt(move || interrupt.send(Control::Interrupt));
-    let result = lead(conductor, &controller, output, debug);
+    let result = lead(conductor, &controller, output, view_mode(output, debug));
     let mut result = match result {
         Ok(result) => result,
         Err(error) => {
@@ -66,7 +66,7 @@ pub fn run_plan(plan: Plan, output: &OutputArgs, style: Style, trace: Option<Tra
     tell(&result, output, style)
 }
 
-fn check_outputs(output: &OutputArgs) -> Result<(), Vec<String>> {
+pub fn check_outputs(output: &OutputArgs) -> Result<(), Vec<String>> {
     let mut problems = check_targets(&output.output).err().unwrap_or_default();
     if let Some(path) = &output.summary {
         let shown = path.display();
@@ -81,19 +81,23 @@ fn check_outputs(output: &OutputArgs) -> Result<(), Vec<String>> {
     if problems.is_empty() { Ok(()) } else { Err(problems) }
 }
 
-/// Leads the run with whatever view the terminal allows.
-fn lead(
+/// Which view the user, or the terminal, wants.
+pub fn view_mode(output: &OutputArgs, debug: bool) -> dashboard::Mode {
+    let quiet = output.quiet || debug;
+    let on_terminal = std::io::stderr().is_terminal();
+    output.view.filter(|_| !quiet).unwrap_or_else(|| {
+        dashboard::Mode::choose(dashboard::Environment::of_process(quiet, on_terminal))
+    })
+}
+
+/// Leads the run with this view.
+pub fn lead(
     conductor: Conductor,
     controller: &Controller,
     output: &OutputArgs,
-    debug: bool,
+    mode: dashboard::Mode,
 ) -> Result<RunResult, engine::CompileError> {
     let on_terminal = std::io::stderr().is_terminal();
-    let quiet = output.quiet || debug;
-    let chosen = output.view.filter(|_| !quiet);
-    let mode = chosen.unwrap_or_else(|| {
-        dashboard::Mode::choose(dashboard::Environment::of_process(quiet, on_terminal))
-    });
     let latest = dashboard::Latest::new();
     let (commands, keys) = channel();
     let color = dashboard::wants_color(output.no_color, on_terminal);

@@ -1,0 +1,2 @@
+export const suffix = '!';
+export default function base() { return '?'; }

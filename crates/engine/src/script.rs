@@ -1,0 +1,63 @@
+//! Runs a script: its scenarios are the workflows of a plan without steps, its virtual users are
+//! JavaScript runtimes, everything else is as for plans.
+
+mod aside;
+mod assemble;
+mod instance;
+mod summary;
+mod user;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use plan::Plan;
+use script::log::Logger;
+use script::program::Script;
+use stats::series::{SeriesLayout, SeriesSink};
+
+pub use aside::SETUP_DATA;
+pub(crate) use aside::{AsideError, run_aside};
+pub use assemble::{AssembleError, Wishes};
+pub use instance::Instance;
+pub use summary::handle_summary;
+pub(crate) use user::{CoreSide, ScriptUser, ScriptWish};
+
+/// A script that is ready to run.
+pub struct ScriptRun {
+    pub script: Arc<Script>,
+    /// One workflow for each scenario, in their order.
+    pub plan: Plan,
+    pub scenarios: Vec<ScenarioRun>,
+    /// Metrics and thresholds.
+    pub layout: Arc<SeriesLayout>,
+    pub has_setup: bool,
+    pub has_teardown: bool,
+    pub setup_timeout: Duration,
+    pub teardown_timeout: Duration,
+    /// Requests a second on this machine, if they are limited.
+    pub rps: Option<u64>,
+    pub logger: Logger,
+    pub sink: Option<SeriesSink>,
+}
+
+/// What a scenario has beyond its load.
+#[derive(Debug, Clone, Default)]
+pub struct ScenarioRun {
+    /// As k6 writes it: `constant-vus`.
+    pub executor: String,
+    /// Name of the exported function.
+    pub exec: String,
+    pub env: Vec<(String, String)>,
+    pub tags: Vec<(String, String)>,
+    /// Virtual users that are made before the run begins.
+    pub vus_before: u32,
+    /// The most there can be.
+    pub vus_max: u32,
+}
+
+impl ScriptRun {
+    /// Virtual users are numbered over all scenarios; this is where a scenario's numbers begin.
+    pub fn first_vu(&self, workflow: usize) -> u64 {
+        self.scenarios[..workflow].iter().map(|scenario| u64::from(scenario.vus_max)).sum()
+    }
+}

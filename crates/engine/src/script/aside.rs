@@ -1,0 +1,94 @@
+//! `setup()` and `teardown()`: once, on the first core, within their time.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use script::host::Phase;
+use script::log::{Level, Line};
+use script::thrown::{Thrown, ThrownKind};
+use script::vu::Returned;
+use stats::ScriptFailure;
+
+use super::ScriptUser;
+use crate::core::Aside;
+use crate::shard::ShardContext;
+
+/// The variable under which what `setup()` returned is handed on.
+pub const SETUP_DATA: &str = "setup_data";
+
+/// Why a setup or a teardown did not come to its end.
+#[derive(Debug, Clone)]
+pub struct AsideError {
+    /// Of a script; a plan's steps have only words.
+    pub failure: Option<ScriptFailure>,
+    pub message: String,
+}
+
+impl AsideError {
+    pub fn steps(message: String) -> AsideError {
+        AsideError { failure: None, message }
+    }
+
+    pub fn stopped() -> AsideError {
+        AsideError::steps("stopped".to_owned())
+    }
+}
+
+/// What `setup()` returned, as JSON.
+pub async fn run_aside(
+    context: &Rc<ShardContext>,
+    what: Aside,
+) -> Result<Option<String>, AsideError> {
+    let run = context.script.as_ref().map(|side| side.run.clone());
+    let Some(run) = run else { return Ok(None) };
+    let (name, phase, limit, timeout) = match what {
+        Aside::Setup => ("setup", Phase::Setup, run.setup_timeout, ScriptFailure::SetupTimeout),
+        Aside::Teardown => {
+            ("teardown", Phase::Teardown, run.teardown_timeout, ScriptFailure::TeardownTimeout)
+        }
+    };
+    let fail = |failure, message: String| Err(AsideError { failure: Some(failure), message });
+    let user = match ScriptUser::aside(context) {
+        Ok(user) => user,
+        Err(error) => return fail(ScriptFailure::Exception, error),
+    };
+    if let Err(thrown) = user.init().await {
+        return fail(ScriptFailure::Exception, thrown.full());
+    }
+    let program = context.workflow();
+    let stage = match what {
+        Aside::Setup => program.setup_stage,
+        Aside::Teardown => program.teardown_stage,
+    };
+    let call = user.call(name, phase, context, stage);
+    match tokio::time::timeout(limit, call).await {
+        Ok(Ok(Some(Returned::Json(json)))) => Ok(Some(json)),
+        Ok(Ok(_)) => Ok(None),
+        Ok(Err(thrown)) => {
+            let failure = match thrown.kind {
+                ThrownKind::Abort => ScriptFailure::Abort,
+                _ => ScriptFailure::Exception,
+            };
+            if failure == ScriptFailure::Exception {
+                let line = Line::new(Level::Error, thrown.full()).with("hint", "script exception");
+                (run.logger)(line);
+            }
+            fail(failure, first_line(&thrown))
+        }
+        Err(_) => {
+            user.cancel();
+            let message = format!("{name}() took longer than {}", shown(limit));
+            (run.logger)(Line::new(Level::Error, message.as_str()));
+            fail(timeout, message)
+        }
+    }
+}
+
+fn first_line(thrown: &Thrown) -> String {
+    let place = thrown.stack.first().map(|line| format!(" {line}")).unwrap_or_default();
+    format!("{}{place}", thrown.message)
+}
+
+fn shown(limit: Duration) -> String {
+    format!("{} s", limit.as_secs_f64())
+}

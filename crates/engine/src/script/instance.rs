@@ -1,0 +1,77 @@
+//! What this machine as a whole is doing, for scripts that ask (`exec.instance`). Each core writes
+//! its own line; whoever asks adds up.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use client::Mono;
+use script::host::InstanceFacts;
+
+/// One core's counts, on a cache line of their own.
+#[derive(Default)]
+#[repr(align(128))]
+struct CoreLine {
+    iterations: AtomicU64,
+    interrupted: AtomicU64,
+    active: AtomicU64,
+    initialized: AtomicU64,
+}
+
+pub struct Instance {
+    cores: Vec<CoreLine>,
+    /// When the load began, in nanoseconds of [`Mono`]; zero: not yet.
+    started: AtomicU64,
+}
+
+impl Instance {
+    pub fn new(cores: usize) -> Instance {
+        Instance {
+            cores: (0..cores).map(|_| CoreLine::default()).collect(),
+            started: AtomicU64::new(0),
+        }
+    }
+
+    pub fn begin(&self, now: Mono) {
+        self.started.store(now.0, Ordering::Relaxed);
+    }
+
+    // Only the core itself writes its line, so a load and a store are enough.
+    fn add(&self, line: &AtomicU64, change: i64) {
+        line.store(line.load(Ordering::Relaxed).wrapping_add_signed(change), Ordering::Relaxed);
+    }
+
+    pub fn iteration(&self, core: usize) {
+        self.add(&self.cores[core].iterations, 1);
+    }
+
+    pub fn interrupted(&self, core: usize) {
+        self.add(&self.cores[core].interrupted, 1);
+    }
+
+    pub fn active(&self, core: usize, change: i64) {
+        self.add(&self.cores[core].active, change);
+    }
+
+    pub fn initialized(&self, core: usize, change: i64) {
+        self.add(&self.cores[core].initialized, change);
+    }
+
+    pub fn vus_initialized(&self) -> u64 {
+        self.sum(|line| &line.initialized)
+    }
+
+    fn sum(&self, of: impl Fn(&CoreLine) -> &AtomicU64) -> u64 {
+        self.cores.iter().map(|line| of(line).load(Ordering::Relaxed)).sum()
+    }
+
+    pub fn facts(&self) -> InstanceFacts {
+        let started = self.started.load(Ordering::Relaxed);
+        let run_ns = if started == 0 { 0 } else { Mono::now().0.saturating_sub(started) };
+        InstanceFacts {
+            iterations_completed: self.sum(|line| &line.iterations),
+            iterations_interrupted: self.sum(|line| &line.interrupted),
+            vus_active: self.sum(|line| &line.active),
+            vus_initialized: self.vus_initialized(),
+            run_duration_ms: run_ns as f64 / 1e6,
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! `handleSummary(data)`: once, after everything, with a virtual user of its own that may still make
+//! requests.
+
+use std::rc::Rc;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use client::{Deadlines, Mono, OriginTable, Progress, Settings};
+use plan::HttpOptions;
+use script::book::Book;
+use script::host::{Exchanged, InstanceFacts, Phase, Surroundings, VuSetup};
+use script::log::Logger;
+use script::program::Script;
+use script::thrown::Thrown;
+use script::vu::{Argument, Call, Files, Returned, Vu};
+use stats::series::SeriesLayout;
+
+/// Nothing is measured any more, and nothing can be stopped.
+struct Afterwards;
+
+impl Surroundings for Afterwards {
+    fn progress(&self) -> f64 {
+        1.0
+    }
+    fn scenario_started_unix_ms(&self) -> f64 {
+        0.0
+    }
+    fn instance(&self) -> InstanceFacts {
+        InstanceFacts::default()
+    }
+    fn abort(&self, _reason: &str) {}
+    fn mark_failed(&self, _reason: &str) {}
+    fn next_request_at(&self) -> Option<Mono> {
+        None
+    }
+    fn exchanged(&self, _progress: &Progress, _ended: Exchanged) {}
+    fn interrupted(&self, _progress: &Progress) {}
+}
+
+/// Calls the script's function on the calling thread. `None`: it returned nothing.
+pub fn handle_summary(
+    script: &Arc<Script>,
+    layout: &Arc<SeriesLayout>,
+    http: &HttpOptions,
+    logger: &Logger,
+    data: &str,
+    timeout: Duration,
+) -> Result<Option<Files>, Thrown> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build_local(tokio::runtime::LocalOptions::default())
+        .map_err(|error| Thrown::new(format!("cannot start: {error}")))?;
+    runtime.block_on(async {
+        let deadlines: Rc<Deadlines> = Rc::default();
+        tokio::task::spawn_local(deadlines.clone().sweep_every(Duration::from_millis(5)));
+        let origins = Rc::new(OriginTable::new(http.hosts.clone(), http.ip, None));
+        let tls = Arc::new(OnceLock::new());
+        let settings = Settings { http: http.clone(), tls, origins, proxy: None };
+        let vu = Vu::new(VuSetup {
+            script: script.clone(),
+            book: Rc::new(Book::new(layout.clone(), None, 0)),
+            logger: logger.clone(),
+            scenario: Rc::default(),
+            surroundings: Rc::new(Afterwards),
+            settings: Rc::new(settings),
+            deadlines,
+            local_address: None,
+            id_in_test: 0,
+            id_in_instance: 0,
+        })
+        .map_err(|error| Thrown::new(format!("no memory for a stack: {error}")))?;
+        vu.init().await?;
+        let call = Call {
+            function: "handleSummary".into(),
+            phase: Phase::Summary,
+            argument: Argument::Json(data.into()),
+        };
+        match tokio::time::timeout(timeout, vu.call(call)).await {
+            Ok(result) => Ok(match result? {
+                Some(Returned::Files(files)) => Some(files),
+                _ => None,
+            }),
+            Err(_) => Err(Thrown::new("handleSummary() took too long")),
+        }
+    })
+}

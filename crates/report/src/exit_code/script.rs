@@ -1,0 +1,109 @@
+//! The exit code of a script's run: k6's, so that a pipeline need not know which tool ran.
+//!
+//! | Code | When |
+//! |---|---|
+//! | 105, 102, 103 | interrupted, time limit, stopped on request |
+//! | 100, 101 | `setup()`, `teardown()` took too long |
+//! | 107 | an exception in `setup()` or `teardown()` |
+//! | 108 | `exec.test.abort()` |
+//! | 109 | a core of the generator crashed |
+//! | 99 | a threshold failed |
+//! | 110 | `exec.test.fail()` |
+//! | 99, 120 | with `--strict`, what a plan's run would say as well |
+//! | 0 | otherwise |
+
+use stats::series::{Sink, builtin};
+use stats::{RunResult, ScriptFailure, ScriptResult, VerdictState};
+
+use super::{Exit, cancelled, interrupted, invalid, timed_out};
+use crate::format;
+
+/// `strict`: silence is not success (R20): failed checks and requests count although no threshold
+/// speaks of them.
+pub fn script_exit_code(result: &RunResult, script: &ScriptResult, strict: bool) -> Exit {
+    let rules: [(i32, Option<String>); 10] = [
+        (105, interrupted(result)),
+        (102, timed_out(result)),
+        (103, cancelled(result)),
+        failed(result, script),
+        (109, crashed(result)),
+        (99, thresholds(script)),
+        (110, script.marked_failed.as_ref().map(|reason| marked(reason))),
+        (120, invalid(result).filter(|_| strict)),
+        (99, unnoticed(script).filter(|_| strict)),
+        (0, Some(held(script))),
+    ];
+    let first = rules.into_iter().find_map(|(code, reason)| reason.map(|reason| (code, reason)));
+    let (code, reason) = first.expect("the last rule always applies");
+    Exit { code, reason }
+}
+
+fn failed(result: &RunResult, script: &ScriptResult) -> (i32, Option<String>) {
+    let told = || {
+        let note = result.notes.iter().find(|note| note.contains("setup failed"));
+        note.or_else(|| result.notes.iter().find(|note| note.contains("teardown failed"))).cloned()
+    };
+    match script.failure {
+        None => (0, None),
+        Some(ScriptFailure::SetupTimeout) => (100, Some("setup() took too long".to_owned())),
+        Some(ScriptFailure::TeardownTimeout) => (101, Some("teardown() took too long".to_owned())),
+        Some(ScriptFailure::Exception) => {
+            (107, Some(told().unwrap_or_else(|| "the script threw an exception".to_owned())))
+        }
+        Some(ScriptFailure::Abort) => (108, Some("the script aborted the test".to_owned())),
+    }
+}
+
+fn crashed(result: &RunResult) -> Option<String> {
+    let crash = result.verdict.reasons.iter().find(|reason| reason.contains("crashed"));
+    crash.filter(|_| result.verdict.state == VerdictState::Invalid).cloned()
+}
+
+fn thresholds(script: &ScriptResult) -> Option<String> {
+    let failed: Vec<_> = script.thresholds.iter().filter(|one| !one.ok).collect();
+    let first = failed.first()?;
+    let what = format!("{} {}", first.key, first.text);
+    Some(match (failed.len(), script.thresholds.len()) {
+        (1, 1) => format!("the threshold failed: {what}"),
+        (1, all) => format!("1 of {all} thresholds failed: {what}"),
+        (n, all) => format!("{n} of {all} thresholds failed, first {what}"),
+    })
+}
+
+fn marked(reason: &str) -> String {
+    match reason {
+        "" => "the script marked the test as failed".to_owned(),
+        reason => format!("the script marked the test as failed: {}", format::clean(reason)),
+    }
+}
+
+/// Failed checks and requests that no threshold speaks of.
+fn unnoticed(script: &ScriptResult) -> Option<String> {
+    let spoken_of =
+        |name: &str| script.thresholds.iter().any(|one| one.key.split('{').next() == Some(name));
+    let rate = |metric| match script.totals.sink(metric) {
+        Some(Sink::Rate { trues, total }) => (*trues, *total),
+        _ => (0, 0),
+    };
+    let (passed, checks) = rate(builtin::CHECKS);
+    if passed < checks && !spoken_of("checks") {
+        let n = format::plural(checks - passed, "check");
+        return Some(format!("{n} failed, and no threshold on `checks` says how many may"));
+    }
+    let (failed, _) = rate(builtin::HTTP_REQ_FAILED);
+    if failed > 0 && !spoken_of("http_req_failed") {
+        let n = format::plural(failed, "request");
+        return Some(format!(
+            "{n} failed, and no threshold on `http_req_failed` says how many may"
+        ));
+    }
+    None
+}
+
+fn held(script: &ScriptResult) -> String {
+    match script.thresholds.len() {
+        0 => "the script ran to its end".to_owned(),
+        1 => "the threshold held".to_owned(),
+        n => format!("all {n} thresholds held"),
+    }
+}

@@ -1,0 +1,65 @@
+//! The first look at a script: its init code is run once, to learn its options, its functions and
+//! its metrics. Nothing is sent: requests are refused in the init stage.
+
+use std::rc::Rc;
+use std::sync::{Arc, OnceLock};
+
+use client::{Deadlines, Mono, OriginTable, Progress, Settings};
+use stats::series::SeriesLayout;
+
+use crate::book::Book;
+use crate::host::{Exchanged, InstanceFacts, Surroundings, VuSetup};
+use crate::log::Logger;
+use crate::program::Script;
+use crate::thrown::Thrown;
+use crate::vu::{Description, Vu};
+
+/// There is no test yet.
+struct Before;
+
+impl Surroundings for Before {
+    fn progress(&self) -> f64 {
+        0.0
+    }
+    fn scenario_started_unix_ms(&self) -> f64 {
+        0.0
+    }
+    fn instance(&self) -> InstanceFacts {
+        InstanceFacts::default()
+    }
+    fn abort(&self, _reason: &str) {}
+    fn mark_failed(&self, _reason: &str) {}
+    fn next_request_at(&self) -> Option<Mono> {
+        None
+    }
+    fn exchanged(&self, _progress: &Progress, _ended: Exchanged) {}
+    fn interrupted(&self, _progress: &Progress) {}
+}
+
+/// Runs the init code on the calling thread. The metrics that it declares are kept by the script.
+pub fn inspect(script: &Arc<Script>, logger: &Logger) -> Result<Description, Thrown> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build_local(tokio::runtime::LocalOptions::default())
+        .map_err(|error| Thrown::new(format!("cannot start: {error}")))?;
+    runtime.block_on(async {
+        let http = plan::HttpOptions::default();
+        let origins = Rc::new(OriginTable::new(Vec::new(), http.ip, None));
+        let settings = Settings { http, tls: Arc::new(OnceLock::new()), origins, proxy: None };
+        let vu = Vu::new(VuSetup {
+            script: script.clone(),
+            book: Rc::new(Book::new(Arc::new(SeriesLayout::new()), None, 0)),
+            logger: logger.clone(),
+            scenario: Rc::default(),
+            surroundings: Rc::new(Before),
+            settings: Rc::new(settings),
+            deadlines: Rc::new(Deadlines::default()),
+            local_address: None,
+            id_in_test: 0,
+            id_in_instance: 0,
+        })
+        .map_err(|error| Thrown::new(format!("no memory for a stack: {error}")))?;
+        vu.init().await?;
+        vu.describe().await
+    })
+}

@@ -1,0 +1,215 @@
+//! `k6`: check, group, sleep, fail, randomSeed.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use client::Mono;
+use rquickjs::function::{Opt, This};
+use rquickjs::{Coerced, Ctx, Exception, Function, Object, Result, Value};
+use stats::series::{SampleTags, Tags, builtin};
+
+use crate::host::{Host, Phase, Scope};
+use crate::runtime::interrupt;
+use crate::tags::{SampleScope, SystemTags};
+
+pub const NAMES: &[&str] = &["check", "fail", "group", "randomSeed", "sleep", "default"];
+
+/// Between the names of groups; no name may hold it.
+pub const SEPARATOR: &str = "::";
+
+pub fn exports<'js>(ctx: &Ctx<'js>, host: &Rc<Host>) -> Result<Object<'js>> {
+    let exports = Object::new(ctx.clone())?;
+    let held = host.clone();
+    let check =
+        move |ctx: Ctx<'js>, value: Value<'js>, sets: Opt<Value<'js>>, tags: Opt<Value<'js>>| {
+            check(&ctx, &held, &value, sets.0, tags.0)
+        };
+    exports.set("check", Function::new(ctx.clone(), check)?.with_name("check")?)?;
+    let held = host.clone();
+    let group = move |ctx: Ctx<'js>, name: Coerced<String>, inner: Opt<Value<'js>>| {
+        group(&ctx, &held, &name.0, inner.0)
+    };
+    exports.set("group", Function::new(ctx.clone(), group)?.with_name("group")?)?;
+    let held = host.clone();
+    let sleep = move |ctx: Ctx<'js>, seconds: Coerced<f64>| sleep(&ctx, &held, seconds.0);
+    exports.set("sleep", Function::new(ctx.clone(), sleep)?.with_name("sleep")?)?;
+    let fail = |ctx: Ctx<'js>, message: Opt<Coerced<String>>| -> Result<()> {
+        let message = message.0.map_or_else(String::new, |message| message.0);
+        Err(Exception::throw_message(&ctx, &message))
+    };
+    exports.set("fail", Function::new(ctx.clone(), fail)?.with_name("fail")?)?;
+    let seed = |ctx: Ctx<'js>, seed: Coerced<f64>| random_seed(&ctx, seed.0);
+    exports.set("randomSeed", Function::new(ctx.clone(), seed)?.with_name("randomSeed")?)?;
+    let default = Object::new(ctx.clone())?;
+    for name in NAMES.iter().filter(|name| **name != "default") {
+        default.set(*name, exports.get::<_, Value<'js>>(*name)?)?;
+    }
+    exports.set("default", default)?;
+    Ok(exports)
+}
+
+/// Tags of a check: its name over the call's own over those of the moment.
+struct CheckScope<'a> {
+    inner: Scope<'a>,
+    name: Option<&'a str>,
+    host: &'a Host,
+    own: &'a [(Arc<str>, Arc<str>)],
+}
+
+impl Tags for CheckScope<'_> {
+    fn tag(&self, key: &str) -> Option<&str> {
+        match key {
+            "check" if self.name.is_some() => self.name,
+            _ => self.inner.tag(key),
+        }
+    }
+}
+
+impl SampleScope for CheckScope<'_> {
+    fn sample_tags(&self) -> SampleTags {
+        let mut own = self.own.to_vec();
+        own.extend(self.name.map(|name| ("check".into(), name.into())));
+        self.host.sample_tags(&own)
+    }
+}
+
+fn check<'js>(
+    ctx: &Ctx<'js>,
+    host: &Host,
+    value: &Value<'js>,
+    sets: Option<Value<'js>>,
+    tags: Option<Value<'js>>,
+) -> Result<bool> {
+    if host.phase.get() == Phase::Init {
+        let message = "check() cannot be used in the init context";
+        return Err(Exception::throw_message(ctx, message));
+    }
+    let Some(sets) = sets.filter(|sets| !sets.is_undefined() && !sets.is_null()) else {
+        return Err(Exception::throw_message(ctx, "no checks provided to `check`"));
+    };
+    let own = match tags {
+        Some(tags) => super::tags_of(ctx, &tags)?,
+        None => Vec::new(),
+    };
+    let Some(sets) = sets.as_object() else { return Ok(true) };
+    let mut all = true;
+    for entry in sets.props::<String, Value<'js>>() {
+        let (name, predicate) = entry?;
+        no_separator(ctx, &name)?;
+        let mut thrown = None;
+        let holds = match predicate.as_function() {
+            Some(function) if is_async(function) => {
+                let message = "check() does not take async functions; use the `check` of the jslib \
+                               k6-utils, which does";
+                return Err(Exception::throw_message(ctx, message));
+            }
+            Some(function) => match function.call::<_, Value<'js>>((value.clone(),)) {
+                Ok(value) => truthy(&value),
+                Err(error) => {
+                    thrown = Some(error);
+                    false
+                }
+            },
+            None => truthy(&predicate),
+        };
+        if host.fiber.is_cancelled() {
+            return Err(thrown.unwrap_or_else(|| interrupt(ctx, "interrupted")));
+        }
+        let tagged = host.system_tags().has(SystemTags::CHECK);
+        let scope = CheckScope {
+            inner: host.scope_with(&own),
+            name: tagged.then_some(&name),
+            host,
+            own: &own,
+        };
+        Mono::now();
+        host.book().check(&host.group.borrow(), &name, holds, &scope);
+        if let Some(error) = thrown {
+            return Err(error);
+        }
+        all &= holds;
+    }
+    Ok(all)
+}
+
+/// JavaScript's own idea of what is true.
+pub fn truthy(value: &Value<'_>) -> bool {
+    if let Some(flag) = value.as_bool() {
+        return flag;
+    }
+    value.get::<Coerced<bool>>().is_ok_and(|flag| flag.0)
+}
+
+fn is_async(function: &Function<'_>) -> bool {
+    let constructor = function.get::<_, Object<'_>>("constructor");
+    let name = constructor.and_then(|constructor| constructor.get::<_, String>("name"));
+    name.is_ok_and(|name| name == "AsyncFunction")
+}
+
+fn no_separator(ctx: &Ctx<'_>, name: &str) -> Result<()> {
+    if name.contains(SEPARATOR) {
+        let message = "group and check names may not contain '::'";
+        return Err(Exception::throw_message(ctx, message));
+    }
+    Ok(())
+}
+
+fn group<'js>(
+    ctx: &Ctx<'js>,
+    host: &Host,
+    name: &str,
+    inner: Option<Value<'js>>,
+) -> Result<Value<'js>> {
+    if host.phase.get() == Phase::Init {
+        let message = "group() cannot be used in the init context";
+        return Err(Exception::throw_message(ctx, message));
+    }
+    let Some(inner) = inner.and_then(Value::into_function) else {
+        let message = "group() requires a callback as a second argument";
+        return Err(Exception::throw_message(ctx, message));
+    };
+    if is_async(&inner) {
+        let message = "group() does not take async functions: what they wait for would be counted \
+                       outside of the group";
+        return Err(Exception::throw_message(ctx, message));
+    }
+    no_separator(ctx, name)?;
+    let outer = host.group.borrow().clone();
+    let path = format!("{outer}{SEPARATOR}{name}");
+    enter(host, &path);
+    let begun = Mono::now();
+    host.book().group(&path, &host.scope());
+    let result = inner.call::<_, Value<'js>>((This(Value::new_undefined(ctx.clone())),));
+    let duration_ms = Mono::now().since(begun) as f64 / 1e6;
+    if !host.fiber.is_cancelled() {
+        host.book().record(builtin::GROUP_DURATION, duration_ms, &host.scope());
+    }
+    enter(host, &outer);
+    result
+}
+
+/// Makes a path the current group.
+pub fn enter(host: &Host, path: &str) {
+    path.clone_into(&mut host.group.borrow_mut());
+    if host.system_tags().has(SystemTags::GROUP) {
+        host.tags.borrow_mut().set("group", path);
+    }
+}
+
+fn sleep(ctx: &Ctx<'_>, host: &Host, seconds: f64) -> Result<()> {
+    if seconds.is_nan() || seconds <= 0.0 {
+        return Ok(());
+    }
+    let wait = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+    let slept = host.wait(tokio::time::sleep(wait));
+    Mono::now();
+    slept.map_err(|_| interrupt(ctx, "interrupted"))
+}
+
+/// Makes `Math.random` repeatable from here on, in this virtual user.
+fn random_seed(ctx: &Ctx<'_>, seed: f64) -> Result<()> {
+    let generator = std::cell::RefCell::new(fastrand::Rng::with_seed(seed.to_bits()));
+    let random = Function::new(ctx.clone(), move || generator.borrow_mut().f64())?;
+    ctx.globals().get::<_, Object<'_>>("Math")?.set("random", random.with_name("random")?)
+}

@@ -1,0 +1,136 @@
+//! A script, made ready once and shared by all its virtual users: code as bytecode, files, shared
+//! arrays, rules from its options.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use stats::series::SeriesLayout;
+
+use crate::heap::Budget;
+use crate::modules::data::SharedData;
+use crate::options::{HostnamePattern, IpRange};
+use crate::source::Sources;
+use crate::tags::{SystemTags, TagSet};
+
+/// What options and machine decide for all virtual users.
+#[derive(Debug, Clone)]
+pub struct Rules {
+    pub system_tags: SystemTags,
+    /// Tags of the whole run.
+    pub tags: TagSet,
+    pub user_agent: String,
+    pub max_redirects: u32,
+    pub batch: usize,
+    pub batch_per_host: usize,
+    pub discard_response_bodies: bool,
+    /// A failed request throws instead of returning a response with an error.
+    pub throw: bool,
+    pub no_cookies_reset: bool,
+    pub no_vu_connection_reuse: bool,
+    pub min_iteration_duration: std::time::Duration,
+    /// `None`, or whether bodies are shown as well.
+    pub http_debug: Option<bool>,
+    pub block_hostnames: Vec<HostnamePattern>,
+    pub blacklist_ips: Vec<IpRange>,
+    /// The consolidated options, as scripts see them.
+    pub options_json: String,
+}
+
+pub struct Script {
+    pub sources: Sources,
+    pub env: BTreeMap<String, String>,
+    pub budget: Arc<Budget>,
+    /// By module name. Virtual users run code straight from here, so it is never dropped before
+    /// them.
+    bytecode: Mutex<BTreeMap<String, Arc<[u8]>>>,
+    shared: Mutex<BTreeMap<String, Arc<SharedData>>>,
+    /// While the script is inspected, metrics are declared here.
+    declared: Mutex<SeriesLayout>,
+    /// It was said that an iteration computes without end; once is enough.
+    computed_too_long: AtomicBool,
+    rules: OnceLock<Rules>,
+    layout: OnceLock<Arc<SeriesLayout>>,
+}
+
+impl Script {
+    pub fn new(sources: Sources, env: BTreeMap<String, String>, budget: Arc<Budget>) -> Script {
+        Script {
+            sources,
+            env,
+            budget,
+            bytecode: Mutex::default(),
+            shared: Mutex::default(),
+            declared: Mutex::new(SeriesLayout::new()),
+            computed_too_long: AtomicBool::new(false),
+            rules: OnceLock::new(),
+            layout: OnceLock::new(),
+        }
+    }
+
+    pub(crate) fn first_to_compute_too_long(&self) -> bool {
+        !self.computed_too_long.swap(true, Ordering::Relaxed)
+    }
+
+    /// Until the options are known, those of k6 hold.
+    pub fn rules(&self) -> &Rules {
+        self.rules.get().unwrap_or_else(|| default_rules())
+    }
+
+    /// To be called once, before the first virtual user is made.
+    pub fn settle(&self, rules: Rules, layout: Arc<SeriesLayout>) {
+        let _ = self.rules.set(rules);
+        let _ = self.layout.set(layout);
+    }
+
+    /// Metrics of the run; `None` while the script is inspected.
+    pub fn layout(&self) -> Option<&Arc<SeriesLayout>> {
+        self.layout.get()
+    }
+
+    pub fn with_declared<T>(&self, change: impl FnOnce(&mut SeriesLayout) -> T) -> T {
+        change(&mut self.declared.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub fn bytecode(&self, name: &str) -> Option<Arc<[u8]>> {
+        self.bytecode.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+
+    /// The first to compile a module wins; all run the same bytes.
+    pub fn keep_bytecode(&self, name: &str, bytes: Vec<u8>) -> Arc<[u8]> {
+        let mut known = self.bytecode.lock().unwrap_or_else(PoisonError::into_inner);
+        known.entry(name.to_owned()).or_insert_with(|| bytes.into()).clone()
+    }
+
+    pub fn shared(&self, name: &str) -> Option<Arc<SharedData>> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+
+    pub fn keep_shared(&self, name: &str, data: SharedData) -> Arc<SharedData> {
+        let mut known = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        known.entry(name.to_owned()).or_insert_with(|| Arc::new(data)).clone()
+    }
+}
+
+fn default_rules() -> &'static Rules {
+    static RULES: OnceLock<Rules> = OnceLock::new();
+    RULES.get_or_init(|| Rules {
+        system_tags: SystemTags::DEFAULT,
+        tags: TagSet::default(),
+        user_agent: USER_AGENT.to_owned(),
+        max_redirects: 10,
+        batch: 20,
+        batch_per_host: 6,
+        discard_response_bodies: false,
+        throw: false,
+        no_cookies_reset: false,
+        no_vu_connection_reuse: false,
+        min_iteration_duration: std::time::Duration::ZERO,
+        http_debug: None,
+        block_hostnames: Vec::new(),
+        blacklist_ips: Vec::new(),
+        options_json: "{}".to_owned(),
+    })
+}
+
+pub const USER_AGENT: &str = concat!("volley/", env!("CARGO_PKG_VERSION"));

@@ -1,0 +1,108 @@
+//! What a script threw, in words for people: message, file, line, stack.
+
+use rquickjs::{Ctx, Error, Value};
+
+use crate::host::Host;
+use crate::source::Sources;
+
+/// How a piece of script ended early.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Thrown {
+    /// `TypeError: cannot read property 'x' of undefined`
+    pub message: String,
+    /// Lines of the form `at name (file:///path/script.js:3:14)`, as the files were written.
+    pub stack: Vec<String>,
+    pub kind: ThrownKind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ThrownKind {
+    Exception,
+    /// The run is over; the script was cut off.
+    Cancelled,
+    /// `exec.test.abort()`.
+    Abort,
+}
+
+impl Thrown {
+    pub fn new(message: impl Into<String>) -> Thrown {
+        Thrown { message: message.into(), stack: Vec::new(), kind: ThrownKind::Exception }
+    }
+
+    /// Message and stack, as k6 shows them.
+    pub fn full(&self) -> String {
+        let mut text = self.message.clone();
+        for line in &self.stack {
+            text.push_str("\n\t");
+            text.push_str(line);
+        }
+        if !self.stack.is_empty() {
+            text.push('\n');
+        }
+        text
+    }
+
+    /// Takes the pending exception, if that is what the error means.
+    pub fn caught(ctx: &Ctx<'_>, host: &Host, error: &Error) -> Thrown {
+        let mut thrown = match error {
+            Error::Exception => Thrown::from_value(&ctx.catch(), &host.script().sources),
+            other => Thrown::new(other.to_string()),
+        };
+        if host.aborted.get() {
+            thrown.kind = ThrownKind::Abort;
+        } else if host.fiber.is_cancelled() {
+            thrown.kind = ThrownKind::Cancelled;
+        }
+        thrown
+    }
+
+    pub fn from_value(value: &Value<'_>, sources: &Sources) -> Thrown {
+        let Some(object) = value.as_object().filter(|_| value.is_error()) else {
+            return Thrown::new(describe(value));
+        };
+        let text = |key: &str| object.get::<_, Option<String>>(key).ok().flatten();
+        let name = text("name").unwrap_or_else(|| "Error".to_owned());
+        let message = text("message").unwrap_or_default();
+        let message = match (name.as_str(), message.as_str()) {
+            (name, "") => name.to_owned(),
+            (name, message) => format!("{name}: {message}"),
+        };
+        let stack = text("stack").unwrap_or_default();
+        let lines = stack.lines().map(str::trim).filter(|line| line.starts_with("at "));
+        let stack =
+            lines.filter(|line| !line.ends_with("(native)")).map(|line| original(line, sources));
+        Thrown { message, stack: stack.collect(), kind: ThrownKind::Exception }
+    }
+}
+
+/// A value that is no error, as text.
+pub fn describe(value: &Value<'_>) -> String {
+    if let Some(text) = value.as_string() {
+        return text.to_string().unwrap_or_default();
+    }
+    if value.is_object()
+        && let Ok(Some(json)) = value.ctx().json_stringify(value.clone())
+    {
+        return json.to_string().unwrap_or_default();
+    }
+    let text = value.get::<rquickjs::Coerced<String>>();
+    text.map_or_else(|_| value.type_name().to_string(), |text| text.0)
+}
+
+/// `at f (file:///x.ts:7:3)` with the line that the user wrote.
+fn original(line: &str, sources: &Sources) -> String {
+    let (before, place, after) = match line.rfind('(') {
+        Some(open) => (&line[..=open], line[open + 1..].trim_end_matches(')'), ")"),
+        None => ("at ", line.trim_start_matches("at ").trim(), ""),
+    };
+    let mut parts = place.rsplitn(3, ':');
+    let (column, row, file) = (parts.next(), parts.next(), parts.next());
+    let number = |text: Option<&str>| text.and_then(|text| text.parse::<u32>().ok());
+    match (file, number(row), number(column)) {
+        (Some(file), Some(row), Some(column)) => {
+            let (row, column) = sources.original(file, row, column);
+            format!("{before}{file}:{row}:{column}{after}")
+        }
+        _ => line.to_owned(),
+    }
+}

@@ -1,0 +1,207 @@
+//! Arguments that only scripts know: k6's, under k6's names.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use plan::units::Wrong;
+use script::options::values as k6;
+use script::options::{
+    Dns, HostnamePattern, HttpDebug, IpRange, Options, Place, Segment, SegmentSequence,
+    StageOptions,
+};
+
+fn say<T>(result: Result<T, Wrong>) -> Result<T, String> {
+    result.map_err(|wrong| wrong.to_string())
+}
+
+#[derive(Args, Debug, Default)]
+#[command(next_help_heading = "Scripts (as in k6)")]
+pub struct ScriptArgs {
+    /// Iterations, shared by the virtual users
+    #[arg(short = 'i', long, value_name = "N")]
+    pub iterations: Option<u64>,
+    /// A stage, DURATION:VUS; may be repeated
+    #[arg(short = 's', long = "stage", value_name = "TIME:VUS", value_parser = |text: &str| say(k6::stages(text)))]
+    pub stages: Vec<Vec<StageOptions>>,
+    /// Options as JSON, below the script's own
+    #[arg(short = 'c', long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Failed checks and requests fail the run, though no threshold speaks of them
+    #[arg(long)]
+    pub strict: bool,
+    /// Do not run setup()
+    #[arg(long)]
+    pub no_setup: bool,
+    /// Do not run teardown()
+    #[arg(long)]
+    pub no_teardown: bool,
+    /// Ignore thresholds
+    #[arg(long)]
+    pub no_thresholds: bool,
+    /// No summary at the end
+    #[arg(long)]
+    pub no_summary: bool,
+    /// How much the summary says: compact, full, legacy or disabled
+    #[arg(long, env = "K6_SUMMARY_MODE", default_value = "compact", value_name = "MODE")]
+    pub summary_mode: String,
+    /// Write the summary as JSON, in k6's older shape
+    #[arg(long, env = "K6_SUMMARY_EXPORT", value_name = "FILE")]
+    pub summary_export: Option<PathBuf>,
+    /// Statistics of trends: avg,min,med,max,count,p(95)
+    #[arg(long, value_delimiter = ',', value_name = "STATS", value_parser = |text: &str| say(k6::trend_stat(text)))]
+    pub summary_trend_stats: Vec<String>,
+    /// Unit of times in the summary: s, ms or us
+    #[arg(long, value_name = "UNIT", value_parser = |text: &str| say(k6::summary_time_unit(text)))]
+    pub summary_time_unit: Option<String>,
+    /// Tag of every sample; may be repeated
+    #[arg(long = "tag", value_name = "NAME=VALUE", value_parser = |text: &str| say(k6::tag(text)))]
+    pub tags: Vec<(String, String)>,
+    /// System tags that are wanted
+    #[arg(long, value_delimiter = ',', value_name = "TAGS")]
+    pub system_tags: Vec<String>,
+    /// At most so many requests a second
+    #[arg(long, value_name = "N")]
+    pub rps: Option<u32>,
+    /// Redirects that are followed
+    #[arg(long, value_name = "N")]
+    pub max_redirects: Option<u32>,
+    /// Requests of http.batch() at a time
+    #[arg(long, value_name = "N")]
+    pub batch: Option<u32>,
+    /// The same for one host
+    #[arg(long, value_name = "N")]
+    pub batch_per_host: Option<u32>,
+    #[arg(long, value_name = "TEXT")]
+    pub user_agent: Option<String>,
+    /// Show requests and answers: headers, or with bodies (full)
+    #[arg(long, value_name = "HOW", num_args = 0..=1, default_missing_value = "headers", require_equals = true, value_parser = |text: &str| Ok::<_, String>(k6::http_debug(text)))]
+    pub http_debug: Option<HttpDebug>,
+    /// Accept any TLS certificate
+    #[arg(long)]
+    pub insecure_skip_tls_verify: bool,
+    /// A new connection for each request
+    #[arg(long)]
+    pub no_connection_reuse: bool,
+    /// New connections for each iteration
+    #[arg(long)]
+    pub no_vu_connection_reuse: bool,
+    /// Do not keep bodies unless a request asks for it
+    #[arg(long)]
+    pub discard_response_bodies: bool,
+    /// Least time of an iteration
+    #[arg(long, value_name = "TIME", value_parser = |text: &str| say(k6::duration(text)))]
+    pub min_iteration_duration: Option<Duration>,
+    /// Failed requests throw
+    #[arg(short = 'w', long)]
+    pub throw: bool,
+    /// Addresses that are never called; may be repeated
+    #[arg(long, value_name = "CIDR", value_parser = |text: &str| say(IpRange::parse(text)))]
+    pub blacklist_ip: Vec<IpRange>,
+    /// Host names that are never called
+    #[arg(long, value_delimiter = ',', value_name = "NAMES", value_parser = |text: &str| say(HostnamePattern::parse(text)))]
+    pub block_hostnames: Vec<HostnamePattern>,
+    /// Source addresses, by address, range or network
+    #[arg(long, value_name = "IPS")]
+    pub local_ips: Option<String>,
+    /// ttl=5m,select=random,policy=preferIPv4
+    #[arg(long, value_name = "SETTINGS", value_parser = |text: &str| say(k6::dns(text)))]
+    pub dns: Option<Dns>,
+    /// The part of the test that is run here: 0:1/3
+    #[arg(long, value_name = "FROM:TO", value_parser = |text: &str| say(Segment::parse(text)))]
+    pub execution_segment: Option<Segment>,
+    /// All parts: 0,1/3,2/3,1
+    #[arg(long, value_name = "POINTS", value_parser = |text: &str| say(SegmentSequence::parse(text)))]
+    pub execution_segment_sequence: Option<SegmentSequence>,
+    /// Begin paused; `volley ctl resume` lets it go on
+    #[arg(short = 'p', long)]
+    pub paused: bool,
+    /// Do not pass this machine's environment to the script
+    #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true, value_name = "BOOL")]
+    pub include_system_env_vars: Option<bool>,
+    /// What console.* prints goes to this file
+    #[arg(long, env = "K6_CONSOLE_OUTPUT", value_name = "FILE")]
+    pub console_output: Option<PathBuf>,
+    /// Where the log goes: stderr, stdout, none or file=PATH
+    #[arg(long, env = "K6_LOG_OUTPUT", default_value = "stderr", value_name = "WHERE")]
+    pub log_output: String,
+    /// Form of the log: text, json or raw
+    #[arg(long, env = "K6_LOG_FORMAT", default_value = "text", value_name = "FORM")]
+    pub log_format: String,
+    /// Show debug lines as well
+    #[arg(short = 'v', long)]
+    pub verbose: bool,
+    /// Accepted for compatibility; scripts need no older JavaScript here
+    #[arg(long, hide = true, value_name = "MODE")]
+    pub compatibility_mode: Option<String>,
+}
+
+impl ScriptArgs {
+    /// The flags as a level of options.
+    pub fn options(&self, vus: Option<u32>, duration: Option<Duration>) -> Result<Options, String> {
+        let flag = |given: bool| given.then_some(true);
+        let list = |values: &Vec<String>| (!values.is_empty()).then(|| values.clone());
+        let local_ips = match &self.local_ips {
+            Some(text) => Some((text.clone(), say(k6::local_addresses(text))?)),
+            None => None,
+        };
+        let is_load = duration.is_some() || self.iterations.is_some() || !self.stages.is_empty();
+        Ok(Options {
+            load_place: is_load.then_some(Place::CommandLine),
+            vus,
+            duration,
+            iterations: self.iterations,
+            stages: (!self.stages.is_empty()).then(|| self.stages.concat()),
+            no_setup: flag(self.no_setup),
+            no_teardown: flag(self.no_teardown),
+            summary_trend_stats: list(&self.summary_trend_stats),
+            summary_time_unit: self.summary_time_unit.clone(),
+            tags: (!self.tags.is_empty()).then(|| self.tags.iter().cloned().collect()),
+            system_tags: list(&self.system_tags),
+            rps: self.rps,
+            max_redirects: self.max_redirects,
+            batch: self.batch,
+            batch_per_host: self.batch_per_host,
+            user_agent: self.user_agent.clone(),
+            http_debug: self.http_debug,
+            insecure_skip_tls_verify: flag(self.insecure_skip_tls_verify),
+            no_connection_reuse: flag(self.no_connection_reuse),
+            no_vu_connection_reuse: flag(self.no_vu_connection_reuse),
+            discard_response_bodies: flag(self.discard_response_bodies),
+            min_iteration_duration: self.min_iteration_duration,
+            throw: flag(self.throw),
+            blacklist_ips: (!self.blacklist_ip.is_empty()).then(|| self.blacklist_ip.clone()),
+            block_hostnames: (!self.block_hostnames.is_empty())
+                .then(|| self.block_hostnames.clone()),
+            local_ips,
+            dns: self.dns.clone().unwrap_or_default(),
+            execution_segment: self.execution_segment.clone(),
+            execution_segment_sequence: self.execution_segment_sequence.clone(),
+            paused: flag(self.paused),
+            ..Options::default()
+        })
+    }
+
+    /// The first argument that a plan has no use for.
+    pub fn first_given(&self) -> Option<&'static str> {
+        let given = [
+            ("--iterations", self.iterations.is_some()),
+            ("--stage", !self.stages.is_empty()),
+            ("--config", self.config.is_some()),
+            ("--strict", self.strict),
+            ("--no-setup", self.no_setup),
+            ("--no-teardown", self.no_teardown),
+            ("--no-thresholds", self.no_thresholds),
+            ("--summary-export", self.summary_export.is_some()),
+            ("--tag", !self.tags.is_empty()),
+            ("--rps", self.rps.is_some()),
+            ("--max-redirects", self.max_redirects.is_some()),
+            ("--user-agent", self.user_agent.is_some()),
+            ("--insecure-skip-tls-verify", self.insecure_skip_tls_verify),
+            ("--no-connection-reuse", self.no_connection_reuse),
+            ("--execution-segment", self.execution_segment.is_some()),
+            ("--paused", self.paused),
+        ];
+        given.iter().find(|(_, given)| *given).map(|(name, _)| *name)
+    }
+}

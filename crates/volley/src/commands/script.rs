@@ -1,0 +1,303 @@
+//! `volley run script.js`: from a k6 script to k6's summary and exit code.
+
+mod log;
+mod outputs;
+
+use std::collections::BTreeMap;
+use std::io::{IsTerminal, Read};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::script::{ScriptRun, Wishes};
+use engine::{Conductor, Control, RunOptions};
+use report::k6::{Results, SummaryMode, SummaryOptions};
+use script::heap::Budget;
+use script::inspect::inspect;
+use script::log::Level;
+use script::options::{self, Options, Place};
+use script::program::Script;
+use script::source::Sources;
+use script::vu::Description;
+use stats::RunResult;
+
+use self::log::Log;
+use super::runner;
+use crate::cli::RunArgs;
+use crate::{exit, print, signals};
+
+/// No single virtual user may use more.
+const SCRIPT_BYTES_MAX: usize = 512 << 20;
+
+/// Scripts are told from plans by their ending.
+pub fn is_script(path: &Path) -> bool {
+    let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+    matches!(ending, "js" | "ts" | "mjs" | "cjs" | "mts" | "cts") || path.as_os_str() == "-"
+}
+
+/// Why a run ended before it began: an exit code, and it has been said.
+struct Refused(i32);
+
+pub fn run(args: &RunArgs) -> i32 {
+    let script_args = &args.script;
+    let console = script_args.console_output.as_deref();
+    let opened =
+        Log::open(&script_args.log_output, &script_args.log_format, console, script_args.verbose);
+    let log = match opened {
+        Ok(log) => log,
+        Err(problem) => {
+            eprintln!("volley: {problem}");
+            return exit::INVALID;
+        }
+    };
+    match prepare(args, &log) {
+        Ok(ready) => ready.run(args, &log),
+        Err(Refused(code)) => code,
+    }
+}
+
+/// A script that is ready to run.
+struct Ready {
+    run: ScriptRun,
+    description: Description,
+    options: Options,
+    mode: Option<SummaryMode>,
+    introduction: Vec<String>,
+}
+
+fn prepare(args: &RunArgs, log: &Arc<Log>) -> Result<Ready, Refused> {
+    let refuse = |code: i32, message: String| {
+        log.say(Level::Error, message);
+        Refused(code)
+    };
+    let mode = summary_mode(args).map_err(|problem| refuse(exit::INVALID, problem))?;
+    let sources = read(&args.plan).map_err(|error| refuse(exit::FAILED_TO_START, error))?;
+    if let Err(error) = sources.module(sources.entry()) {
+        return Err(refuse(exit::EXCEPTION, error.to_string()));
+    }
+    let env = environment(args);
+    let all = engine::machine::memory_available_bytes() / 10 * 6;
+    let budget = Budget::new(all.max(256 << 20), SCRIPT_BYTES_MAX);
+    let script = Arc::new(Script::new(sources, env.clone(), budget));
+    let description =
+        inspect(&script, &log.logger()).map_err(|thrown| refuse(exit::EXCEPTION, thrown.full()))?;
+    let merged = merge(args, &description, &env, log)?;
+    let (resolved, warnings) =
+        options::resolve(merged).map_err(|error| refuse(exit::INVALID, error.to_string()))?;
+    for warning in warnings {
+        log.say(Level::Warning, warning.to_string());
+    }
+    let wishes = Wishes {
+        name: args.plan.display().to_string(),
+        logger: log.logger(),
+        sections: mode == Some(SummaryMode::Full),
+        no_thresholds: args.script.no_thresholds,
+    };
+    let run = ScriptRun::assemble(script, &description, &resolved, wishes);
+    let run = run.map_err(|error| {
+        let code = match error {
+            engine::script::AssembleError::NoFunctions => exit::FAILED_TO_START,
+            _ => exit::INVALID,
+        };
+        refuse(code, error.to_string())
+    })?;
+    for warning in run.layout.warnings() {
+        log.say(Level::Warning, warning);
+    }
+    let introduction = options::describe(&resolved);
+    Ok(Ready { run, description, options: resolved.options, mode, introduction })
+}
+
+fn read(path: &Path) -> Result<Sources, String> {
+    let builtins = script::modules::builtins();
+    if path.as_os_str() == "-" {
+        let mut text = Vec::new();
+        let read = std::io::stdin().read_to_end(&mut text);
+        read.map_err(|error| format!("standard input: {error}"))?;
+        let folder = std::env::current_dir().map_err(|error| error.to_string())?;
+        return Sources::from_stdin(text, &folder, builtins).map_err(|error| error.to_string());
+    }
+    Sources::open(path, builtins).map_err(|error| error.to_string())
+}
+
+fn summary_mode(args: &RunArgs) -> Result<Option<SummaryMode>, String> {
+    if args.script.no_summary || args.script.summary_mode == "disabled" {
+        return Ok(None);
+    }
+    args.script.summary_mode.parse().map(Some)
+}
+
+/// What scripts see as `__ENV`.
+fn environment(args: &RunArgs) -> BTreeMap<String, String> {
+    let mut env = BTreeMap::new();
+    if args.script.include_system_env_vars != Some(false) {
+        env.extend(
+            std::env::vars_os().filter_map(|(key, value)| {
+                Some((key.into_string().ok()?, value.into_string().ok()?))
+            }),
+        );
+    }
+    env.extend(args.env.iter().cloned());
+    env
+}
+
+/// Defaults < config file < script < environment < flags.
+fn merge(
+    args: &RunArgs,
+    description: &Description,
+    env: &BTreeMap<String, String>,
+    log: &Log,
+) -> Result<Options, Refused> {
+    let refuse = |message: String| {
+        log.say(Level::Error, message);
+        Refused(exit::INVALID)
+    };
+    let parse = |text: &str, place: Place| {
+        let value: serde_json::Value = serde_json::from_str(text)
+            .map_err(|error| refuse(format!("{place}: not JSON: {error}")))?;
+        let (options, warnings) =
+            Options::from_json(&value, place).map_err(|error| refuse(error.to_string()))?;
+        for warning in warnings {
+            log.say(Level::Warning, warning.to_string());
+        }
+        Ok(options)
+    };
+    let config = match &args.script.config {
+        Some(path) => {
+            let shown = path.display().to_string();
+            let text = std::fs::read_to_string(path)
+                .map_err(|error| refuse(format!("config file {shown}: {error}")))?;
+            parse(&text, Place::ConfigFile(shown))?
+        }
+        None => Options::default(),
+    };
+    let script = match &description.options {
+        Some(json) => parse(json, Place::Script)?,
+        None => Options::default(),
+    };
+    let environment = Options::from_env(env).map_err(|error| refuse(error.to_string()))?;
+    let flags = args.script.options(args.vus, args.duration).map_err(refuse)?;
+    Ok(Options::merge([config, script, environment, flags]))
+}
+
+impl Ready {
+    fn run(self, args: &RunArgs, log: &Arc<Log>) -> i32 {
+        let Ready { mut run, description, options, mode, introduction } = self;
+        let output = &args.output;
+        if let Err(problems) = runner::check_outputs(output) {
+            problems.into_iter().for_each(|problem| log.say(Level::Error, problem));
+            return exit::INVALID;
+        }
+        let writer = match outputs::start(&output.output, &run.layout, &options) {
+            Ok(writer) => writer,
+            Err(problems) => {
+                problems.into_iter().for_each(|problem| log.say(Level::Error, problem));
+                return exit::INVALID;
+            }
+        };
+        run.sink = writer.as_ref().map(|writer| writer.sink());
+        if !output.quiet {
+            introduction.iter().for_each(|line| eprintln!("{line}"));
+        }
+        let run = Arc::new(run);
+        let run_options =
+            RunOptions { cores: output.cores.map(usize::from), ..RunOptions::default() };
+        let (conductor, controller) = match Conductor::for_script(run.clone(), run_options) {
+            Ok(ready) => ready,
+            Err(error) => {
+                log.say(Level::Error, error.to_string());
+                return exit::INVALID;
+            }
+        };
+        let interrupt = controller.clone();
+        signals::on_interrupt(move || interrupt.send(Control::Interrupt));
+        if options.paused.unwrap_or(false) {
+            controller.send(Control::Pause);
+        }
+        let mode_of_view = runner::view_mode(output, false);
+        if mode_of_view == dashboard::Mode::Full {
+            log.hold();
+        }
+        let result = runner::lead(conductor, &controller, output, mode_of_view);
+        log.release();
+        let result = match result {
+            Ok(result) => result,
+            Err(error) => {
+                log.say(Level::Error, error.to_string());
+                return exit::EXCEPTION;
+            }
+        };
+        if let Some(writer) = writer {
+            writer.finish().notes.into_iter().for_each(|note| log.say(Level::Warning, note));
+        }
+        for note in report::outputs::write_results(&output.output, &result) {
+            log.say(Level::Warning, note);
+        }
+        tell(args, log, &run, &description, &options, mode, &result)
+    }
+}
+
+/// Summary on the terminal and in files, `handleSummary`, exit code.
+fn tell(
+    args: &RunArgs,
+    log: &Arc<Log>,
+    run: &Arc<ScriptRun>,
+    description: &Description,
+    options: &Options,
+    mode: Option<SummaryMode>,
+    result: &RunResult,
+) -> i32 {
+    let Some(script) = &result.script else { return exit::FAILED };
+    let summary_options = SummaryOptions {
+        trend_stats: outputs::trend_stats(options),
+        time_unit: outputs::time_unit(options),
+        no_color: args.output.no_color || !dashboard::wants_color(false, true),
+        stdout_is_terminal: std::io::stdout().is_terminal(),
+        stderr_is_terminal: std::io::stderr().is_terminal(),
+    };
+    let results = Results {
+        layout: &script.layout,
+        total: &script.totals,
+        outcomes: &script.thresholds,
+        duration: result.elapsed,
+        options: &summary_options,
+    };
+    if let Some(path) = &args.script.summary_export
+        && let Err(error) = std::fs::write(path, results.export())
+    {
+        log.say(Level::Error, format!("summary export {}: {error}", path.display()));
+    }
+    if let Some(path) = &args.output.summary
+        && let Err(error) = report::Summary::new(result).write(path)
+    {
+        log.say(Level::Error, format!("summary {}: {error}", path.display()));
+    }
+    let mut own_summary = false;
+    if description.functions.iter().any(|name| name == "handleSummary") && mode.is_some() {
+        let timeout = options.handle_summary_timeout.unwrap_or(Duration::from_secs(120));
+        let http = &run.plan.http;
+        let data = results.data().to_string();
+        let logger = log.logger();
+        let files =
+            engine::script::handle_summary(&run.script, &run.layout, http, &logger, &data, timeout);
+        match files {
+            Ok(Some(files)) => own_summary = outputs::write_files(files, log),
+            Ok(None) => {}
+            Err(thrown) => log.say(Level::Error, thrown.full()),
+        }
+    }
+    if let Some(mode) = mode
+        && !own_summary
+    {
+        let text = results.text(mode);
+        match args.output.data_on_stdout() {
+            true => eprint!("{text}"),
+            false => print::out(&text),
+        }
+    }
+    let exit = report::script_exit_code(result, script, args.script.strict);
+    if !exit.passed() {
+        log.say(Level::Error, exit.reason);
+    }
+    exit.code
+}

@@ -1,0 +1,60 @@
+//! What a script's run writes: samples, and the files of `handleSummary`.
+
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+use report::k6::{TimeUnit, TrendStat};
+use report::outputs::{SeriesFileOptions, SeriesWriter, Target};
+use script::log::Level;
+use script::options::Options;
+use stats::series::SeriesLayout;
+
+use super::log::Log;
+use crate::print;
+
+/// Opens the files that want every sample; `None`: there are none.
+pub fn start(
+    targets: &[Target],
+    layout: &Arc<SeriesLayout>,
+    options: &Options,
+) -> Result<Option<SeriesWriter>, Vec<String>> {
+    let mut how = SeriesFileOptions::default();
+    if let Some(tags) = &options.system_tags {
+        how.system_tags.clone_from(tags);
+    }
+    if let Ok(time) = std::env::var("K6_CSV_TIME_FORMAT") {
+        how.csv_time =
+            time.parse().map_err(|error| vec![format!("K6_CSV_TIME_FORMAT: {error}")])?;
+    }
+    SeriesWriter::start(targets, layout.clone(), &how)
+}
+
+pub fn trend_stats(options: &Options) -> Vec<TrendStat> {
+    match &options.summary_trend_stats {
+        Some(names) => names.iter().filter_map(|name| name.parse().ok()).collect(),
+        None => TrendStat::defaults(),
+    }
+}
+
+pub fn time_unit(options: &Options) -> Option<TimeUnit> {
+    options.summary_time_unit.as_deref().and_then(|unit| unit.parse().ok())
+}
+
+/// Writes what `handleSummary` returned. True: it takes the place of the summary.
+pub fn write_files(files: Vec<(String, Vec<u8>)>, log: &Log) -> bool {
+    for (name, content) in &files {
+        let written = match name.as_str() {
+            "stdout" => {
+                print::out(&String::from_utf8_lossy(content));
+                Ok(())
+            }
+            "stderr" => std::io::stderr().write_all(content),
+            path => std::fs::write(Path::new(path), content),
+        };
+        if let Err(error) = written {
+            log.say(Level::Error, format!("handleSummary: {name}: {error}"));
+        }
+    }
+    !files.is_empty()
+}
