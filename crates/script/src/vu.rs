@@ -137,7 +137,7 @@ impl Vu {
         {
             let place = thrown.stack.first().map_or("", |line| line.trim_start_matches("at "));
             self.host.warn(format!(
-                "an iteration was cut off while it was computing, not waiting: {place}"
+                "an iteration was cut off while it was computing, not waiting, in {place}"
             ));
         }
     }

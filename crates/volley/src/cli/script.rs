@@ -175,7 +175,7 @@ impl ScriptArgs {
                 .then(|| self.block_hostnames.clone()),
             local_ips,
             dns: self.dns.clone().unwrap_or_default(),
-            execution_segment: self.execution_segment.clone(),
+            execution_segment: self.execution_segment,
             execution_segment_sequence: self.execution_segment_sequence.clone(),
             paused: flag(self.paused),
             ..Options::default()

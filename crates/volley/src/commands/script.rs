@@ -281,7 +281,7 @@ fn tell(
         let files =
             engine::script::handle_summary(&run.script, &run.layout, http, &logger, &data, timeout);
         match files {
-            Ok(Some(files)) => own_summary = outputs::write_files(files, log),
+            Ok(Some(files)) => own_summary = outputs::write_files(&files, log),
             Ok(None) => {}
             Err(thrown) => log.say(Level::Error, thrown.full()),
         }

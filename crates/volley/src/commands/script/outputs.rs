@@ -42,8 +42,8 @@ pub fn time_unit(options: &Options) -> Option<TimeUnit> {
 }
 
 /// Writes what `handleSummary` returned. True: it takes the place of the summary.
-pub fn write_files(files: Vec<(String, Vec<u8>)>, log: &Log) -> bool {
-    for (name, content) in &files {
+pub fn write_files(files: &[(String, Vec<u8>)], log: &Log) -> bool {
+    for (name, content) in files {
         let written = match name.as_str() {
             "stdout" => {
                 print::out(&String::from_utf8_lossy(content));
