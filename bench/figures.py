@@ -133,15 +133,15 @@ class Run:
                 self.row(**row)
 
 
-def show(run):
-    print(f"{'generator':<16} {'CPU us/request':>14} {'min..max':>15} {'requests/s':>11} "
+def show(run, each="request"):
+    print(f"{'generator':<16} {'CPU us/' + each:>16} {'min..max':>17} {each + 's/s':>12} "
           f"{'core':>5} {'peak MB':>8}")
     for name, rounds in run.by_job.items():
         cpu = spread([r["cpu_us"] for r in rounds])
         median = {key: statistics.median(r[key] for r in rounds)
                   for key in ("rate", "cpu_share", "max_rss_kb")}
         noise = f"{cpu['min']:.2f}..{cpu['max']:.2f}"
-        print(f"{name:<16} {cpu['median']:>14.2f} {noise:>15} {median['rate']:>11.0f} "
+        print(f"{name:<16} {cpu['median']:>16.2f} {noise:>17} {median['rate']:>12.0f} "
               f"{median['cpu_share']:>5.0%} {median['max_rss_kb'] / 1024:>8.1f}")
     if run.rows:
         print(f"\n{'figure':<52} {'measured':>12} {'noise':>13} {'limit':>12}")

@@ -48,7 +48,7 @@ def pinned(command, core):
 def measure(command, core=None, timeout_s=300, env=None):
     """Runs `command` to its end; the result is a dict, `status` is its exit code."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        start = time.monotonic()
+        started_at, start = time.time(), time.monotonic()
         process = subprocess.Popen(pinned(command, core), stdout=out, stderr=err,
                                    stdin=subprocess.DEVNULL, env=env)
         samples, ended = [], threading.Event()
@@ -72,6 +72,7 @@ def measure(command, core=None, timeout_s=300, env=None):
             "status": process.returncode,
             "user_s": usage.ru_utime,
             "sys_s": usage.ru_stime,
+            "started_at": started_at,
             "wall_s": wall_s,
             "max_rss_kb": max((peak for peak, _ in samples), default=usage.ru_maxrss),
             "rss_kb": statistics.median(late) if late else usage.ru_maxrss,

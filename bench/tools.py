@@ -35,7 +35,8 @@ class Bench:
         self.paths = {name: path for name, path in paths.items() if path}
 
     def run(self, command, **options):
-        result = measure(command, core=self.core, **options)
+        options.setdefault("core", self.core)
+        result = measure(command, **options)
         if result["status"] not in (0, 99):  # 99: volley's "a check failed"; the count says more
             text = (result["stderr"] + result["stdout"]).strip()[-600:]
             raise CouldNotRun(f"{' '.join(command)}: exit {result['status']}: {text}")
@@ -112,6 +113,31 @@ def volley(bench, plan, url=None, replace=(), timeout_s=300):
         return result, int(result["summary"]["requests"]["count"])
     except (OSError, ValueError, KeyError) as why:
         raise CouldNotRun(f"volley {plan}: no summary: {why!r}: {result['stderr']}") from why
+
+
+def script(bench, tool, name, users, duration_s=None, every_core=False):
+    """Runs a script of bench/scripts with k6 or volley; result and metrics of its summary.
+
+    Without a duration as many iterations as users are made.
+    """
+    summary_path = os.path.join(bench.dir, "script.json")
+    if os.path.exists(summary_path):
+        os.unlink(summary_path)
+    command = [bench.paths[tool], "run", "--quiet", "--no-color"]
+    if tool == "k6":
+        command += ["--no-usage-report"]
+    elif not every_core:
+        command += ["--cores", "1"]
+    until = ["--duration", f"{duration_s}s"] if duration_s else ["--iterations", str(users)]
+    command += ["--vus", str(users), *until,
+                "-e", "BENCH_URL=" + bench.url, "--summary-export", summary_path,
+                os.path.join(HERE, "scripts", name + ".js")]
+    result = bench.run(command, **({"core": None} if every_core else {}))
+    try:
+        with open(summary_path) as file:
+            return result, json.load(file)["metrics"]
+    except (OSError, ValueError, KeyError) as why:
+        raise CouldNotRun(f"{tool} {name}: no summary: {why!r}: {result['stderr']}") from why
 
 
 def render(bench, plan, url, replace=()):

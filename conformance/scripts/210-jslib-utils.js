@@ -8,7 +8,7 @@
 // result: randomString [8,true,true]
 // result: uuidv4 [36,true,true]
 // result: findBetween ["b",["1","2"]]
-// result: normalDistributionStages [7,true]
+// result: normalDistributionStages [5,true]
 import {
   randomIntBetween, randomItem, randomString, uuidv4, findBetween, normalDistributionStages,
 } from 'https://jslib.k6.io/k6-utils/1.4.0/index.js';

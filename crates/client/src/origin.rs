@@ -129,7 +129,12 @@ impl OriginTable {
 
     fn overridden(&self, host: &str, port: u16) -> (String, u16) {
         let with_port = format!("{host}:{port}");
-        let found = self.overrides.iter().find(|(name, _)| *name == with_port || name == host);
+        let exact = self.overrides.iter().find(|(name, _)| *name == with_port || name == host);
+        let fits = |pattern: &str| {
+            let end = pattern.strip_prefix('*');
+            end.is_some_and(|end| with_port.ends_with(end) || host.ends_with(end))
+        };
+        let found = exact.or_else(|| self.overrides.iter().find(|(name, _)| fits(name)));
         let Some((_, to)) = found else { return (host.to_owned(), port) };
         if let Ok(address) = to.parse::<SocketAddr>() {
             return (address.ip().to_string(), address.port());

@@ -7,7 +7,9 @@ use plan::{HttpVersion, TlsOptions};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::CryptoProvider;
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::{
+    ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme, SupportedProtocolVersion,
+};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 
@@ -18,9 +20,23 @@ pub fn client_config(
     options: &TlsOptions,
     version: HttpVersion,
 ) -> Result<Arc<ClientConfig>, TlsError> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut provider = rustls::crypto::ring::default_provider();
+    if !options.cipher_suites.is_empty() {
+        provider.cipher_suites.retain(|suite| is_wanted(suite.suite(), &options.cipher_suites));
+        if provider.cipher_suites.is_empty() {
+            let names = options.cipher_suites.join(", ");
+            return Err(format!("none of these cipher suites can be used: {names}"));
+        }
+    }
+    let provider = Arc::new(provider);
+    let versions: &[&SupportedProtocolVersion] = match options.versions {
+        (true, true) => &[&rustls::version::TLS12, &rustls::version::TLS13],
+        (true, false) => &[&rustls::version::TLS12],
+        (false, true) => &[&rustls::version::TLS13],
+        (false, false) => return Err("TLS 1.2 and 1.3 are all there is".to_owned()),
+    };
     let builder = ClientConfig::builder_with_provider(provider.clone())
-        .with_safe_default_protocol_versions()
+        .with_protocol_versions(versions)
         .map_err(|error| error.to_string())?;
     let builder = if options.insecure {
         builder.dangerous().with_custom_certificate_verifier(Arc::new(AcceptAnything(provider)))
@@ -31,8 +47,17 @@ pub fn client_config(
             format!("no trusted certificates: {error}; set `tls.ca`, or `insecure: true`")
         })?)
     };
-    let mut config = match (&options.certificate, &options.key) {
-        (Some(certificate), Some(key)) => {
+    let mut config = match (&options.certificate, &options.key, &options.identity) {
+        (_, _, Some((chain, key))) => {
+            let chain = CertificateDer::pem_slice_iter(chain.as_bytes())
+                .collect::<Result<Vec<_>, _>>()
+                .map_err(|error| format!("client certificate: {error}"))?;
+            let key = PrivateKeyDer::from_pem_slice(key.as_bytes())
+                .map_err(|error| format!("key of the client certificate: {error}"))?;
+            let config = builder.with_client_auth_cert(chain, key);
+            config.map_err(|error| format!("client certificate and its key: {error}"))?
+        }
+        (Some(certificate), Some(key), None) => {
             let chain = certificates(certificate)?;
             let key = PrivateKeyDer::from_pem_file(key)
                 .map_err(|error| format!("cannot read key {}: {error}", key.display()))?;
@@ -50,6 +75,12 @@ pub fn client_config(
     // Virtual users stand for separate clients: none may profit from another's session.
     config.resumption = Resumption::disabled();
     Ok(Arc::new(config))
+}
+
+/// k6 names suites as Go does, which leaves out the hash of two of them.
+fn is_wanted(suite: rustls::CipherSuite, names: &[String]) -> bool {
+    let known = suite.as_str().unwrap_or_default().replace("TLS13_", "TLS_");
+    names.iter().any(|name| known == *name || known == format!("{name}_SHA256"))
 }
 
 fn roots(options: &TlsOptions) -> Result<RootCertStore, TlsError> {

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use plan::Plan;
 use script::log::Logger;
+use script::options::Stripes;
 use script::program::Script;
 use stats::series::{SeriesLayout, SeriesSink};
 
@@ -36,6 +37,8 @@ pub struct ScriptRun {
     pub teardown_timeout: Duration,
     /// Requests a second on this machine, if they are limited.
     pub rps: Option<u64>,
+    /// Which part of the whole test is run here; `None`: all of it.
+    pub stripes: Option<Stripes>,
     pub logger: Logger,
     pub sink: Option<SeriesSink>,
 }

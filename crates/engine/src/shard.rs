@@ -74,6 +74,10 @@ pub struct ShardContext {
     pub script: Option<Rc<CoreSide>>,
     /// Virtual users of a script that are ready and serve nobody, by number.
     ready: RefCell<BTreeMap<u64, User>>,
+    /// Virtual users with lower numbers have been made at least once.
+    users_made: Cell<u64>,
+    /// Of iterations that are counted: done so far, and this shard's share.
+    iterations: Cell<(u64, u64)>,
 }
 
 #[derive(Default)]
@@ -170,6 +174,8 @@ impl ShardContext {
             provided: RefCell::default(),
             script,
             ready: RefCell::default(),
+            users_made: Cell::new(0),
+            iterations: Cell::new((0, 0)),
         };
         context.stage.set(context.workflow().first_stage);
         Rc::new(context)
@@ -207,7 +213,20 @@ impl ShardContext {
     /// A virtual user by number: one that is ready, or a new one.
     fn user(self: &Rc<Self>, index: u64) -> Result<User, String> {
         let ready = self.ready.borrow_mut().remove(&index);
-        ready.map_or_else(|| User::new(self, index), Ok)
+        ready.map_or_else(|| self.new_user(index), Ok)
+    }
+
+    fn new_user(self: &Rc<Self>, index: u64) -> Result<User, String> {
+        if let Some(side) = &self.script
+            && self.users_made.replace(self.users_made.get().max(index + 1)) <= index
+        {
+            side.instance.initialized(side.core);
+        }
+        User::new(self, index)
+    }
+
+    fn is_ready(&self, index: u64) -> bool {
+        self.ready.borrow().contains_key(&index)
     }
 
     /// Keeps a script's virtual user for when it is wanted again: its runtime goes on where it
@@ -222,7 +241,7 @@ impl ShardContext {
     pub async fn make_users(self: &Rc<Self>, count: u64) -> Result<(), String> {
         for local in 0..count {
             let index = local * self.shards as u64 + self.shard as u64;
-            let user = User::new(self, index)?;
+            let user = self.new_user(index)?;
             if !user.begin().await {
                 return Err("the init code of a virtual user failed".to_owned());
             }
@@ -235,8 +254,12 @@ impl ShardContext {
         Ok(())
     }
 
-    /// How much of the load's time is over, from 0 to 1.
+    /// How much of the load is over, from 0 to 1: of its iterations, or of its time.
     pub fn progress(&self) -> f64 {
+        let (done, all) = self.iterations.get();
+        if all > 0 {
+            return done as f64 / all as f64;
+        }
         let end = control::schedule::latest_end(&self.workflow().load).as_secs_f64();
         (self.control.clock.elapsed().as_secs_f64() / end.max(1e-9)).min(1.0)
     }

@@ -115,7 +115,7 @@ pub enum IpFamily {
     V6,
 }
 
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct TlsOptions {
     /// Accept any certificate.
     pub insecure: bool,
@@ -126,6 +126,27 @@ pub struct TlsOptions {
     pub key: Option<PathBuf>,
     /// Name sent as SNI and checked against the certificate.
     pub server_name: Option<String>,
+    /// Whether TLS 1.2 and TLS 1.3 are offered. Scripts only.
+    pub versions: (bool, bool),
+    /// Names of the cipher suites that are offered; none: all. Scripts only.
+    pub cipher_suites: Vec<String>,
+    /// Client certificate chain and key themselves, in PEM. Scripts only.
+    pub identity: Option<(String, String)>,
+}
+
+impl Default for TlsOptions {
+    fn default() -> Self {
+        TlsOptions {
+            insecure: false,
+            ca: None,
+            certificate: None,
+            key: None,
+            server_name: None,
+            versions: (true, true),
+            cipher_suites: Vec::new(),
+            identity: None,
+        }
+    }
 }
 
 /// Rows that fill templates: `${data.NAME.COLUMN}`.

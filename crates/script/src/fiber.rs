@@ -23,7 +23,7 @@ use corosensei::stack::{DefaultStack, Stack};
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 /// Addresses, not memory: only what a script has touched is backed by pages.
-const STACK_BYTES: usize = 1 << 20;
+const STACK_BYTES: usize = 4 << 20;
 /// What JavaScript may use of it; the rest is for native code on top of it.
 pub const SCRIPT_STACK_BYTES: usize = STACK_BYTES - (160 << 10);
 /// A script that computes for longer lets the core's other users have a turn.
@@ -56,12 +56,33 @@ pub struct FiberSide {
 
 trait Suspend {
     fn wait(&self);
+
+    /// Runs something on the thread's own stack. It must not wait.
+    fn outside(&self, work: &mut dyn FnMut());
 }
 
 impl<C, R> Suspend for Yielder<Option<C>, Suspended<R>> {
     fn wait(&self) {
         let command = self.suspend(Suspended::Waiting);
         debug_assert!(command.is_none(), "a command while another is under way");
+    }
+
+    fn outside(&self, work: &mut dyn FnMut()) {
+        let work = Outside(work);
+        self.on_parent_stack(move || work.run());
+    }
+}
+
+/// Work for the thread's own stack.
+struct Outside<'a>(&'a mut dyn FnMut());
+
+// SAFETY: it stays on its thread. The bound is there to keep the way back to the fiber's stack out
+// of it, and polling a future never suspends the fiber.
+unsafe impl Send for Outside<'_> {}
+
+impl Outside<'_> {
+    fn run(self) {
+        (self.0)();
     }
 }
 
@@ -75,8 +96,12 @@ impl FiberSide {
             }
             {
                 let waker = self.waker.borrow();
-                let waker = waker.as_ref().unwrap_or(Waker::noop());
-                if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(waker)) {
+                let mut context = Context::from_waker(waker.as_ref().unwrap_or(Waker::noop()));
+                let mut polled = Poll::Pending;
+                // On the thread's stack: what a client needs of it is then needed once, and not by
+                // every virtual user.
+                self.outside(&mut || polled = future.as_mut().poll(&mut context));
+                if let Poll::Ready(output) = polled {
                     return Ok(output);
                 }
             }
@@ -123,6 +148,14 @@ impl FiberSide {
 
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.get()
+    }
+
+    fn outside(&self, work: &mut dyn FnMut()) {
+        match self.suspend.get() {
+            // SAFETY: as in `suspend`.
+            Some(suspend) => unsafe { (*suspend).outside(work) },
+            None => work(),
+        }
     }
 
     fn suspend(&self) {

@@ -15,7 +15,7 @@ use futures_util::Stream;
 use futures_util::stream::FuturesUnordered;
 use rquickjs::{Ctx, JsLifetime};
 use stats::ErrorKind;
-use stats::series::SampleTags;
+use stats::series::{SampleTags, builtin};
 
 use crate::book::Book;
 use crate::fiber::{Cancelled, FiberSide};
@@ -114,11 +114,14 @@ pub struct Host {
     /// Path of the group that the script is in: empty, or `::outer::inner`.
     pub group: RefCell<String>,
     pub iteration: Cell<u64>,
-    /// Number of the iteration within its scenario, over all machines.
-    pub iteration_in_scenario: Cell<u64>,
+    /// Number of the iteration within its scenario, on this machine and over all machines.
+    pub iteration_in_instance: Cell<u64>,
+    pub iteration_in_test: Cell<u64>,
     /// What an asynchronous call or a timer is waiting for.
     waiting: RefCell<FuturesUnordered<Waiting>>,
     pub aborted: Cell<bool>,
+    /// Bytes sent and received since the last record.
+    traffic: Cell<(u64, u64)>,
     /// State of native modules that outlives a call.
     pub cells: crate::modules::Cells,
 }
@@ -135,9 +138,11 @@ impl Host {
             metadata: RefCell::default(),
             group: RefCell::default(),
             iteration: Cell::new(0),
-            iteration_in_scenario: Cell::new(0),
+            iteration_in_instance: Cell::new(0),
+            iteration_in_test: Cell::new(0),
             waiting: RefCell::default(),
             aborted: Cell::new(false),
+            traffic: Cell::new((0, 0)),
             cells: crate::modules::Cells::default(),
             setup,
         };
@@ -145,9 +150,10 @@ impl Host {
     }
 
     /// Before each iteration: cookies and groups of the last one are gone.
-    pub fn begin_iteration(&self, iteration: u64, number_in_scenario: u64) {
+    pub fn begin_iteration(&self, iteration: u64, in_instance: u64, in_test: u64) {
         self.iteration.set(iteration);
-        self.iteration_in_scenario.set(number_in_scenario);
+        self.iteration_in_instance.set(in_instance);
+        self.iteration_in_test.set(in_test);
         let rules = self.script().rules();
         if !rules.no_cookies_reset {
             self.jar.borrow_mut().clear();
@@ -174,6 +180,18 @@ impl Host {
     pub fn begin_aside(&self, name: &str) {
         self.set_tags();
         crate::modules::core::enter(self, &format!("::{name}"));
+    }
+
+    pub fn add_traffic(&self, sent: u64, received: u64) {
+        let (before_sent, before_received) = self.traffic.get();
+        self.traffic.set((before_sent + sent, before_received + received));
+    }
+
+    /// Traffic is recorded once for each iteration, even if there was none.
+    pub fn record_traffic(&self) {
+        let (sent, received) = self.traffic.take();
+        let values = [(builtin::DATA_SENT, sent as f64), (builtin::DATA_RECEIVED, received as f64)];
+        self.book().record_all(&values, &self.scope());
     }
 
     fn set_tags(&self) {

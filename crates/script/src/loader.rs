@@ -40,6 +40,26 @@ pub fn load<'js>(ctx: &Ctx<'js>, host: &Host, name: &str) -> Result<Module<'js, 
     if modules::find(name).is_some() {
         return Module::declare_def::<Native, _>(ctx.clone(), name);
     }
+    let module = load_code(ctx, host, name)?;
+    if name.contains("://") {
+        let meta = module.meta()?;
+        meta.set("url", name)?;
+        let from = name.to_owned();
+        let resolve = move |ctx: Ctx<'js>, specifier: String| {
+            let host = ctx.userdata::<HostRef>().map(|host| host.0.clone());
+            let resolved = host.map(|host| host.script().sources.resolve(&from, &specifier));
+            match resolved {
+                Some(Ok(name)) => Ok(name),
+                Some(Err(error)) => Err(Exception::throw_reference(&ctx, &error.to_string())),
+                None => Ok(specifier),
+            }
+        };
+        meta.set("resolve", Function::new(ctx.clone(), resolve)?)?;
+    }
+    Ok(module)
+}
+
+fn load_code<'js>(ctx: &Ctx<'js>, host: &Host, name: &str) -> Result<Module<'js, Declared>> {
     let script = host.script();
     let code = match script.bytecode(name) {
         Some(code) => code,

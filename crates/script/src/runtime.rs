@@ -183,13 +183,14 @@ impl<'js> Script<'_, 'js> {
         match called {
             Ok(value) => Outcome::Returned(value),
             Err(error) => {
-                // What it still waits for belongs to nobody now.
                 let thrown = Thrown::caught(self.ctx, self.host, &error);
                 while self.ctx.execute_pending_job() {
                     if thrown.kind != ThrownKind::Exception {
                         break;
                     }
                 }
+                // Endless recursion goes to the very end of the stack.
+                self.host.fiber.trim_stack();
                 Outcome::Threw(thrown)
             }
         }
@@ -230,7 +231,14 @@ impl<'js> Script<'_, 'js> {
                 if value.is_undefined() {
                     return Ok(None);
                 }
-                let json = self.ctx.json_stringify(value)?.map(|json| json.to_string());
+                let json = self.ctx.json_stringify(value.clone())?.map(|json| json.to_string());
+                if let Some(place) = not_json(&value, 0)? {
+                    let message = format!(
+                        "setup() returned what JSON cannot hold: a function at `{place}`; return \
+                         plain data"
+                    );
+                    return Err(rquickjs::Exception::throw_type(self.ctx, &message));
+                }
                 Ok(json.transpose()?.map(Returned::Json))
             }
             Phase::Summary => Ok(files(&value)?.map(Returned::Files)),
@@ -259,6 +267,22 @@ impl<'js> Script<'_, 'js> {
     }
 }
 
+/// Where a value holds a function, as a path; looked for as deep as anybody nests data.
+fn not_json(value: &Value<'_>, depth: usize) -> Result<Option<String>> {
+    if value.is_function() {
+        return Ok(Some(String::new()));
+    }
+    let Some(object) = value.as_object().filter(|_| depth < 32) else { return Ok(None) };
+    for entry in object.props::<String, Value<'_>>() {
+        let (key, inner) = entry?;
+        if let Some(rest) = not_json(&inner, depth + 1)? {
+            let dot = if rest.is_empty() { "" } else { "." };
+            return Ok(Some(format!("{key}{dot}{rest}")));
+        }
+    }
+    Ok(None)
+}
+
 /// What `handleSummary` returned: names of files with text or bytes. `None`: nothing to write.
 fn files(value: &Value<'_>) -> Result<Option<Files>> {
     let Some(object) = value.as_object() else { return Ok(None) };
@@ -267,7 +291,14 @@ fn files(value: &Value<'_>) -> Result<Option<Files>> {
         let (name, content) = entry?;
         let bytes = match crate::modules::bytes_of(&content) {
             Some(bytes) => bytes,
-            None => crate::thrown::describe(&content).into_bytes(),
+            None if content.is_string() => crate::thrown::describe(&content).into_bytes(),
+            None => {
+                let message = format!(
+                    "handleSummary: the value of `{name}` is neither a string nor an ArrayBuffer; \
+                     nothing was written"
+                );
+                return Err(rquickjs::Exception::throw_type(value.ctx(), &message));
+            }
         };
         files.push((name, bytes));
     }

@@ -11,6 +11,8 @@ pub struct ScriptResult {
     pub totals: SeriesWindow,
     /// Evaluated at the end.
     pub thresholds: Vec<ThresholdOutcome>,
+    /// What `setup()` returned, as JSON.
+    pub setup_data: Option<String>,
     /// The first thing that ended the test before its time.
     pub failure: Option<ScriptFailure>,
     /// What `exec.test.fail()` was told.

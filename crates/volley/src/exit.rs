@@ -11,5 +11,7 @@ pub const UNANSWERED: i32 = 99;
 pub const INTERRUPTED: i32 = 105;
 /// A script threw before its test began.
 pub const EXCEPTION: i32 = 107;
+/// A script ended its own test before it began.
+pub const ABORTED: i32 = 108;
 /// A script that cannot be read or has nothing to run; k6's number for it.
 pub const FAILED_TO_START: i32 = 255;

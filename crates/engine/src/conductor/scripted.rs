@@ -13,7 +13,7 @@ use stats::{RunState, ScriptFailure, ScriptResult, StopReason};
 use super::{Conductor, Input};
 use crate::core::{Aside, Command};
 use crate::program::CompileError;
-use crate::script::{AsideError, Instance, ScriptRun, ScriptWish};
+use crate::script::{AsideError, Instance, SETUP_DATA, ScriptRun, ScriptWish};
 use crate::shard::Stop;
 use crate::vars::Base;
 
@@ -86,6 +86,8 @@ impl Conductor {
         let Some(script) = &mut self.script else { return };
         match wish {
             ScriptWish::MarkFailed(reason) => {
+                let line = format!("test marked as failed: {reason}");
+                (script.run.logger)(Line::new(Level::Error, line));
                 script.marked_failed.get_or_insert(reason);
             }
             ScriptWish::Abort(reason) => {
@@ -152,6 +154,8 @@ impl Conductor {
             thresholds: thresholds.finish(&script.run.layout, &totals, elapsed),
             layout: script.run.layout.clone(),
             totals,
+            setup_data: (self.shared.get(SETUP_DATA))
+                .map(|json| String::from_utf8_lossy(json).into_owned()),
             failure: script.failure,
             marked_failed: script.marked_failed.clone(),
         }))

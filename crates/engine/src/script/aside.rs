@@ -77,6 +77,7 @@ pub async fn run_aside(
         }
         Err(_) => {
             user.cancel();
+            user.record_traffic();
             let message = format!("{name}() took longer than {}", shown(limit));
             (run.logger)(Line::new(Level::Error, message.as_str()));
             fail(timeout, message)

@@ -151,6 +151,7 @@ impl ScriptRun {
             setup_timeout: options.setup_timeout.unwrap_or(minute),
             teardown_timeout: options.teardown_timeout.unwrap_or(minute),
             rps: http.requests_per_second_max.map(u64::from),
+            stripes: resolved.stripes.clone(),
             logger: wishes.logger,
             sink: None,
         })

@@ -1,7 +1,7 @@
 //! What this machine as a whole is doing, for scripts that ask (`exec.instance`). Each core writes
 //! its own line; whoever asks adds up.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use client::Mono;
 use script::host::InstanceFacts;
@@ -20,6 +20,7 @@ pub struct Instance {
     cores: Vec<CoreLine>,
     /// When the load began, in nanoseconds of [`Mono`]; zero: not yet.
     started: AtomicU64,
+    stopped: AtomicBool,
 }
 
 impl Instance {
@@ -27,6 +28,7 @@ impl Instance {
         Instance {
             cores: (0..cores).map(|_| CoreLine::default()).collect(),
             started: AtomicU64::new(0),
+            stopped: AtomicBool::new(false),
         }
     }
 
@@ -51,8 +53,18 @@ impl Instance {
         self.add(&self.cores[core].active, change);
     }
 
-    pub fn initialized(&self, core: usize, change: i64) {
-        self.add(&self.cores[core].initialized, change);
+    /// One more; they stay for the rest of the run.
+    pub fn initialized(&self, core: usize) {
+        self.add(&self.cores[core].initialized, 1);
+    }
+
+    /// No new iterations, on any core.
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
+    }
+
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
     }
 
     pub fn vus_initialized(&self) -> u64 {

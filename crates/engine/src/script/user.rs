@@ -15,7 +15,7 @@ use stats::series::builtin;
 
 use super::{Instance, ScriptRun};
 use crate::recorder::{At, Ended};
-use crate::shard::ShardContext;
+use crate::shard::{ShardContext, Stop};
 
 /// What all script users of one core share.
 pub struct CoreSide {
@@ -98,6 +98,12 @@ impl Surroundings for Around {
     }
 
     fn abort(&self, reason: &str) {
+        // The conductor tells everybody; until then nobody begins anything new.
+        self.side.instance.stop();
+        if let Some(context) = self.context.upgrade() {
+            context.control.stop.set(Stop::Now);
+            context.control.changed.notify_waiters();
+        }
         (self.side.tell)(ScriptWish::Abort(reason.to_owned()));
     }
 
@@ -148,20 +154,22 @@ impl ScriptUser {
     pub fn new(context: &Rc<ShardContext>, index: u64) -> Result<Rc<ScriptUser>, String> {
         let side = context.script.clone().expect("made for scripts only");
         let first = side.run.first_vu(context.workflow);
-        ScriptUser::with_id(context, side, index, first + index + 1)
+        let in_instance = first + index;
+        let in_test = side.run.stripes.as_ref().map_or(in_instance, |part| part.nth(in_instance));
+        ScriptUser::with_id(context, side, index, (in_test + 1, in_instance + 1))
     }
 
     /// The one that runs setup and teardown.
     pub fn aside(context: &Rc<ShardContext>) -> Result<Rc<ScriptUser>, String> {
         let side = context.script.clone().expect("made for scripts only");
-        ScriptUser::with_id(context, side, 0, 0)
+        ScriptUser::with_id(context, side, 0, (0, 0))
     }
 
     fn with_id(
         context: &Rc<ShardContext>,
         side: Rc<CoreSide>,
         index: u64,
-        id: u64,
+        (id_in_test, id_in_instance): (u64, u64),
     ) -> Result<Rc<ScriptUser>, String> {
         let addresses = &context.settings.http.local_addresses;
         let local_address = match addresses.len() {
@@ -181,11 +189,10 @@ impl ScriptUser {
             settings: context.settings.clone(),
             deadlines: context.deadlines.clone(),
             local_address,
-            id_in_test: id,
-            id_in_instance: id,
+            id_in_test,
+            id_in_instance,
         })
         .map_err(|error| format!("no memory for the stack of a virtual user: {error}"))?;
-        side.instance.initialized(side.core, 1);
         Ok(Rc::new(ScriptUser {
             vu,
             side,
@@ -217,6 +224,10 @@ impl ScriptUser {
         number: u64,
         intended: Option<Mono>,
     ) -> crate::vu::Iterated {
+        if self.side.instance.is_stopped() {
+            // Somebody has aborted the test, and the word has not come to our shard yet.
+            std::future::pending::<()>().await;
+        }
         let rules = self.side.run.script.rules();
         self.pace(rules.min_iteration_duration).await;
         let stage = context.stage.get();
@@ -227,7 +238,9 @@ impl ScriptUser {
             context.recorder.started(stage, begun.since(intended));
         }
         let host = &self.vu.host;
-        host.begin_iteration(self.iterations.get(), number);
+        let part = self.side.run.stripes.as_ref();
+        let number_in_test = part.map_or(number, |part| part.nth(number));
+        host.begin_iteration(self.iterations.get(), number, number_in_test);
         self.side.instance.active(self.side.core, 1);
         let mut guard = Running { user: self, context, stage, done: false };
         let call = Call {
@@ -250,15 +263,8 @@ impl ScriptUser {
             self.side.instance.iteration(self.side.core);
             context.recorder.iteration(stage, ended.since(begun));
             let duration_ms = ended.since(begun) as f64 / 1e6;
-            self.side.book.record_all(
-                &[
-                    (builtin::DATA_SENT, 0.0),
-                    (builtin::DATA_RECEIVED, 0.0),
-                    (builtin::ITERATION_DURATION, duration_ms),
-                    (builtin::ITERATIONS, 1.0),
-                ],
-                &host.scope(),
-            );
+            let values = [(builtin::ITERATION_DURATION, duration_ms), (builtin::ITERATIONS, 1.0)];
+            self.side.book.record_all(&values, &host.scope());
         }
         self.iterations.set(self.iterations.get() + 1);
         crate::vu::Iterated::Done
@@ -296,11 +302,18 @@ impl ScriptUser {
         self.stage.set(stage);
         self.vu.host.begin_aside(function);
         let argument = self.setup_data(context);
-        self.vu.call(Call { function: function.into(), phase, argument }).await
+        let result = self.vu.call(Call { function: function.into(), phase, argument }).await;
+        script::modules::core::enter(&self.vu.host, &format!("::{function}"));
+        self.vu.host.record_traffic();
+        result
     }
 
     pub async fn init(&self) -> Result<(), Thrown> {
         self.vu.init().await
+    }
+
+    pub fn record_traffic(&self) {
+        self.vu.host.record_traffic();
     }
 
     pub fn cancel(&self) {
@@ -319,12 +332,6 @@ impl ScriptUser {
             .with("scenario", scenario.name.as_str())
             .from("stacktrace");
         (self.side.run.logger)(line);
-    }
-}
-
-impl Drop for ScriptUser {
-    fn drop(&mut self) {
-        self.side.instance.initialized(self.side.core, -1);
     }
 }
 
@@ -363,6 +370,7 @@ impl Drop for Running<'_> {
     fn drop(&mut self) {
         let side = &self.user.side;
         side.instance.active(side.core, -1);
+        self.user.vu.host.record_traffic();
         if !self.done {
             self.context.recorder.iteration_interrupted(self.stage);
             side.instance.interrupted(side.core);

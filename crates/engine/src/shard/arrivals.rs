@@ -189,7 +189,7 @@ impl Crew {
         match arrival {
             Some(arrival) => mailbox.give(arrival),
             // A script's user says itself when it is ready.
-            None if self.context.script.is_some() => {}
+            None if self.context.script.is_some() && !self.context.is_ready(index) => {}
             None => self.idle.borrow_mut().push(mailbox.clone()),
         }
         let (idle, exhausted) = (self.idle.clone(), self.exhausted.clone());
@@ -206,6 +206,7 @@ async fn live(
     exhausted: Rc<Cell<bool>>,
 ) {
     let _present = Presence::new(&context);
+    let was_ready = context.is_ready(index);
     let user = match context.user(index) {
         Ok(user) => user,
         Err(error) => {
@@ -220,7 +221,7 @@ async fn live(
         context.dropped(DropCause::NoFreeVu, given);
         return;
     }
-    if context.script.is_some() {
+    if context.script.is_some() && !was_ready {
         idle.borrow_mut().push(mailbox.clone());
     }
     while let Some(arrival) = mailbox.next().await {

@@ -83,6 +83,8 @@ pub(super) async fn drive(context: &Rc<ShardContext>) {
         Executor::RampingVus { graceful_ramp_down, .. } => *graceful_ramp_down,
         _ => load.graceful_stop,
     };
+    let users = schedule::share(u64::from(schedule::vus_max(load)), shard, shards);
+    context.iterations.set((0, pile.rest(users as usize)));
     let next_number = Rc::new(Cell::new(shard as u64));
     let mut tasks = JoinSet::new();
     // By number within the shard. With many users this is walked at every step of a ramp, so it is
@@ -144,7 +146,10 @@ pub(super) async fn drive(context: &Rc<ShardContext>) {
         true => DropCause::DataExhausted,
         false => DropCause::TimeOver,
     };
-    context.dropped(cause, pile.rest(began));
+    // What a script did not get to because somebody ended its run was not dropped, says k6.
+    if context.script.is_none() || context.control.stop.get() == Stop::No {
+        context.dropped(cause, pile.rest(began));
+    }
 }
 
 fn pile(executor: &Executor, shard: usize, shards: usize) -> Pile {
@@ -266,6 +271,8 @@ async fn live(
             break;
         }
         done += 1;
+        let (all_done, all) = context.iterations.get();
+        context.iterations.set((all_done + 1, all));
         context.note_provided(&user);
         if let Some(span) = pacing
             && pile.has_more(done)

@@ -31,12 +31,12 @@ export default (native) => {
   const vu = facts(native, 'vu', [
     'iterationInScenario', 'idInInstance', 'idInTest', 'iterationInInstance',
   ]);
-  const guarded = (value) => ({ enumerable: true, get: () => (native.fact('check.vu'), value) });
+  const guarded = (value) => ({ enumerable: true, get: () => (native.fact('vu.idInTest'), value) });
   Object.defineProperty(vu, 'tags', guarded(tags));
   const metrics = {};
   Object.defineProperty(metrics, 'tags', {
     enumerable: true,
-    get: () => (native.fact('check.vu'), tags),
+    get: () => (native.fact('vu.idInTest'), tags),
     set: (value) => {
       for (const key of Object.keys(value)) native.setTag(key, value[key]);
     },

@@ -60,10 +60,6 @@ fn natives<'js>(ctx: &Ctx<'js>, host: &Rc<Host>) -> Result<Object<'js>> {
 
     let held = host.clone();
     let abort = move |ctx: Ctx<'js>, reason: Opt<Coerced<String>>| -> Result<()> {
-        if held.phase.get() == Phase::Init && held.script().layout().is_none() {
-            let message = "the test cannot be aborted before it has begun";
-            return Err(Exception::throw_message(&ctx, message));
-        }
         let reason = reason.0.map_or_else(
             || "test aborted".to_owned(),
             |reason| format!("test aborted: {}", reason.0),
@@ -80,8 +76,13 @@ fn natives<'js>(ctx: &Ctx<'js>, host: &Rc<Host>) -> Result<Object<'js>> {
     };
     natives.set("fail", Function::new(ctx.clone(), fail)?)?;
     let held = host.clone();
-    let options =
-        move |ctx: Ctx<'js>| ctx.json_parse(held.script().rules().options_json.as_bytes());
+    let options = move |ctx: Ctx<'js>| {
+        if held.phase.get() == Phase::Init {
+            let message = "the options are not known in the init context";
+            return Err(Exception::throw_message(&ctx, message));
+        }
+        ctx.json_parse(held.script().rules().options_json.as_bytes())
+    };
     natives.set("options", Function::new(ctx.clone(), options)?)?;
     Ok(natives)
 }
@@ -107,6 +108,10 @@ fn fact<'js>(ctx: &Ctx<'js>, host: &Host, name: &str) -> Result<Value<'js>> {
         Exception::throw_message(ctx, &message)
     };
     let setup = &host.setup;
+    if host.phase.get() == Phase::Init {
+        let what = name.split('.').next().unwrap_or_default();
+        return Err(refuse(if what == "vu" { "VU" } else { what }));
+    }
     let number = match name {
         "scenario.name" | "scenario.executor" => {
             if host.phase.get() != Phase::Iteration {
@@ -120,9 +125,8 @@ fn fact<'js>(ctx: &Ctx<'js>, host: &Host, name: &str) -> Result<Value<'js>> {
         }
         "scenario.startTime" => setup.surroundings.scenario_started_unix_ms().floor(),
         "scenario.progress" => setup.surroundings.progress(),
-        "scenario.iterationInTest" | "scenario.iterationInInstance" => {
-            host.iteration_in_scenario.get() as f64
-        }
+        "scenario.iterationInTest" => host.iteration_in_test.get() as f64,
+        "scenario.iterationInInstance" => host.iteration_in_instance.get() as f64,
         "vu.idInTest" => setup.id_in_test as f64,
         "vu.idInInstance" => setup.id_in_instance as f64,
         "vu.iterationInInstance" | "vu.iterationInScenario" => host.iteration.get() as f64,
@@ -133,8 +137,6 @@ fn fact<'js>(ctx: &Ctx<'js>, host: &Host, name: &str) -> Result<Value<'js>> {
         }
         "instance.vusActive" => setup.surroundings.instance().vus_active as f64,
         "instance.vusInitialized" => setup.surroundings.instance().vus_initialized as f64,
-        "check.vu" if host.phase.get() == Phase::Init => return Err(refuse("VU")),
-        "check.instance" if host.phase.get() == Phase::Init => return Err(refuse("instance")),
         _ => 0.0,
     };
     Ok(Value::new_number(ctx.clone(), number))

@@ -36,6 +36,7 @@ pub fn install<'js>(ctx: &Ctx<'js>, host: &Rc<Host>) -> Result<()> {
         crypto::install_global(ctx)?;
         ctx.globals().get("crypto")
     })?;
+    install_require(ctx, host)?;
     install_commonjs(ctx, host)
 }
 
@@ -136,6 +137,17 @@ fn install_commonjs<'js>(ctx: &Ctx<'js>, host: &Rc<Host>) -> Result<()> {
         ctx.globals().prop(name, Accessor::from(get).configurable())?;
     }
     Ok(())
+}
+
+/// `typeof require` is a function in k6, whatever the kind of the file.
+fn install_require<'js>(ctx: &Ctx<'js>, host: &Rc<Host>) -> Result<()> {
+    let held = host.clone();
+    let require = move |ctx: Ctx<'js>, name: Value<'js>| {
+        let from = calling_module(&ctx, &held);
+        let require: Function<'js> = ctx.globals().get("__volley_require")?;
+        require.call::<_, Value<'js>>((from, name))
+    };
+    ctx.globals().set("require", Function::new(ctx.clone(), require)?.with_name("require")?)
 }
 
 fn define_commonjs<'js>(ctx: &Ctx<'js>, host: &Rc<Host>) -> Result<()> {

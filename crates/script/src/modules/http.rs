@@ -285,7 +285,7 @@ fn finish<'js>(ctx: &Ctx<'js>, host: &Rc<Host>, answer: Answer) -> Result<Value<
                 format!("{method} {:?}: {}", answer.address.shown, trouble.detail)
             }
         };
-        if host.script().rules().throw {
+        if answer.request.throw {
             return Err(refuse(ctx, &detail));
         }
         host.log(Line::new(Level::Warning, "Request Failed").with("error", detail));

@@ -110,6 +110,8 @@ fn add<'js>(
         Some(value) => match (value.as_number(), value.as_bool()) {
             (Some(number), _) => Some(number),
             (None, Some(flag)) => Some(f64::from(u8::from(flag))),
+            // An array is something, and something is true, says k6.
+            (None, None) if value.is_array() => Some(1.0),
             (None, None) if value.is_null() || value.is_undefined() => None,
             (None, None) => value.get::<Coerced<f64>>().ok().map(|number| number.0),
         },

@@ -9,7 +9,7 @@ use plan::{HttpOptions, IpFamily, TlsOptions};
 
 use super::level::{HttpDebug, Options};
 use super::network::{
-    DnsPolicy, DnsSelect, HostAddress, HostnamePattern, IpRange, TlsAuth, TlsVersions,
+    DnsPolicy, DnsSelect, HostnamePattern, IpRange, TlsAuth, TlsVersion, TlsVersions,
 };
 
 const BATCH: u32 = 20;
@@ -48,14 +48,8 @@ pub struct HttpSettings {
     pub dns_keep: Option<Duration>,
     pub dns_select: DnsSelect,
     pub dns_policy: DnsPolicy,
-    /// Entries of `hosts` that begin with `*`; all others are in `http`.
-    pub host_patterns: Vec<(HostnamePattern, HostAddress)>,
     pub blocked_hostnames: Vec<HostnamePattern>,
     pub blocked_ips: Vec<IpRange>,
-    pub tls_auth: Vec<TlsAuth>,
-    pub tls_versions: TlsVersions,
-    /// Empty: the library's.
-    pub tls_cipher_suites: Vec<String>,
 }
 
 /// The HTTP settings of options, merged or resolved.
@@ -63,11 +57,6 @@ pub fn http_settings(options: &Options) -> HttpSettings {
     let dns_keep = options.dns.ttl.as_ref().map_or(Some(DNS_TTL), |ttl| ttl.keep);
     let dns_policy = options.dns.policy.unwrap_or_default();
     let hosts = options.hosts.clone().unwrap_or_default();
-    let (patterns, hosts): (Vec<_>, Vec<_>) =
-        hosts.into_iter().partition(|(host, _)| host.starts_with('*'));
-    let pattern = |(host, address): (String, HostAddress)| {
-        HostnamePattern::parse(&host).ok().map(|pattern| (pattern, address))
-    };
     let http = HttpOptions {
         connect_timeout: CONNECT_TIMEOUT,
         redirects: options.max_redirects.unwrap_or(MAX_REDIRECTS),
@@ -75,6 +64,9 @@ pub fn http_settings(options: &Options) -> HttpSettings {
         keep_cookies: options.no_cookies_reset.unwrap_or(false),
         tls: TlsOptions {
             insecure: options.insecure_skip_tls_verify.unwrap_or(false),
+            versions: tls_versions(options.tls_version.unwrap_or_default()),
+            cipher_suites: options.tls_cipher_suites.clone().unwrap_or_default(),
+            identity: identity(options.tls_auth.as_deref().unwrap_or_default()),
             ..TlsOptions::default()
         },
         dns_refresh: dns_keep.map(|keep| keep.max(DNS_REFRESH_MIN)),
@@ -103,11 +95,19 @@ pub fn http_settings(options: &Options) -> HttpSettings {
         dns_keep,
         dns_select: options.dns.select.unwrap_or_default(),
         dns_policy,
-        host_patterns: patterns.into_iter().filter_map(pattern).collect(),
         blocked_hostnames: options.block_hostnames.clone().unwrap_or_default(),
         blocked_ips: options.blacklist_ips.clone().unwrap_or_default(),
-        tls_auth: options.tls_auth.clone().unwrap_or_default(),
-        tls_versions: options.tls_version.unwrap_or_default(),
-        tls_cipher_suites: options.tls_cipher_suites.clone().unwrap_or_default(),
     }
+}
+
+/// Only two versions can be had; the older ones of k6 stand for the lower of them.
+fn tls_versions(versions: TlsVersions) -> (bool, bool) {
+    let old = versions.min.is_none_or(|least| least <= TlsVersion::Tls12);
+    let new = versions.max.is_none_or(|most| most >= TlsVersion::Tls13);
+    (old, new)
+}
+
+/// The first certificate is shown to whoever asks for one.
+fn identity(all: &[TlsAuth]) -> Option<(String, String)> {
+    all.first().map(|auth| (auth.cert.clone(), auth.key.clone()))
 }

@@ -221,6 +221,14 @@ impl Stripes {
         self.owners[(index % self.owners.len() as u64) as usize] == self.own
     }
 
+    /// Which unit of the whole is this segment's `n`-th, both counted from 0.
+    pub fn nth(&self, n: u64) -> u64 {
+        let width = self.widths[self.own].max(1);
+        let own = self.owners.iter().enumerate().filter(|(_, owner)| **owner == self.own);
+        let slot = own.map(|(slot, _)| slot as u64).nth((n % width) as usize).unwrap_or(0);
+        n / width * self.owners.len() as u64 + slot
+    }
+
     fn share_of(&self, segment: usize, total: u64) -> u64 {
         let slots = self.owners.len() as u64;
         let begun = &self.owners[..(total % slots) as usize];

@@ -18,8 +18,9 @@ use script::log::Level;
 use script::options::{self, Options, Place};
 use script::program::Script;
 use script::source::Sources;
+use script::thrown::ThrownKind;
 use script::vu::Description;
-use stats::RunResult;
+use stats::{RunResult, StopReason};
 
 use self::log::Log;
 use super::runner;
@@ -79,8 +80,10 @@ fn prepare(args: &RunArgs, log: &Arc<Log>) -> Result<Ready, Refused> {
     let all = engine::machine::memory_available_bytes() / 10 * 6;
     let budget = Budget::new(all.max(256 << 20), SCRIPT_BYTES_MAX);
     let script = Arc::new(Script::new(sources, env.clone(), budget));
-    let description =
-        inspect(&script, &log.logger()).map_err(|thrown| refuse(exit::EXCEPTION, thrown.full()))?;
+    let description = inspect(&script, &log.logger()).map_err(|thrown| match thrown.kind {
+        ThrownKind::Abort => refuse(exit::ABORTED, thrown.message),
+        _ => refuse(exit::EXCEPTION, thrown.full()),
+    })?;
     let merged = merge(args, &description, &env, log)?;
     let (resolved, warnings) =
         options::resolve(merged).map_err(|error| refuse(exit::INVALID, error.to_string()))?;
@@ -263,6 +266,7 @@ fn tell(
         options: &summary_options,
     };
     if let Some(path) = &args.script.summary_export
+        && mode.is_some()
         && let Err(error) = std::fs::write(path, results.export())
     {
         log.say(Level::Error, format!("summary export {}: {error}", path.display()));
@@ -276,12 +280,21 @@ fn tell(
     if description.functions.iter().any(|name| name == "handleSummary") && mode.is_some() {
         let timeout = options.handle_summary_timeout.unwrap_or(Duration::from_secs(120));
         let http = &run.plan.http;
-        let data = results.data().to_string();
+        let mut data = results.data();
+        if let Some(object) = data.as_object_mut() {
+            let json = script.setup_data.as_deref().unwrap_or("null");
+            let value = serde_json::from_str(json).unwrap_or_default();
+            object.insert("setup_data".to_owned(), value);
+        }
+        let data = data.to_string();
         let logger = log.logger();
         let files =
             engine::script::handle_summary(&run.script, &run.layout, http, &logger, &data, timeout);
         match files {
-            Ok(Some(files)) => own_summary = outputs::write_files(&files, log),
+            Ok(Some(files)) => {
+                outputs::write_files(&files, log);
+                own_summary = true;
+            }
             Ok(None) => {}
             Err(thrown) => log.say(Level::Error, thrown.full()),
         }
@@ -296,7 +309,9 @@ fn tell(
         }
     }
     let exit = report::script_exit_code(result, script, args.script.strict);
-    if !exit.passed() {
+    // What ended the test early has been said when it happened.
+    let told = script.failure.is_some() || matches!(result.stop, StopReason::Threshold(_));
+    if !exit.passed() && !told {
         log.say(Level::Error, exit.reason);
     }
     exit.code

@@ -5,6 +5,8 @@
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub mod scripts;
+
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -54,7 +56,11 @@ impl Room {
     pub fn command<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
         let mut command = Command::new(VOLLEY);
         let inherited = std::env::vars_os().map(|(name, _)| name);
-        for name in inherited.filter(|name| name.to_string_lossy().starts_with("VOLLEY_")) {
+        let ours = |name: &std::ffi::OsString| {
+            let name = name.to_string_lossy();
+            name.starts_with("VOLLEY_") || name.starts_with("K6_")
+        };
+        for name in inherited.filter(ours) {
             command.env_remove(name);
         }
         command.env_remove("NO_COLOR").env_remove("CI").env("TERM", "xterm-256color");

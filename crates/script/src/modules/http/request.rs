@@ -56,6 +56,8 @@ pub struct Request {
     pub response_type: ResponseType,
     pub digest: bool,
     pub judge: Judge,
+    /// A failure throws.
+    pub throw: bool,
     /// It can be said already that this cannot be sent.
     pub broken: Option<Trouble>,
 }
@@ -114,6 +116,7 @@ impl Request {
             response_type,
             digest: false,
             judge: host.cells.http.judge.borrow().clone(),
+            throw: host.script().rules().throw,
             broken: None,
         };
         if !is_token(&request.method) {
@@ -128,7 +131,7 @@ impl Request {
         }
         let mut compression = String::new();
         if let Some(params) = params.and_then(Value::as_object) {
-            request.take_params(ctx, host, params, &mut compression)?;
+            request.take_params(ctx, params, &mut compression)?;
         }
         if let Some(content_type) = content_type
             && request.header("Content-Type").is_none()
@@ -143,7 +146,6 @@ impl Request {
     fn take_params<'js>(
         &mut self,
         ctx: &Ctx<'js>,
-        host: &Host,
         params: &Object<'js>,
         compression: &mut String,
     ) -> Result<(), Refusal> {
@@ -175,6 +177,7 @@ impl Request {
                         return Err(wrong(text));
                     }
                 }
+                "throw" if is_given(&value) => self.throw = crate::modules::core::truthy(&value),
                 "responseType" => self.response_type = response_type(&value)?,
                 "responseCallback" => {
                     self.judge = match value.is_undefined() {
@@ -190,7 +193,6 @@ impl Request {
                 _ => {}
             }
         }
-        let _ = host;
         Ok(())
     }
 

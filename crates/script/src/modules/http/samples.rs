@@ -48,11 +48,8 @@ pub fn record(measured: &Measured<'_>) {
     book.record_all(&values[..values.len() - usize::from(!judged)], &scope);
     drop(scope);
     // Traffic belongs to the iteration, not to a request.
-    let traffic = [
-        (builtin::DATA_SENT, measured.progress.bytes_sent.get() as f64),
-        (builtin::DATA_RECEIVED, measured.progress.bytes_received.get() as f64),
-    ];
-    book.record_all(&traffic, &measured.host.scope());
+    let progress = measured.progress;
+    measured.host.add_traffic(progress.bytes_sent.get(), progress.bytes_received.get());
 }
 
 struct ExchangeScope<'a> {

@@ -156,13 +156,13 @@ impl Log {
                 format!("time=\"{time}\" level={level} msg={}{pairs}\n", quoted(&line.message))
             }
             Form::Json => {
-                let mut object = serde_json::Map::new();
-                for (key, value) in fields {
-                    object.insert(key.to_owned(), value.into());
-                }
-                object.insert("level".to_owned(), name(line.level).into());
-                object.insert("msg".to_owned(), line.message.as_str().into());
-                object.insert("time".to_owned(), now().into());
+                let mut pairs: Vec<(&str, String)> = fields.collect();
+                pairs.push(("level", name(line.level).to_owned()));
+                pairs.push(("msg", line.message.clone()));
+                pairs.push(("time", now()));
+                pairs.sort_unstable();
+                let object: serde_json::Map<_, _> =
+                    pairs.into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect();
                 format!("{}\n", serde_json::Value::Object(object))
             }
         }
@@ -213,5 +213,28 @@ fn short(level: Level) -> &'static str {
 /// Bare words stay bare.
 fn quoted(text: &str) -> String {
     let bare = |character: char| character.is_ascii_alphanumeric() || "-._/@^+".contains(character);
-    if !text.is_empty() && text.chars().all(bare) { text.to_owned() } else { format!("{text:?}") }
+    if !text.is_empty() && text.chars().all(bare) {
+        return text.to_owned();
+    }
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for character in text.chars() {
+        match character {
+            '"' => quoted.push_str("\\\""),
+            '\\' => quoted.push_str("\\\\"),
+            '\n' => quoted.push_str("\\n"),
+            '\r' => quoted.push_str("\\r"),
+            '\t' => quoted.push_str("\\t"),
+            control if control < ' ' || control == '\u{7f}' => {
+                quoted.push_str(&format!("\\x{:02x}", control as u32));
+            }
+            // Line and paragraph separators, and the byte-order mark, would break lines or hide.
+            hidden @ ('\u{80}'..='\u{a0}' | '\u{2028}' | '\u{2029}' | '\u{feff}') => {
+                quoted.push_str(&format!("\\u{:04x}", hidden as u32));
+            }
+            other => quoted.push(other),
+        }
+    }
+    quoted.push('"');
+    quoted
 }

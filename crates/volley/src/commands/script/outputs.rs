@@ -41,8 +41,8 @@ pub fn time_unit(options: &Options) -> Option<TimeUnit> {
     options.summary_time_unit.as_deref().and_then(|unit| unit.parse().ok())
 }
 
-/// Writes what `handleSummary` returned. True: it takes the place of the summary.
-pub fn write_files(files: &[(String, Vec<u8>)], log: &Log) -> bool {
+/// Writes what `handleSummary` returned.
+pub fn write_files(files: &[(String, Vec<u8>)], log: &Log) {
     for (name, content) in files {
         let written = match name.as_str() {
             "stdout" => {
@@ -56,5 +56,4 @@ pub fn write_files(files: &[(String, Vec<u8>)], log: &Log) -> bool {
             log.say(Level::Error, format!("handleSummary: {name}: {error}"));
         }
     }
-    !files.is_empty()
 }
