@@ -20,6 +20,7 @@ CHECK_USERS, HEAVY_USERS = 50, 10
 MEMORY_USERS = 1_000
 MANY_USERS = 10_000
 LEAST_S = 2  # with many users; before that k6 has not reached its peak
+LATE_S = 0.5  # start and end of a run with few users take less
 KB_PER_MB = 1024
 
 CHECK_LIMIT, HEAVY_LIMIT = 0.25, 0.5
@@ -81,6 +82,10 @@ class ScriptRun(Run):
                 result, metrics, iterations = self.script(tool, name, users, duration_s)
                 if failures(metrics):
                     raise CouldNotRun(f"{tool}: {failures(metrics)} requests or checks failed")
+                late_s = result["wall_s"] - (duration_s or result["wall_s"])
+                if late_s > LATE_S:
+                    self.note(f"{tool}, {name}: {users} users, {duration_s} s, but it took "
+                              f"{late_s:.1f} s more to start and to end")
                 used[tool].append((result["user_s"] + result["sys_s"], iterations, result))
         found = {}
         for tool, ((short_s, few, _), (long_s, many, result)) in used.items():
@@ -219,7 +224,7 @@ def main():
     run = ScriptRun(bench, wanted, int(os.environ["BENCH_ROUNDS"]), quick)
     found = versions(bench)
     machine = (f"{os.cpu_count()} cores, load average {load[0]:.2f} {load[1]:.2f} {load[2]:.2f} "
-               f"at the beginning, {run.rounds} rounds of {bench.duration_s} s")
+               f"at the beginning; rounds: {run.rounds} of {bench.duration_s} s")
     for note in os.environ.get("BENCH_NOTES", "").splitlines():
         run.note(note)
     if load[0] > 0.5:

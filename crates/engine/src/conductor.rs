@@ -201,6 +201,9 @@ impl Conductor {
         self.state = RunState::Running;
         self.note_event("run started");
         self.step(Event::Started);
+        if self.options.paused {
+            let _ = self.pause();
+        }
         publish(self.snapshot());
         let deadline = self.plan.timeout.map(|timeout| self.started.plus(timeout));
         let mut timed_out = false;

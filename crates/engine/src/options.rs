@@ -17,6 +17,8 @@ pub struct RunOptions {
     pub sample_sink: Option<SampleSink>,
     /// Gets every exchange as text (`--debug`).
     pub trace: Option<Trace>,
+    /// Begin with the schedule standing still.
+    pub paused: bool,
 }
 
 /// What a user can do to a running test. Each deed is in the result's timeline.

@@ -37,6 +37,8 @@ pub struct ScriptRun {
     pub teardown_timeout: Duration,
     /// Requests a second on this machine, if they are limited.
     pub rps: Option<u64>,
+    /// Silence is not success (R20).
+    pub strict: bool,
     /// Which part of the whole test is run here; `None`: all of it.
     pub stripes: Option<Stripes>,
     pub logger: Logger,

@@ -254,6 +254,13 @@ impl ShardContext {
         Ok(())
     }
 
+    /// The load's time has passed. The one who ends it may be waiting for its turn behind thousands
+    /// of scripts that compute.
+    fn is_over(&self) -> bool {
+        self.script.is_some()
+            && self.control.clock.elapsed() >= control::schedule::latest_end(&self.workflow().load)
+    }
+
     /// How much of the load is over, from 0 to 1: of its iterations, or of its time.
     pub fn progress(&self) -> f64 {
         let (done, all) = self.iterations.get();

@@ -19,8 +19,6 @@
 
 mod script;
 
-pub use script::script_exit_code;
-
 use stats::{Outcome, RunResult, StopReason, ThresholdResult, VerdictState, WorkflowStatus};
 
 use crate::format;
@@ -48,6 +46,9 @@ pub fn exit_code(result: &RunResult) -> Exit {
 }
 
 pub(crate) fn exit_code_of(result: &RunResult, rollup: &Rollup) -> Exit {
+    if let Some(script) = &result.script {
+        return script::exit_code(result, script);
+    }
     let rules: [(i32, Option<String>); 9] = [
         (105, interrupted(result)),
         (102, timed_out(result)),
@@ -65,17 +66,17 @@ pub(crate) fn exit_code_of(result: &RunResult, rollup: &Rollup) -> Exit {
 }
 
 fn interrupted(result: &RunResult) -> Option<String> {
-    (result.stop == StopReason::Interrupted).then(|| "interrupted before the plan was done".into())
+    (result.stop == StopReason::Interrupted).then(|| "interrupted before the end".into())
 }
 
 fn timed_out(result: &RunResult) -> Option<String> {
     (result.stop == StopReason::Timeout || result.outcome == Outcome::Timeout)
-        .then(|| "the run's time limit passed before the plan was done".into())
+        .then(|| "the run's time limit passed before the end".into())
 }
 
 fn cancelled(result: &RunResult) -> Option<String> {
     (result.stop == StopReason::Cancelled || result.outcome == Outcome::Cancelled)
-        .then(|| "stopped on request before the plan was done".into())
+        .then(|| "stopped on request before the end".into())
 }
 
 fn unfinished(result: &RunResult) -> Option<String> {

@@ -23,6 +23,6 @@ mod rollup;
 pub mod summary;
 pub mod text;
 
-pub use exit_code::{Exit, exit_code, script_exit_code};
+pub use exit_code::{Exit, exit_code};
 pub use rollup::{CheckTotal, Rollup, StepTotal};
 pub use summary::Summary;

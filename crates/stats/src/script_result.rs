@@ -11,6 +11,8 @@ pub struct ScriptResult {
     pub totals: SeriesWindow,
     /// Evaluated at the end.
     pub thresholds: Vec<ThresholdOutcome>,
+    /// Failed checks and requests fail the run, though no threshold speaks of them.
+    pub strict: bool,
     /// What `setup()` returned, as JSON.
     pub setup_data: Option<String>,
     /// The first thing that ended the test before its time.

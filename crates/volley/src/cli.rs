@@ -20,12 +20,13 @@ Examples:
   volley new plan.yaml                    write a commented plan to start from
   volley run plan.yaml                    run it
   volley run plan.yaml --debug            one iteration, every exchange shown
+  volley run script.js                    run a k6 script as it is
   volley ctl scale --by 2                 twice the load of the test that runs now
 
 Exit codes: 0 all held · 99 a threshold, check or request failed · 104 bad plan · 105 interrupted ·
 102 time-out · 103 stopped by `ctl` · 122 a workflow failed · 120 result invalid · 2 usage";
 
-/// Load tests from a plan, on one machine, with a result that says whether to trust it.
+/// Load tests from a plan or a k6 script, on one machine, with a result that says whether to trust it.
 #[derive(Parser)]
 #[command(name = "volley", version, after_help = EXAMPLES, max_term_width = 100)]
 #[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
@@ -92,7 +93,7 @@ pub struct QuickArgs {
     pub output: OutputArgs,
 }
 
-#[derive(Args)]
+#[derive(Args, Default)]
 pub struct RunArgs {
     /// The plan, or the script; `-` is a script on standard input
     #[arg(value_name = "FILE")]
@@ -118,7 +119,7 @@ pub struct RunArgs {
     pub script: ScriptArgs,
 }
 
-#[derive(Args, Clone)]
+#[derive(Args, Clone, Default)]
 pub struct OutputArgs {
     /// Write the result as JSON (schema volley.summary/1)
     #[arg(long, env = "VOLLEY_SUMMARY", value_name = "FILE")]

@@ -201,7 +201,7 @@ fn one_hundred_and_five_after_one_interrupt_with_a_summary() {
         let running = room.start(["run", "plan.yaml", "--summary", "s.json"]);
         target.wait_for_requests(10);
         running.signal(signal);
-        running.wait().expect(105).says("interrupted before the plan was done").says("STEPS");
+        running.wait().expect(105).says("interrupted before the end").says("STEPS");
         let summary = room.json("s.json");
         assert_eq!(summary["stopped_by"], "interrupt");
         assert_eq!(summary["requests"]["sent"], target.total(), "to the request");

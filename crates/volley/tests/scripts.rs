@@ -83,7 +83,7 @@ fn every_way_to_send_a_request_is_counted() {
              export const options = {{ vus: 2, iterations: 4 }};
              export default async function () {{ {body} }}"
         ));
-        let args = ["test.js", "--no-summary", "--summary", "s.json", "--summary-export", "e.json"];
+        let args = ["test.js", "--summary", "s.json", "--summary-export", "e.json"];
         let done = scripts.run(args).expect(0);
         assert!(!done.err.contains("Error"), "{what}: {}", done.err);
         let total = scripts.target.total();
@@ -119,7 +119,7 @@ fn requests_that_the_end_cuts_off_are_counted_as_sent_and_as_interrupted() {
            http.get(__ENV.T + '/redirect/2');
          }",
     );
-    let args = ["test.js", "--no-summary", "--summary", "s.json", "--summary-export", "e.json"];
+    let args = ["test.js", "--summary", "s.json", "--summary-export", "e.json"];
     scripts.run(args).expect(0);
     let requests = scripts.room.json("s.json")["requests"].clone();
     assert_eq!(requests["sent"], scripts.target.total());

@@ -171,9 +171,9 @@ const MISTAKES: &[Mistake] = &[
     (
         "metric made twice with two types",
         "bad.js",
-        "import { Counter, Rate } from 'k6/metrics';\nnew Counter('a');\nnew Rate('a');\nDEFAULT",
+        "import { Counter, Rate } from 'k6/metrics';\nnew Counter('orders');\nnew Rate('orders');\nDEFAULT",
         107,
-        &["metric 'a' already exists", "bad.js:3:"],
+        &["orders", "counter", "rate", "bad.js:3:"],
     ),
     ("no function", "bad.js", "export const a = 1;\n", 255, &["exports no function", "default"]),
     ("nothing at all", "bad.js", "", 255, &["exports no function"]),
@@ -208,6 +208,25 @@ fn a_mistake_is_named_and_nothing_is_sent() {
 }
 
 #[test]
+#[ignore = "reported: a missing export is named without the file and line that imports it"]
+fn a_missing_export_is_named_where_it_is_imported() {
+    let scripts = Scripts::with(
+        "// first\nimport { addd } from './helpers.js';\naddd();\nexport default addd;",
+    );
+    scripts.room.write("helpers.js", "export const add = (a, b) => a + b;\n");
+    scripts.run(["test.js"]).expect(107).says("addd").says("test.js:2:");
+}
+
+#[test]
+#[ignore = "reported: frames of our own loader are in the stacks of CommonJS"]
+fn stacks_have_no_frames_of_ours() {
+    let scripts = Scripts::with("require('./other.js');\nexports.default = function () {};\n");
+    scripts.room.write("other.js", "throw new Error('in here');\n");
+    let done = scripts.run(["test.js"]).expect(107).says("in here").says("other.js:1:");
+    assert!(!done.err.contains("eval_script"), "{}", done.err);
+}
+
+#[test]
 fn a_file_that_is_no_script_is_named() {
     let scripts = Scripts::new();
     scripts.run(["nowhere.js"]).expect(255).says("nowhere.js").says("no such file");
@@ -227,15 +246,18 @@ fn an_option_that_does_not_exist_is_a_warning_with_a_suggestion() {
     assert_eq!(scripts.room.json("s.json")["iterations"], 1);
 }
 
-/// A scenario `bad` with one function, beside users that only do their work; its text ends on line
-/// 10.
+/// A scenario `bad` whose function is in line 9, beside users that only do their work, for a second.
 fn beside_good_ones(bad: &str, load: &str) -> Scripts {
+    beside_good_ones_for(1, bad, load)
+}
+
+fn beside_good_ones_for(seconds: u32, bad: &str, load: &str) -> Scripts {
     Scripts::with(&format!(
         "import http from 'k6/http';
 import {{ sleep }} from 'k6';
 export const options = {{ scenarios: {{
   bad: {{ exec: 'bad', {load} }},
-  good: {{ exec: 'good', executor: 'constant-vus', vus: 2, duration: '1s', gracefulStop: '1s' }},
+  good: {{ exec: 'good', executor: 'constant-vus', vus: 2, duration: '{seconds}s', gracefulStop: '1s' }},
 }} }};
 export function good() {{ http.get(__ENV.T + '/echo'); sleep(0.02); }}
 export function bad() {{
@@ -273,6 +295,13 @@ fn a_rejected_promise_ends_the_iteration_with_its_place() {
 }
 
 #[test]
+#[ignore = "reported: what is thrown and is no Error is said without file and line"]
+fn what_is_thrown_and_is_no_error_has_its_place_too() {
+    let scripts = Scripts::with("export default function () {\n  throw 'just text';\n}\n");
+    scripts.run(["test.js"]).expect(0).says("just text").says("test.js:2:");
+}
+
+#[test]
 fn recursion_without_end_ends_the_iteration() {
     let load = "executor: 'per-vu-iterations', vus: 1, iterations: 2";
     let scripts = beside_good_ones("const deeper = (n) => deeper(n + 1) + 1; deeper(0);", load);
@@ -282,32 +311,31 @@ fn recursion_without_end_ends_the_iteration() {
     assert!(scripts.target.total() >= 20, "{}", scripts.target.total());
 }
 
-/// The most memory that a process has had, in MB; 0 if it is gone.
-fn peak_mb(pid: u32) -> u64 {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kb = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-    kb.unwrap_or(0) / 1024
+/// The most memory that a process has had, in kB; `None` once it has ended.
+fn peak_kb(pid: u32) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.split_whitespace().next()?.parse().ok()
 }
 
 #[test]
 fn memory_without_end_ends_the_iteration_at_a_bound() {
-    let load = "executor: 'per-vu-iterations', vus: 2, iterations: 1, maxDuration: '10s'";
-    let bad = "const kept = []; for (;;) kept.push(new Uint8Array(16 << 20).fill(1));";
-    let scripts = beside_good_ones(bad, load);
+    let load = "executor: 'per-vu-iterations', vus: 1, iterations: 1, maxDuration: '10s'";
+    let bad = "const kept = []; for (;;) kept.push(new Uint8Array(1 << 20).fill(1));";
+    let scripts = beside_good_ones_for(3, bad, load);
     let running = scripts.start(["test.js", "--cores", "1", "--summary", "s.json"]);
     let mut peak = 0;
     common::until("the run has ended", || {
-        let now = peak_mb(running.pid());
-        peak = peak.max(now);
-        now == 0
+        let now = peak_kb(running.pid());
+        peak = peak.max(now.unwrap_or(0) / 1024);
+        now.is_none()
     });
     let done = running.wait().expect(0);
-    assert_eq!(done.err.matches("out of memory").count(), 2, "{}", done.err);
+    assert_eq!(done.err.matches("out of memory").count(), 1, "{}", done.err);
     assert!(done.err.contains("test.js:9:"), "{}", done.err);
-    assert!((100..1400).contains(&peak), "{peak} MB, where a virtual user may have 512");
+    assert!((100..900).contains(&peak), "{peak} MB, where a virtual user may have 512");
     assert_eq!(scripts.room.json("s.json")["requests"]["sent"], scripts.target.total());
-    assert!(scripts.target.total() >= 2, "others go on");
+    assert!(scripts.target.total() >= 10, "others go on: {}", scripts.target.total());
 }
 
 #[test]

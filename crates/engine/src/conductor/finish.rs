@@ -25,7 +25,6 @@ impl Conductor {
         for core in &mut self.cores {
             core.join();
         }
-        let thresholds = self.evaluator.finish(elapsed);
         let verdict = self.verdict(true);
         self.add_notes();
         let (cpu_user, cpu_system) = self
@@ -50,6 +49,10 @@ impl Conductor {
             (0..self.plan.workflows.len()).map(|w| self.workflow_result(w, elapsed)).collect();
         let error_samples = self.aggregate.error_samples();
         let script = self.script_result(elapsed);
+        let thresholds = match &script {
+            Some(script) => super::scripted::threshold_results(script),
+            None => self.evaluator.finish(elapsed),
+        };
         RunResult {
             plan: self.plan.name,
             started_unix_ms: self.started_unix_ms,

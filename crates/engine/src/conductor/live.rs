@@ -51,10 +51,15 @@ impl Conductor {
             let _ = self.resume();
         }
         self.step(Event::StopRequested { reason });
+        if self.script.is_some() {
+            // As in k6: whoever stops a test wants it to stop.
+            self.broadcast(|| Command::Stop { how: Stop::Now });
+            return "stopping at once".to_owned();
+        }
         "stopping; running iterations may finish".to_owned()
     }
 
-    fn pause(&mut self) -> Result<String, String> {
+    pub(super) fn pause(&mut self) -> Result<String, String> {
         if self.paused.is_some() {
             return Err("the run is paused already".to_owned());
         }
@@ -108,6 +113,14 @@ impl Conductor {
 
     fn set_vus(&mut self, workflow: Option<&str>, vus: u32) -> Result<String, String> {
         let found = self.running(workflow, "virtual users", |executor| !is_open(executor))?;
+        for &index in &found {
+            if let Some(most) = self.most_vus(index)
+                && vus > most
+            {
+                let name = self.job.name(index);
+                return Err(format!("{name} has at most {most} virtual users (maxVUs)"));
+            }
+        }
         for &index in &found {
             self.set_vus_of(index, vus);
         }

@@ -7,11 +7,12 @@ use std::time::Duration;
 use control::job::Event;
 use control::schedule;
 use script::log::{Level, Line};
-use stats::series::{Thresholds, builtin};
-use stats::{RunState, ScriptFailure, ScriptResult, StopReason};
+use stats::series::{Contains, MetricKind, Thresholds, builtin};
+use stats::{RunState, ScriptFailure, ScriptResult, StopReason, ThresholdResult, Unit};
 
 use super::{Conductor, Input};
 use crate::core::{Aside, Command};
+use crate::options::Control;
 use crate::program::CompileError;
 use crate::script::{AsideError, Instance, SETUP_DATA, ScriptRun, ScriptWish};
 use crate::shard::Stop;
@@ -62,14 +63,23 @@ impl Conductor {
             match self.inbox.recv() {
                 Ok(Input::Report(report)) => self.take_report(report),
                 Ok(Input::Request(request)) => {
+                    let ends = matches!(request.control, Control::Interrupt | Control::Stop);
                     self.take_request(request);
-                    self.broadcast(|| Command::Stop { how: Stop::Now });
+                    if ends {
+                        self.broadcast(|| Command::Stop { how: Stop::Now });
+                    }
                 }
                 Err(_) => break,
             }
         }
         let error = self.script.as_mut().and_then(|script| script.making_error.take());
         error.map_or(Ok(()), |error| Err(CompileError(error)))
+    }
+
+    /// The limit of a scenario that is controlled from outside.
+    pub(super) fn most_vus(&self, workflow: usize) -> Option<u32> {
+        let scenario = self.script.as_ref()?.run.scenarios.get(workflow)?;
+        (scenario.executor == "externally-controlled").then_some(scenario.vus_max)
     }
 
     pub(super) fn users_made(&mut self, result: Result<(), String>) {
@@ -117,14 +127,14 @@ impl Conductor {
 
     /// Once a second: users as metrics, thresholds, and whether one of them ends the run.
     pub(super) fn watch_series(&mut self, elapsed: Duration) {
-        let vus = self.aggregate.vus_total();
         let (Some(script), Some(totals)) = (&mut self.script, &mut self.aggregate.series) else {
             return;
         };
         let layout = &script.run.layout;
         if self.state == RunState::Running && !self.job.is_done() {
             let now = elapsed.as_nanos() as u64;
-            totals.record(layout, builtin::VUS, vus as f64, now, &());
+            let vus = script.instance.facts().vus_active as f64;
+            totals.record(layout, builtin::VUS, vus, now, &());
             let all = script.instance.vus_initialized() as f64;
             totals.record(layout, builtin::VUS_MAX, all, now, &());
         }
@@ -156,8 +166,35 @@ impl Conductor {
             totals,
             setup_data: (self.shared.get(SETUP_DATA))
                 .map(|json| String::from_utf8_lossy(json).into_owned()),
+            strict: script.run.strict,
             failure: script.failure,
             marked_failed: script.marked_failed.clone(),
         }))
     }
+}
+
+/// A script's thresholds in the form of a plan's, for everything that reads results.
+pub(super) fn threshold_results(script: &ScriptResult) -> Vec<ThresholdResult> {
+    let one = |outcome: &stats::series::ThresholdOutcome| {
+        let metric = script.layout.get(outcome.target.metric);
+        let unit = match (metric.kind, metric.contains) {
+            (MetricKind::Rate, _) => Unit::Fraction,
+            (MetricKind::Trend, Contains::Time) => Unit::Milliseconds,
+            (MetricKind::Counter, _) if outcome.text.trim_start().starts_with("rate") => {
+                Unit::PerSecond
+            }
+            (MetricKind::Counter, _) => Unit::Count,
+            _ => Unit::Plain,
+        };
+        ThresholdResult {
+            metric: metric.name.to_string(),
+            label: outcome.key.clone(),
+            hold: outcome.text.clone(),
+            value: outcome.value,
+            ok: outcome.ok,
+            unit,
+            abort: outcome.abort,
+        }
+    };
+    script.thresholds.iter().map(one).collect()
 }

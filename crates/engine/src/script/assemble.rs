@@ -21,6 +21,7 @@ pub struct Wishes {
     /// Count by group and scenario as well, for the full summary.
     pub sections: bool,
     pub no_thresholds: bool,
+    pub strict: bool,
 }
 
 /// Why a script cannot be run with these options.
@@ -151,6 +152,7 @@ impl ScriptRun {
             setup_timeout: options.setup_timeout.unwrap_or(minute),
             teardown_timeout: options.teardown_timeout.unwrap_or(minute),
             rps: http.requests_per_second_max.map(u64::from),
+            strict: wishes.strict,
             stripes: resolved.stripes.clone(),
             logger: wishes.logger,
             sink: None,

@@ -11,6 +11,7 @@ use stats::DropCause;
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::{ShardContext, Stop, wind_down};
+use crate::user::User;
 use crate::vu::Iterated;
 use client::Mono;
 
@@ -227,6 +228,24 @@ async fn rest(context: &ShardContext, stop: &Cell<bool>, until: Mono) {
     }
 }
 
+/// A script that only computes takes a moment for each iteration, and there may be thousands of
+/// them: whoever has had a millisecond lets the others have theirs.
+#[derive(Default)]
+struct Turn {
+    began: Mono,
+}
+
+impl Turn {
+    const LENGTH_NS: u64 = 1_000_000;
+
+    async fn share(&mut self) {
+        if Mono::recent().since(self.began) >= Turn::LENGTH_NS {
+            tokio::task::yield_now().await;
+            self.began = Mono::now();
+        }
+    }
+}
+
 /// The life of one user.
 async fn live(
     context: Rc<ShardContext>,
@@ -250,12 +269,13 @@ async fn live(
         return;
     }
     let pacing = context.workflow().load.pacing;
+    let mut turn = Turn::default();
     let mut done = 0;
     loop {
         while context.control.clock.is_paused() && context.control.stop.get() == Stop::No {
             context.control.changed.notified().await;
         }
-        if stop.get() || context.control.stop.get() != Stop::No {
+        if stop.get() || context.control.stop.get() != Stop::No || context.is_over() {
             break;
         }
         if !pile.take(done) {
@@ -280,7 +300,10 @@ async fn live(
             rest(&context, &stop, begun.plus(user.draw(span))).await;
         }
         // An iteration without a request must not starve the core's other users.
-        tokio::task::consume_budget().await;
+        match user {
+            User::Plan(_) => tokio::task::consume_budget().await,
+            User::Script(_) => turn.share().await,
+        }
     }
     user.end().await;
     context.put_back(index, user);

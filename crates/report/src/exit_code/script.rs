@@ -18,9 +18,10 @@ use stats::{RunResult, ScriptFailure, ScriptResult, VerdictState};
 use super::{Exit, cancelled, interrupted, invalid, timed_out};
 use crate::format;
 
-/// `strict`: silence is not success (R20): failed checks and requests count although no threshold
-/// speaks of them.
-pub fn script_exit_code(result: &RunResult, script: &ScriptResult, strict: bool) -> Exit {
+/// With `strict`, silence is not success (R20): failed checks and requests count although no
+/// threshold speaks of them.
+pub(super) fn exit_code(result: &RunResult, script: &ScriptResult) -> Exit {
+    let strict = script.strict;
     let rules: [(i32, Option<String>); 10] = [
         (105, interrupted(result)),
         (102, timed_out(result)),

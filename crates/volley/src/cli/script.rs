@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use clap::builder::FalseyValueParser;
 use plan::units::Wrong;
 use script::options::values as k6;
 use script::options::{
@@ -25,7 +26,7 @@ pub struct ScriptArgs {
     #[arg(short = 's', long = "stage", value_name = "TIME:VUS", value_parser = |text: &str| say(k6::stages(text)))]
     pub stages: Vec<Vec<StageOptions>>,
     /// Options as JSON, below the script's own
-    #[arg(short = 'c', long, value_name = "FILE")]
+    #[arg(short = 'c', long, env = "K6_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Failed checks and requests fail the run, though no threshold speaks of them
     #[arg(long)]
@@ -40,7 +41,7 @@ pub struct ScriptArgs {
     #[arg(long)]
     pub no_thresholds: bool,
     /// No summary at the end
-    #[arg(long)]
+    #[arg(long, env = "K6_NO_SUMMARY", value_parser = FalseyValueParser::new())]
     pub no_summary: bool,
     /// How much the summary says: compact, full, legacy or disabled
     #[arg(long, env = "K6_SUMMARY_MODE", default_value = "compact", value_name = "MODE")]
@@ -72,6 +73,7 @@ pub struct ScriptArgs {
     /// The same for one host
     #[arg(long, value_name = "N")]
     pub batch_per_host: Option<u32>,
+    /// Value of the User-Agent header
     #[arg(long, value_name = "TEXT")]
     pub user_agent: Option<String>,
     /// Show requests and answers: headers, or with bodies (full)
@@ -116,7 +118,7 @@ pub struct ScriptArgs {
     /// Begin paused; `volley ctl resume` lets it go on
     #[arg(short = 'p', long)]
     pub paused: bool,
-    /// Do not pass this machine's environment to the script
+    /// Whether the script sees this machine's environment; default: it does
     #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true, value_name = "BOOL")]
     pub include_system_env_vars: Option<bool>,
     /// What console.* prints goes to this file
@@ -200,7 +202,24 @@ impl ScriptArgs {
             ("--insecure-skip-tls-verify", self.insecure_skip_tls_verify),
             ("--no-connection-reuse", self.no_connection_reuse),
             ("--execution-segment", self.execution_segment.is_some()),
+            ("--execution-segment-sequence", self.execution_segment_sequence.is_some()),
             ("--paused", self.paused),
+            ("--no-summary", self.no_summary),
+            ("--summary-trend-stats", !self.summary_trend_stats.is_empty()),
+            ("--summary-time-unit", self.summary_time_unit.is_some()),
+            ("--system-tags", !self.system_tags.is_empty()),
+            ("--batch", self.batch.is_some()),
+            ("--batch-per-host", self.batch_per_host.is_some()),
+            ("--http-debug", self.http_debug.is_some()),
+            ("--no-vu-connection-reuse", self.no_vu_connection_reuse),
+            ("--discard-response-bodies", self.discard_response_bodies),
+            ("--min-iteration-duration", self.min_iteration_duration.is_some()),
+            ("--throw", self.throw),
+            ("--blacklist-ip", !self.blacklist_ip.is_empty()),
+            ("--block-hostnames", !self.block_hostnames.is_empty()),
+            ("--local-ips", self.local_ips.is_some()),
+            ("--dns", self.dns.is_some()),
+            ("--verbose", self.verbose),
         ];
         given.iter().find(|(_, given)| *given).map(|(name, _)| *name)
     }

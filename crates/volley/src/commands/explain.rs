@@ -11,6 +11,9 @@ use crate::cli::PlanArgs;
 use crate::{exit, print};
 
 pub fn explain(args: &PlanArgs) -> i32 {
+    if super::script::is_script(&args.plan) {
+        return super::script::explain(&args.plan, &args.env);
+    }
     let plan = match read(&args.plan, &args.env, None) {
         Ok(plan) => plan,
         Err(problems) => {

@@ -11,6 +11,15 @@ use crate::{exit, print};
 
 pub fn run(args: &RunArgs) -> i32 {
     if super::script::is_script(&args.plan) {
+        if args.debug {
+            eprintln!(
+                "volley: --debug is for plans; `-i 1 --http-debug=full` does it for a script"
+            );
+            return exit::USAGE;
+        }
+        if args.target.is_some() {
+            eprintln!("volley: --target is for plans; a script takes `-e NAME=VALUE`");
+        }
         return super::script::run(args);
     }
     if let Some(flag) = args.script.first_given() {

@@ -31,7 +31,8 @@ pub fn run_plan(plan: Plan, output: &OutputArgs, style: Style, trace: Option<Tra
         return exit::INVALID;
     }
     let debug = trace.is_some();
-    let options = RunOptions { cores: output.cores.map(usize::from), sample_sink: None, trace };
+    let options =
+        RunOptions { cores: output.cores.map(usize::from), trace, ..RunOptions::default() };
     let (mut conductor, controller) = match Conductor::new(plan, options) {
         Ok(ready) => ready,
         Err(error) => {

@@ -4,6 +4,7 @@ mod log;
 mod outputs;
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io::{IsTerminal, Read};
 use std::path::Path;
 use std::sync::Arc;
@@ -33,7 +34,8 @@ const SCRIPT_BYTES_MAX: usize = 512 << 20;
 /// Scripts are told from plans by their ending.
 pub fn is_script(path: &Path) -> bool {
     let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
-    matches!(ending, "js" | "ts" | "mjs" | "cjs" | "mts" | "cts") || path.as_os_str() == "-"
+    matches!(ending.to_ascii_lowercase().as_str(), "js" | "ts" | "mjs" | "cjs" | "mts" | "cts")
+        || path.as_os_str() == "-"
 }
 
 /// Why a run ended before it began: an exit code, and it has been said.
@@ -53,6 +55,30 @@ pub fn run(args: &RunArgs) -> i32 {
     };
     match prepare(args, &log) {
         Ok(ready) => ready.run(args, &log),
+        Err(Refused(code)) => code,
+    }
+}
+
+/// `volley plan script.js`: what would run, without running it.
+pub fn explain(path: &Path, env: &[(String, String)]) -> i32 {
+    let args = RunArgs { plan: path.to_owned(), env: env.to_vec(), ..RunArgs::default() };
+    let log = match Log::open("stderr", "text", None, false) {
+        Ok(log) => log,
+        Err(problem) => {
+            eprintln!("volley: {problem}");
+            return exit::INVALID;
+        }
+    };
+    match prepare(&args, &log) {
+        Ok(ready) => {
+            ready.introduction.iter().for_each(|line| print::line(line));
+            for threshold in ready.run.layout.thresholds() {
+                let target = stats::series::Target { metric: threshold.metric, sub: threshold.sub };
+                let key = ready.run.layout.key(target);
+                print::line(&format!("* threshold: {key} {}", threshold.spec.text));
+            }
+            0
+        }
         Err(Refused(code)) => code,
     }
 }
@@ -95,6 +121,7 @@ fn prepare(args: &RunArgs, log: &Arc<Log>) -> Result<Ready, Refused> {
         logger: log.logger(),
         sections: mode == Some(SummaryMode::Full),
         no_thresholds: args.script.no_thresholds,
+        strict: args.script.strict,
     };
     let run = ScriptRun::assemble(script, &description, &resolved, wishes);
     let run = run.map_err(|error| {
@@ -127,7 +154,11 @@ fn summary_mode(args: &RunArgs) -> Result<Option<SummaryMode>, String> {
     if args.script.no_summary || args.script.summary_mode == "disabled" {
         return Ok(None);
     }
-    args.script.summary_mode.parse().map(Some)
+    if args.script.summary_mode.is_empty() {
+        return Ok(Some(SummaryMode::default()));
+    }
+    let mode = args.script.summary_mode.parse().map(Some);
+    mode.map_err(|problem| format!("--summary-mode: {problem}, or disabled"))
 }
 
 /// What scripts see as `__ENV`.
@@ -142,6 +173,13 @@ fn environment(args: &RunArgs) -> BTreeMap<String, String> {
     }
     env.extend(args.env.iter().cloned());
     env
+}
+
+fn strings(vars: std::env::VarsOs) -> BTreeMap<String, String> {
+    let text = |(key, value): (OsString, OsString)| {
+        Some((key.into_string().ok()?, value.into_string().ok()?))
+    };
+    vars.filter_map(text).collect()
 }
 
 /// Defaults < config file < script < environment < flags.
@@ -178,7 +216,10 @@ fn merge(
         Some(json) => parse(json, Place::Script)?,
         None => Options::default(),
     };
-    let environment = Options::from_env(env).map_err(|error| refuse(error.to_string()))?;
+    // Options are read from this machine's environment, whatever of it the script may see.
+    let mut known = strings(std::env::vars_os());
+    known.extend(env.clone());
+    let environment = Options::from_env(&known).map_err(|error| refuse(error.to_string()))?;
     let flags = args.script.options(args.vus, args.duration).map_err(refuse)?;
     Ok(Options::merge([config, script, environment, flags]))
 }
@@ -186,7 +227,19 @@ fn merge(
 impl Ready {
     fn run(self, args: &RunArgs, log: &Arc<Log>) -> i32 {
         let Ready { mut run, description, options, mode, introduction } = self;
-        let output = &args.output;
+        let output = &match outputs::with_environment(&args.output) {
+            Ok(output) => output,
+            Err(problem) => {
+                log.say(Level::Error, problem);
+                return exit::INVALID;
+            }
+        };
+        if let Some(path) = &args.script.summary_export
+            && let Err(error) = report::outputs::check_writable(path)
+        {
+            log.say(Level::Error, format!("--summary-export {}: {error}", path.display()));
+            return exit::INVALID;
+        }
         if let Err(problems) = runner::check_outputs(output) {
             problems.into_iter().for_each(|problem| log.say(Level::Error, problem));
             return exit::INVALID;
@@ -203,8 +256,11 @@ impl Ready {
             introduction.iter().for_each(|line| eprintln!("{line}"));
         }
         let run = Arc::new(run);
-        let run_options =
-            RunOptions { cores: output.cores.map(usize::from), ..RunOptions::default() };
+        let run_options = RunOptions {
+            cores: output.cores.map(usize::from),
+            paused: options.paused.unwrap_or(false),
+            ..RunOptions::default()
+        };
         let (conductor, controller) = match Conductor::for_script(run.clone(), run_options) {
             Ok(ready) => ready,
             Err(error) => {
@@ -214,9 +270,6 @@ impl Ready {
         };
         let interrupt = controller.clone();
         signals::on_interrupt(move || interrupt.send(Control::Interrupt));
-        if options.paused.unwrap_or(false) {
-            controller.send(Control::Pause);
-        }
         let mode_of_view = runner::view_mode(output, false);
         if mode_of_view == dashboard::Mode::Full {
             log.hold();
@@ -308,7 +361,7 @@ fn tell(
             false => print::out(&text),
         }
     }
-    let exit = report::script_exit_code(result, script, args.script.strict);
+    let exit = report::exit_code(result);
     // What ended the test early has been said when it happened.
     let told = script.failure.is_some() || matches!(result.stop, StopReason::Threshold(_));
     if !exit.passed() && !told {

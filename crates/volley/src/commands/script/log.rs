@@ -56,7 +56,11 @@ impl Log {
             "stdout" => Sink::Stdout,
             "none" => Sink::Nowhere,
             other => match other.strip_prefix("file=") {
-                Some(path) => Sink::File(create(Path::new(path))?),
+                // k6 allows settings after the path; the level is `--verbose` here.
+                Some(path) => {
+                    let path = path.split(',').next().unwrap_or(path);
+                    Sink::File(create(Path::new(path))?)
+                }
                 None => {
                     let known = "stderr, stdout, none or file=PATH";
                     return Err(format!("--log-output: `{other}` is not one of {known}"));
@@ -121,7 +125,7 @@ impl Log {
         if line.source == Some("console")
             && let Some(file) = &mut state.console
         {
-            let _ = file.write_all(text.as_bytes());
+            let _ = file.write_all(text.replace(" source=console", "").as_bytes());
             return;
         }
         let on_terminal = matches!(state.sink, Sink::Stderr | Sink::Stdout);

@@ -11,6 +11,7 @@ use script::options::Options;
 use stats::series::SeriesLayout;
 
 use super::log::Log;
+use crate::cli::OutputArgs;
 use crate::print;
 
 /// Opens the files that want every sample; `None`: there are none.
@@ -28,6 +29,19 @@ pub fn start(
             time.parse().map_err(|error| vec![format!("K6_CSV_TIME_FORMAT: {error}")])?;
     }
     SeriesWriter::start(targets, layout.clone(), &how)
+}
+
+/// `K6_OUT` stands for `--out` where there is none.
+pub fn with_environment(output: &OutputArgs) -> Result<OutputArgs, String> {
+    let mut output = output.clone();
+    if output.output.is_empty()
+        && let Ok(wanted) = std::env::var("K6_OUT")
+        && !wanted.is_empty()
+    {
+        let targets = wanted.split(',').map(str::parse::<Target>).collect::<Result<_, _>>();
+        output.output = targets.map_err(|error| format!("K6_OUT: {error}"))?;
+    }
+    Ok(output)
 }
 
 pub fn trend_stats(options: &Options) -> Vec<TrendStat> {
