@@ -230,7 +230,8 @@ fn a_run_that_begins_paused_waits_for_resume() {
     }
 }
 
-const STEERED: &str = "scenarios: { steered: { executor: 'externally-controlled', vus: 1, maxVUs: 4, duration: '10m' } }";
+const STEERED: &str = "scenarios: {
+  steered: { executor: 'externally-controlled', vus: 1, maxVUs: 4, duration: '10m' } }";
 
 #[test]
 fn an_externally_controlled_scenario_is_steered() {

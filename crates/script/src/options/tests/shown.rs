@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use plan::IpFamily;
 
-use super::super::{DnsPolicy, Threshold, TlsVersion, http_settings};
+use super::super::{DnsPolicy, Threshold, http_settings};
 use super::{accepted, json, read};
 
 #[test]
@@ -141,10 +141,10 @@ fn the_client_is_told_what_the_options_say() {
     assert_eq!(settings.requests_per_second_max, Some(7));
     assert_eq!((settings.http.dns_refresh, settings.dns_keep), (None, None));
     assert_eq!(settings.http.ip, IpFamily::V6);
-    assert_eq!(settings.http.hosts, [("a.b".to_string(), "1.2.3.4:80".to_string())]);
-    assert!(settings.host_patterns[0].0.matches("x.c"));
+    let hosts = [("a.b", "1.2.3.4:80"), ("*.c", "::1")];
+    assert_eq!(settings.http.hosts, hosts.map(|(name, to)| (name.to_owned(), to.to_owned())));
     assert_eq!(settings.http.local_addresses.len(), 1);
-    assert_eq!(settings.tls_versions.min, Some(TlsVersion::Tls12));
-    assert_eq!(settings.tls_versions.max, None);
-    assert_eq!(settings.tls_auth[0].domains, ["a"]);
+    assert_eq!(settings.http.tls.versions, (true, true));
+    let identity = ("-----BEGIN A".to_owned(), "-----BEGIN B".to_owned());
+    assert_eq!(settings.http.tls.identity, Some(identity));
 }
