@@ -409,7 +409,7 @@ impl Core {
     fn swap(&self, empty: Window, empty_series: Option<Box<SeriesWindow>>) {
         let running = self.running.borrow();
         let vus: Vec<_> =
-            running.iter().map(|(&workflow, context)| (workflow, context.vus.get())).collect();
+            running.iter().map(|(&workflow, context)| (workflow, context.vus_shown())).collect();
         self.recorder.vus(vus.iter().map(|(_, count)| count).sum());
         let series = self.script.as_ref().map(|side| {
             let empty =

@@ -74,6 +74,8 @@ pub struct ShardContext {
     pub script: Option<Rc<CoreSide>>,
     /// Virtual users of a script that are ready and serve nobody, by number.
     ready: RefCell<BTreeMap<u64, User>>,
+    /// Virtual users of an open model that serve an arrival now.
+    busy: Cell<u64>,
     /// Virtual users with lower numbers have been made at least once.
     users_made: Cell<u64>,
     /// Of iterations that are counted: done so far, and this shard's share.
@@ -174,6 +176,7 @@ impl ShardContext {
             provided: RefCell::default(),
             script,
             ready: RefCell::default(),
+            busy: Cell::new(0),
             users_made: Cell::new(0),
             iterations: Cell::new((0, 0)),
         };
@@ -301,6 +304,17 @@ impl ShardContext {
                 vu.vars.get(slot)
             })
             .collect();
+    }
+
+    /// Virtual users as people count them. Those of a script that wait for an arrival do not count,
+    /// as in k6.
+    pub fn vus_shown(&self) -> u64 {
+        let executor = &self.workflow().load.executor;
+        let is_open = matches!(
+            executor,
+            Executor::ConstantArrivalRate { .. } | Executor::RampingArrivalRate { .. }
+        );
+        if self.script.is_some() && is_open { self.busy.get() } else { self.vus.get() }
     }
 
     fn vu_came(&self) {

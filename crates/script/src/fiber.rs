@@ -116,10 +116,8 @@ impl FiberSide {
             return true;
         }
         if self.slice_began.get().is_some_and(|began| began.elapsed() >= TIME_SLICE) {
-            if let Some(waker) = &*self.waker.borrow() {
-                waker.wake_by_ref();
-            }
-            self.suspend();
+            // Not a mere wake: the scheduler then looks at sockets and timers before it comes back.
+            let _ = self.wait(tokio::task::yield_now());
         }
         if self.cancelled.get() {
             self.was_computing.set(true);

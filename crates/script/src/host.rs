@@ -119,7 +119,8 @@ pub struct Host {
     pub iteration_in_test: Cell<u64>,
     /// What an asynchronous call or a timer is waiting for.
     waiting: RefCell<FuturesUnordered<Waiting>>,
-    pub aborted: Cell<bool>,
+    /// Why the script has ended the whole test.
+    pub aborted: RefCell<Option<String>>,
     /// Bytes sent and received since the last record.
     traffic: Cell<(u64, u64)>,
     /// State of native modules that outlives a call.
@@ -141,7 +142,7 @@ impl Host {
             iteration_in_instance: Cell::new(0),
             iteration_in_test: Cell::new(0),
             waiting: RefCell::default(),
-            aborted: Cell::new(false),
+            aborted: RefCell::new(None),
             traffic: Cell::new((0, 0)),
             cells: crate::modules::Cells::default(),
             setup,

@@ -61,6 +61,7 @@ pub fn builtins() -> Builtins {
             Some(_) => BuiltinStatus::Here,
             None => missing_builtin(name),
         },
+        exports: |name| find(name).map(|native| native.exports),
         names: NAMES,
         library: crate::jslib::find,
         libraries: crate::jslib::URLS,

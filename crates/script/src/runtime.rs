@@ -92,7 +92,7 @@ fn settle<'js>(ctx: &Ctx<'js>, host: &Host, promise: &Promise<'js>) -> Result<()
 /// One turn of the event loop. False: there is nothing left to do.
 fn turn(ctx: &Ctx<'_>, host: &Host) -> Result<bool> {
     while ctx.execute_pending_job() {
-        if host.fiber.is_cancelled() || host.aborted.get() {
+        if host.fiber.is_cancelled() || host.aborted.borrow().is_some() {
             return Err(interrupt(ctx, "interrupted"));
         }
     }

@@ -48,7 +48,8 @@ impl Thrown {
             Error::Exception => Thrown::from_value(&ctx.catch(), &host.script().sources),
             other => Thrown::new(other.to_string()),
         };
-        if host.aborted.get() {
+        if let Some(reason) = &*host.aborted.borrow() {
+            thrown.message.clone_from(reason);
             thrown.kind = ThrownKind::Abort;
         } else if host.fiber.is_cancelled() {
             thrown.kind = ThrownKind::Cancelled;
@@ -69,10 +70,14 @@ impl Thrown {
         };
         let stack = text("stack").unwrap_or_default();
         let lines = stack.lines().map(str::trim).filter(|line| line.starts_with("at "));
-        let stack =
-            lines.filter(|line| !line.ends_with("(native)")).map(|line| original(line, sources));
+        let stack = lines.filter(|line| !is_ours(line)).map(|line| original(line, sources));
         Thrown { message, stack: stack.collect(), kind: ThrownKind::Exception }
     }
+}
+
+/// Frames of native functions and of the code that we run around a script.
+fn is_ours(line: &str) -> bool {
+    line.ends_with("(native)") || line.contains("(eval_script:") || line.contains("(volley:")
 }
 
 /// A value that is no error, as text.

@@ -93,7 +93,7 @@ pub struct QuickArgs {
     pub output: OutputArgs,
 }
 
-#[derive(Args, Default)]
+#[derive(Args, Default, Clone)]
 pub struct RunArgs {
     /// The plan, or the script; `-` is a script on standard input
     #[arg(value_name = "FILE")]

@@ -127,14 +127,14 @@ impl Conductor {
 
     /// Once a second: users as metrics, thresholds, and whether one of them ends the run.
     pub(super) fn watch_series(&mut self, elapsed: Duration) {
+        let vus = self.aggregate.vus_total();
         let (Some(script), Some(totals)) = (&mut self.script, &mut self.aggregate.series) else {
             return;
         };
         let layout = &script.run.layout;
         if self.state == RunState::Running && !self.job.is_done() {
             let now = elapsed.as_nanos() as u64;
-            let vus = script.instance.facts().vus_active as f64;
-            totals.record(layout, builtin::VUS, vus, now, &());
+            totals.record(layout, builtin::VUS, vus as f64, now, &());
             let all = script.instance.vus_initialized() as f64;
             totals.record(layout, builtin::VUS_MAX, all, now, &());
         }

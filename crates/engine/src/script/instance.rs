@@ -21,6 +21,7 @@ pub struct Instance {
     /// When the load began, in nanoseconds of [`Mono`]; zero: not yet.
     started: AtomicU64,
     stopped: AtomicBool,
+    without_user: AtomicBool,
 }
 
 impl Instance {
@@ -29,6 +30,7 @@ impl Instance {
             cores: (0..cores).map(|_| CoreLine::default()).collect(),
             started: AtomicU64::new(0),
             stopped: AtomicBool::new(false),
+            without_user: AtomicBool::new(false),
         }
     }
 
@@ -61,6 +63,11 @@ impl Instance {
     /// No new iterations, on any core.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
+    }
+
+    /// True for the first arrival that finds no user.
+    pub fn first_without_user(&self) -> bool {
+        !self.without_user.swap(true, Ordering::Relaxed)
     }
 
     pub fn is_stopped(&self) -> bool {

@@ -60,6 +60,20 @@ impl CoreSide {
         }
     }
 
+    /// An arrival found all users busy, and there may be no more. Said once.
+    pub fn no_free_user(&self, workflow: usize) {
+        if !self.instance.first_without_user() {
+            return;
+        }
+        let most = self.run.scenarios[workflow].vus_max;
+        let text =
+            format!("Insufficient VUs, reached {most} active VUs and cannot initialize more");
+        let line = Line::new(Level::Warning, text)
+            .with("executor", self.run.scenarios[workflow].executor.as_str())
+            .with("scenario", self.run.plan.workflows[workflow].name.as_str());
+        (self.run.logger)(line);
+    }
+
     /// Iterations of a scenario's schedule that were never started.
     pub fn dropped(&self, workflow: usize, count: u64) {
         let tags = scenario_tags(&self.run, workflow);
@@ -252,7 +266,8 @@ impl ScriptUser {
         let cut_off = match &result {
             Err(thrown) => {
                 self.report(thrown);
-                thrown.kind != ThrownKind::Exception
+                // The one that aborts the test has come to its end.
+                thrown.kind == ThrownKind::Cancelled
             }
             Ok(_) => false,
         };

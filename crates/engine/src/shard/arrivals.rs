@@ -176,6 +176,8 @@ impl Crew {
             // A script's user has its init code to run first. As in k6, the arrival does not wait
             // for it.
             self.hire(None);
+        } else if let Some(side) = &self.context.script {
+            side.no_free_user(self.context.workflow);
         }
         self.context.dropped(DropCause::NoFreeVu, 1);
     }
@@ -195,6 +197,22 @@ impl Crew {
         let (idle, exhausted) = (self.idle.clone(), self.exhausted.clone());
         let task = live(context, index, mailbox, idle, exhausted);
         self.tasks.borrow_mut().spawn_local(task);
+    }
+}
+
+/// Counts a user as busy, however its iteration ends.
+struct Busy<'a>(&'a ShardContext);
+
+impl Busy<'_> {
+    fn new(context: &ShardContext) -> Busy<'_> {
+        context.busy.set(context.busy.get() + 1);
+        Busy(context)
+    }
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.0.busy.set(self.0.busy.get() - 1);
     }
 }
 
@@ -225,8 +243,10 @@ async fn live(
         idle.borrow_mut().push(mailbox.clone());
     }
     while let Some(arrival) = mailbox.next().await {
-        if user.iterate(&context, arrival.number, Some(arrival.intended)).await == Iterated::NoData
-        {
+        let busy = Busy::new(&context);
+        let iterated = user.iterate(&context, arrival.number, Some(arrival.intended)).await;
+        drop(busy);
+        if iterated == Iterated::NoData {
             context.dropped(DropCause::DataExhausted, 1);
             exhausted.set(true);
             context.control.changed.notify_waiters();

@@ -61,14 +61,15 @@ fn crashed(result: &RunResult) -> Option<String> {
 }
 
 fn thresholds(script: &ScriptResult) -> Option<String> {
-    let failed: Vec<_> = script.thresholds.iter().filter(|one| !one.ok).collect();
-    let first = failed.first()?;
-    let what = format!("{} {}", first.key, first.text);
-    Some(match (failed.len(), script.thresholds.len()) {
-        (1, 1) => format!("the threshold failed: {what}"),
-        (1, all) => format!("1 of {all} thresholds failed: {what}"),
-        (n, all) => format!("{n} of {all} thresholds failed, first {what}"),
-    })
+    let mut keys: Vec<&str> = Vec::new();
+    for outcome in script.thresholds.iter().filter(|one| !one.ok) {
+        if !keys.contains(&outcome.key.as_str()) {
+            keys.push(&outcome.key);
+        }
+    }
+    // Pipelines look for this line.
+    let names = keys.join(", ");
+    (!keys.is_empty()).then(|| format!("thresholds on metrics '{names}' have been crossed"))
 }
 
 fn marked(reason: &str) -> String {

@@ -99,12 +99,12 @@ fn check<'js>(
         no_separator(ctx, &name)?;
         let mut thrown = None;
         let holds = match predicate.as_function() {
-            Some(function) if is_async(function) => {
-                let message = "check() does not take async functions; use the `check` of the jslib \
-                               k6-utils, which does";
-                return Err(Exception::throw_message(ctx, message));
-            }
             Some(function) => match function.call::<_, Value<'js>>((value.clone(),)) {
+                Ok(value) if value.is_promise() => {
+                    let message = "check() does not take async functions; use the `check` of the \
+                                   jslib k6-utils, which does";
+                    return Err(Exception::throw_message(ctx, message));
+                }
                 Ok(value) => truthy(&value),
                 Err(error) => {
                     thrown = Some(error);

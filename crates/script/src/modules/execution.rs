@@ -64,7 +64,7 @@ fn natives<'js>(ctx: &Ctx<'js>, host: &Rc<Host>) -> Result<Object<'js>> {
             || "test aborted".to_owned(),
             |reason| format!("test aborted: {}", reason.0),
         );
-        held.aborted.set(true);
+        *held.aborted.borrow_mut() = Some(reason.clone());
         held.setup.surroundings.abort(&reason);
         Err(interrupt(&ctx, &reason))
     };

@@ -17,6 +17,8 @@ pub enum BuiltinStatus {
 pub struct Builtins {
     /// Looks up names that begin with `k6`.
     pub status: fn(&str) -> BuiltinStatus,
+    /// What such a module exports.
+    pub exports: fn(&str) -> Option<&'static [&'static str]>,
     /// Every name that is here, for suggestions.
     pub names: &'static [&'static str],
     /// Code of a library by its URL (`https://jslib.k6.io/NAME/VERSION/index.js`).
@@ -27,8 +29,13 @@ pub struct Builtins {
 
 impl Builtins {
     /// A program without any module of its own.
-    pub const NONE: Builtins =
-        Builtins { status: missing, names: &[], library: |_| None, libraries: &[] };
+    pub const NONE: Builtins = Builtins {
+        status: missing,
+        exports: |_| None,
+        names: &[],
+        library: |_| None,
+        libraries: &[],
+    };
 }
 
 /// Modules of k6 that are not part of this program, with what can be done about it.

@@ -28,6 +28,8 @@ pub struct Request {
     pub is_static: bool,
     /// The names taken from it.
     pub names: BTreeSet<String>,
+    /// Of these, the ones that it must have: `import { a }`, not `all.a`.
+    pub required: BTreeSet<String>,
 }
 
 #[derive(Debug, Default)]
@@ -37,6 +39,8 @@ pub struct Facts {
     pub is_esm: bool,
     /// Names an ES module exports itself; for re-exports from CommonJS.
     pub esm_exports: BTreeSet<String>,
+    /// `export * from`: it exports more than can be seen in it.
+    pub exports_all_of_another: bool,
     /// Names assigned to `exports`.
     pub cjs_exports: BTreeSet<String>,
     /// Specifiers of files whose exports are passed on by `module.exports = require(…)`.
@@ -83,7 +87,8 @@ impl Gatherer {
 
     fn request(&mut self, specifier: &str, offset: u32, is_static: bool, names: BTreeSet<String>) {
         let specifier = specifier.to_owned();
-        self.facts.requests.push(Request { specifier, offset, is_static, names });
+        let required = names.clone();
+        self.facts.requests.push(Request { specifier, offset, is_static, names, required });
     }
 
     /// Imports and exports stand only at the top of the tree; they are taken first, because a
@@ -115,8 +120,11 @@ impl Gatherer {
                 self.request(&export.source.value, export.source.span.start, true, taken);
             }
             Statement::ExportAllDeclaration(export) => {
-                if let Some(name) = &export.exported {
-                    self.facts.esm_exports.insert(name.name().to_string());
+                match &export.exported {
+                    Some(name) => {
+                        self.facts.esm_exports.insert(name.name().to_string());
+                    }
+                    None => self.facts.exports_all_of_another = true,
                 }
                 let offset = export.source.span.start;
                 self.request(&export.source.value, offset, true, BTreeSet::new());

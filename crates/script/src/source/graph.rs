@@ -61,6 +61,7 @@ impl Sources {
 
     /// Reads and parses a module and all that it imports, and notes which names are wanted.
     pub(super) fn walk(&self, state: &mut State, name: &str) -> Result<(), SourceError> {
+        let mut walked = Vec::new();
         let mut to_do: Vec<(String, Option<Place>)> = vec![(name.to_owned(), None)];
         while let Some((name, place)) = to_do.pop() {
             if !state.walked.insert(name.clone()) {
@@ -83,8 +84,45 @@ impl Sources {
             }
             // The last is taken first, and the user reads from the top.
             to_do[first..].reverse();
+            walked.push(name);
+        }
+        walked.iter().try_for_each(|name| self.check_names(state, name))
+    }
+
+    /// Every name that a file imports must be there. TypeScript's are checked by its own compiler:
+    /// some are types, which are gone by now.
+    fn check_names(&self, state: &State, name: &str) -> Result<(), SourceError> {
+        let Some(module) = state.modules.get(name) else { return Ok(()) };
+        let Content::Code(parsed) = &module.content else { return Ok(()) };
+        if parsed.code.is_some() {
+            return Ok(());
+        }
+        for request in module.requests().iter().filter(|request| request.is_static) {
+            let Ok(target) = self.resolver().resolve(name, &request.specifier) else { continue };
+            let Some(known) = self.known_exports(state, &target) else { continue };
+            let missing = request.required.iter().find(|wanted| !known.contains(wanted.as_str()));
+            if let Some(missing) = missing.filter(|missing| *missing != "default") {
+                let place = Place::at(&self.shown(name), &module.text, request.offset as usize);
+                let message = format!("\"{}\" exports no `{missing}`", request.specifier);
+                let near = |name: &&&str| strsim::damerau_levenshtein(name, missing) <= 2;
+                let nearest = known.iter().find(near).map(|near| format!("did you mean `{near}`?"));
+                return Err(SourceError::new(SourceErrorKind::Unresolved, message)
+                    .or_at(Some(place))
+                    .maybe_help(nearest));
+            }
         }
         Ok(())
+    }
+
+    /// What a module exports, where that can be said without running it.
+    fn known_exports<'s>(&'s self, state: &'s State, target: &str) -> Option<BTreeSet<&'s str>> {
+        if !target.contains(':') {
+            return (self.builtins.exports)(target).map(|names| names.iter().copied().collect());
+        }
+        let Content::Code(parsed) = &state.modules.get(target)?.content else { return None };
+        let facts = &parsed.facts;
+        let complete = facts.is_esm && !facts.exports_all_of_another;
+        complete.then(|| facts.esm_exports.iter().map(String::as_str).collect())
     }
 
     pub(super) fn load(&self, state: &mut State, name: &str) -> Result<Arc<Module>, SourceError> {

@@ -12,6 +12,7 @@ use rquickjs::{Runtime, Value};
 use super::*;
 
 const BUILTINS: Builtins = Builtins {
+    exports: |_| None,
     status: |name| match name {
         "k6/http" => BuiltinStatus::Here,
         other => missing_builtin(other),
@@ -388,7 +389,8 @@ fn typescript_runs_without_its_types() {
               export const options: Options = { vus: 1 } satisfies Options;\n\
               function over(a: string): void;\nfunction over(a: any) { say(`${a}`) }\n\
               export default function (this: unknown): void { let r: X | undefined; const t: T = 1;\n\
-              over([Color[0], Color.Green, CE.A, N.M.f(), new P(1).sum(), <any>5, r!, v, t, Object.keys(new P(1))].join()) }",
+              over([Color[0], Color.Green, CE.A, N.M.f(), new P(1).sum(), <any>5, r!, v, t, \
+              Object.keys(new P(1))].join()) }",
             ),
             ("b.ts", "export type T = number; export const v: string = 'v' as const"),
         ],

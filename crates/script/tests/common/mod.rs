@@ -148,6 +148,7 @@ impl Rig {
             if let Err(thrown) = call(&vu, "default").await {
                 panic!("{}", thrown.full());
             }
+            vu.host.record_traffic();
             sweep.abort();
         });
         self.said()

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use clap::builder::FalseyValueParser;
 use plan::units::Wrong;
 use script::options::values as k6;
 use script::options::{
@@ -16,17 +15,18 @@ fn say<T>(result: Result<T, Wrong>) -> Result<T, String> {
     result.map_err(|wrong| wrong.to_string())
 }
 
-#[derive(Args, Debug, Default)]
+#[derive(Args, Debug, Default, Clone)]
 #[command(next_help_heading = "Scripts (as in k6)")]
 pub struct ScriptArgs {
     /// Iterations, shared by the virtual users
     #[arg(short = 'i', long, value_name = "N")]
     pub iterations: Option<u64>,
     /// A stage, DURATION:VUS; may be repeated
-    #[arg(short = 's', long = "stage", value_name = "TIME:VUS", value_parser = |text: &str| say(k6::stages(text)))]
+    #[arg(short = 's', long = "stage", value_name = "TIME:VUS")]
+    #[arg(value_parser = |text: &str| say(k6::stages(text)))]
     pub stages: Vec<Vec<StageOptions>>,
     /// Options as JSON, below the script's own
-    #[arg(short = 'c', long, env = "K6_CONFIG", value_name = "FILE")]
+    #[arg(short = 'c', long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Failed checks and requests fail the run, though no threshold speaks of them
     #[arg(long)]
@@ -41,16 +41,17 @@ pub struct ScriptArgs {
     #[arg(long)]
     pub no_thresholds: bool,
     /// No summary at the end
-    #[arg(long, env = "K6_NO_SUMMARY", value_parser = FalseyValueParser::new())]
+    #[arg(long)]
     pub no_summary: bool,
-    /// How much the summary says: compact, full, legacy or disabled
-    #[arg(long, env = "K6_SUMMARY_MODE", default_value = "compact", value_name = "MODE")]
-    pub summary_mode: String,
+    /// How much the summary says: compact (default), full, legacy or disabled
+    #[arg(long, value_name = "MODE")]
+    pub summary_mode: Option<String>,
     /// Write the summary as JSON, in k6's older shape
-    #[arg(long, env = "K6_SUMMARY_EXPORT", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub summary_export: Option<PathBuf>,
     /// Statistics of trends: avg,min,med,max,count,p(95)
-    #[arg(long, value_delimiter = ',', value_name = "STATS", value_parser = |text: &str| say(k6::trend_stat(text)))]
+    #[arg(long, value_delimiter = ',', value_name = "STATS")]
+    #[arg(value_parser = |text: &str| say(k6::trend_stat(text)))]
     pub summary_trend_stats: Vec<String>,
     /// Unit of times in the summary: s, ms or us
     #[arg(long, value_name = "UNIT", value_parser = |text: &str| say(k6::summary_time_unit(text)))]
@@ -77,7 +78,8 @@ pub struct ScriptArgs {
     #[arg(long, value_name = "TEXT")]
     pub user_agent: Option<String>,
     /// Show requests and answers: headers, or with bodies (full)
-    #[arg(long, value_name = "HOW", num_args = 0..=1, default_missing_value = "headers", require_equals = true, value_parser = |text: &str| Ok::<_, String>(k6::http_debug(text)))]
+    #[arg(long, value_name = "HOW", num_args = 0..=1, default_missing_value = "headers", require_equals = true)]
+    #[arg(value_parser = |text: &str| Ok::<_, String>(k6::http_debug(text)))]
     pub http_debug: Option<HttpDebug>,
     /// Accept any TLS certificate
     #[arg(long)]
@@ -101,7 +103,8 @@ pub struct ScriptArgs {
     #[arg(long, value_name = "CIDR", value_parser = |text: &str| say(IpRange::parse(text)))]
     pub blacklist_ip: Vec<IpRange>,
     /// Host names that are never called
-    #[arg(long, value_delimiter = ',', value_name = "NAMES", value_parser = |text: &str| say(HostnamePattern::parse(text)))]
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    #[arg(value_parser = |text: &str| say(HostnamePattern::parse(text)))]
     pub block_hostnames: Vec<HostnamePattern>,
     /// Source addresses, by address, range or network
     #[arg(long, value_name = "IPS")]
@@ -122,14 +125,14 @@ pub struct ScriptArgs {
     #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true, value_name = "BOOL")]
     pub include_system_env_vars: Option<bool>,
     /// What console.* prints goes to this file
-    #[arg(long, env = "K6_CONSOLE_OUTPUT", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub console_output: Option<PathBuf>,
-    /// Where the log goes: stderr, stdout, none or file=PATH
-    #[arg(long, env = "K6_LOG_OUTPUT", default_value = "stderr", value_name = "WHERE")]
-    pub log_output: String,
-    /// Form of the log: text, json or raw
-    #[arg(long, env = "K6_LOG_FORMAT", default_value = "text", value_name = "FORM")]
-    pub log_format: String,
+    /// Where the log goes: stderr (default), stdout, none or file=PATH
+    #[arg(long, value_name = "WHERE")]
+    pub log_output: Option<String>,
+    /// Form of the log: text (default), json or raw
+    #[arg(long, value_name = "FORM")]
+    pub log_format: Option<String>,
     /// Show debug lines as well
     #[arg(short = 'v', long)]
     pub verbose: bool,
@@ -139,6 +142,24 @@ pub struct ScriptArgs {
 }
 
 impl ScriptArgs {
+    /// What is not an option of the test and not given comes from k6's variables. Clap is not asked
+    /// to: a plan must not trip over them.
+    pub fn with_environment(&self) -> ScriptArgs {
+        let var = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let path = |given: &Option<PathBuf>, name| given.clone().or(var(name).map(PathBuf::from));
+        let is_on = |name| var(name).is_some_and(|value| k6::boolean(&value).unwrap_or(true));
+        ScriptArgs {
+            config: path(&self.config, "K6_CONFIG"),
+            no_summary: self.no_summary || is_on("K6_NO_SUMMARY"),
+            summary_mode: self.summary_mode.clone().or(var("K6_SUMMARY_MODE")),
+            summary_export: path(&self.summary_export, "K6_SUMMARY_EXPORT"),
+            console_output: path(&self.console_output, "K6_CONSOLE_OUTPUT"),
+            log_output: self.log_output.clone().or(var("K6_LOG_OUTPUT")),
+            log_format: self.log_format.clone().or(var("K6_LOG_FORMAT")),
+            ..self.clone()
+        }
+    }
+
     /// The flags as a level of options.
     pub fn options(&self, vus: Option<u32>, duration: Option<Duration>) -> Result<Options, String> {
         let flag = |given: bool| given.then_some(true);
@@ -220,6 +241,11 @@ impl ScriptArgs {
             ("--local-ips", self.local_ips.is_some()),
             ("--dns", self.dns.is_some()),
             ("--verbose", self.verbose),
+            ("--summary-mode", self.summary_mode.is_some()),
+            ("--include-system-env-vars", self.include_system_env_vars.is_some()),
+            ("--console-output", self.console_output.is_some()),
+            ("--log-output", self.log_output.is_some()),
+            ("--log-format", self.log_format.is_some()),
         ];
         given.iter().find(|(_, given)| *given).map(|(name, _)| *name)
     }

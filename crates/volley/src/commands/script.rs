@@ -21,6 +21,7 @@ use script::program::Script;
 use script::source::Sources;
 use script::thrown::ThrownKind;
 use script::vu::Description;
+use stats::series::builtin;
 use stats::{RunResult, StopReason};
 
 use self::log::Log;
@@ -42,10 +43,15 @@ pub fn is_script(path: &Path) -> bool {
 struct Refused(i32);
 
 pub fn run(args: &RunArgs) -> i32 {
+    let args = &RunArgs { script: args.script.with_environment(), ..args.clone() };
     let script_args = &args.script;
     let console = script_args.console_output.as_deref();
-    let opened =
-        Log::open(&script_args.log_output, &script_args.log_format, console, script_args.verbose);
+    let opened = Log::open(
+        script_args.log_output.as_deref().unwrap_or("stderr"),
+        script_args.log_format.as_deref().unwrap_or("text"),
+        console,
+        script_args.verbose,
+    );
     let log = match opened {
         Ok(log) => log,
         Err(problem) => {
@@ -151,14 +157,15 @@ fn read(path: &Path) -> Result<Sources, String> {
 }
 
 fn summary_mode(args: &RunArgs) -> Result<Option<SummaryMode>, String> {
-    if args.script.no_summary || args.script.summary_mode == "disabled" {
-        return Ok(None);
+    match args.script.summary_mode.as_deref() {
+        _ if args.script.no_summary => Ok(None),
+        Some("disabled") => Ok(None),
+        Some(mode) => mode
+            .parse()
+            .map(Some)
+            .map_err(|problem| format!("--summary-mode: {problem}, or disabled")),
+        None => Ok(Some(SummaryMode::default())),
     }
-    if args.script.summary_mode.is_empty() {
-        return Ok(Some(SummaryMode::default()));
-    }
-    let mode = args.script.summary_mode.parse().map(Some);
-    mode.map_err(|problem| format!("--summary-mode: {problem}, or disabled"))
 }
 
 /// What scripts see as `__ENV`.
@@ -360,6 +367,11 @@ fn tell(
             true => eprint!("{text}"),
             false => print::out(&text),
         }
+    }
+    let iterations = script.totals.sink(builtin::ITERATIONS).map_or(0, |sink| sink.samples());
+    if iterations == 0 && script.failure.is_none() {
+        let text = "No script iterations fully finished, consider making the test duration longer";
+        log.say(Level::Warning, text);
     }
     let exit = report::exit_code(result);
     // What ended the test early has been said when it happened.
