@@ -8,7 +8,8 @@
 //! ```
 //!
 //! The script sees an ordinary blocking call; the task sees an ordinary future. What is waited for
-//! is polled on the script's stack with the task's waker, so any future can be waited for.
+//! lives on the script's stack and is polled with the task's waker, so any future can be waited for.
+//! Polling itself runs on the thread's stack, which is there once and not for every script.
 //!
 //! **Invariant:** a fiber is never unwound by force: there are frames of C on its stack. Whoever
 //! drops it resumes it with the order to leave, until it has left by itself.
