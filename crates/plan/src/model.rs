@@ -40,6 +40,28 @@ pub struct Plan {
     pub base_dir: PathBuf,
 }
 
+impl Plan {
+    /// Workflows and nothing else.
+    pub fn bare(name: impl Into<String>, http: HttpOptions, workflows: Vec<Workflow>) -> Plan {
+        Plan {
+            name: name.into(),
+            target: None,
+            http,
+            headers: Vec::new(),
+            vars: Vec::new(),
+            data: Vec::new(),
+            metrics: Vec::new(),
+            tags: Vec::new(),
+            setup: Vec::new(),
+            teardown: Vec::new(),
+            workflows,
+            thresholds: Vec::new(),
+            timeout: None,
+            base_dir: PathBuf::from("."),
+        }
+    }
+}
+
 /// Connection and protocol settings; a plan's `defaults`, refined per workflow.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HttpOptions {
@@ -226,6 +248,31 @@ pub struct Workflow {
     pub on_failure: OnFailure,
     pub provide: Vec<Provide>,
     pub uses: Vec<Use>,
+}
+
+impl Workflow {
+    /// A load and nothing to do yet.
+    pub fn bare(name: impl Into<String>, load: Load, http: HttpOptions) -> Workflow {
+        Workflow {
+            name: name.into(),
+            priority: Priority::Auto,
+            depends_on: Vec::new(),
+            load,
+            http,
+            headers: Vec::new(),
+            vars: Vec::new(),
+            tags: Vec::new(),
+            setup: Vec::new(),
+            teardown: Vec::new(),
+            vu_setup: Vec::new(),
+            vu_teardown: Vec::new(),
+            steps: Vec::new(),
+            concurrent: false,
+            on_failure: OnFailure::Continue,
+            provide: Vec::new(),
+            uses: Vec::new(),
+        }
+    }
 }
 
 /// Whether a workflow generates load, and so whether it gets cores by priority (EXEC-5, EXEC-6).

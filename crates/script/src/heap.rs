@@ -20,18 +20,31 @@ pub struct Budget {
     each: usize,
     used: AtomicI64,
     heaps: AtomicU64,
+    /// Bytes that runtimes had not freed when they ended.
+    leaked: AtomicU64,
 }
 
 impl Budget {
     /// `all`: bytes for all scripts together; `each`: for any one of them.
     pub fn new(all: u64, each: usize) -> Arc<Budget> {
         let limit = i64::try_from(all).unwrap_or(i64::MAX);
-        Arc::new(Budget { limit, each, used: AtomicI64::new(0), heaps: AtomicU64::new(0) })
+        Arc::new(Budget {
+            limit,
+            each,
+            used: AtomicI64::new(0),
+            heaps: AtomicU64::new(0),
+            leaked: AtomicU64::new(0),
+        })
     }
 
     /// Bytes in use by all scripts, to some tens of kilobytes for each.
     pub fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed).max(0) as u64
+    }
+
+    /// Bytes that were lost for good when their runtime ended: a mistake of ours.
+    pub fn leaked(&self) -> u64 {
+        self.leaked.load(Ordering::Relaxed)
     }
 
     fn fair_share(&self) -> usize {
@@ -89,6 +102,7 @@ impl Drop for Heap {
     fn drop(&mut self) {
         self.budget.used.fetch_add(self.unreported - self.used as i64, Ordering::Relaxed);
         self.budget.heaps.fetch_sub(1, Ordering::Relaxed);
+        self.budget.leaked.fetch_add(self.used as u64, Ordering::Relaxed);
     }
 }
 

@@ -72,6 +72,28 @@ pub trait Surroundings {
     fn interrupted(&self, progress: &Progress);
 }
 
+/// Before a test and after it: nothing is measured, and there is nothing to end.
+pub struct Alone;
+
+impl Surroundings for Alone {
+    fn progress(&self) -> f64 {
+        0.0
+    }
+    fn scenario_started_unix_ms(&self) -> f64 {
+        0.0
+    }
+    fn instance(&self) -> InstanceFacts {
+        InstanceFacts::default()
+    }
+    fn abort(&self, _reason: &str) {}
+    fn mark_failed(&self, _reason: &str) {}
+    fn next_request_at(&self) -> Option<client::Mono> {
+        None
+    }
+    fn exchanged(&self, _progress: &Progress, _ended: Exchanged) {}
+    fn interrupted(&self, _progress: &Progress) {}
+}
+
 #[derive(Debug, Clone, Copy)]
 pub struct Exchanged {
     /// `None`: no complete answer came.

@@ -4,37 +4,15 @@
 use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 
-use client::{Deadlines, Mono, OriginTable, Progress, Settings};
+use client::{Deadlines, OriginTable, Settings};
 use stats::series::SeriesLayout;
 
 use crate::book::Book;
-use crate::host::{Exchanged, InstanceFacts, Surroundings, VuSetup};
+use crate::host::{Alone, VuSetup};
 use crate::log::Logger;
 use crate::program::Script;
 use crate::thrown::Thrown;
 use crate::vu::{Description, Vu};
-
-/// There is no test yet.
-struct Before;
-
-impl Surroundings for Before {
-    fn progress(&self) -> f64 {
-        0.0
-    }
-    fn scenario_started_unix_ms(&self) -> f64 {
-        0.0
-    }
-    fn instance(&self) -> InstanceFacts {
-        InstanceFacts::default()
-    }
-    fn abort(&self, _reason: &str) {}
-    fn mark_failed(&self, _reason: &str) {}
-    fn next_request_at(&self) -> Option<Mono> {
-        None
-    }
-    fn exchanged(&self, _progress: &Progress, _ended: Exchanged) {}
-    fn interrupted(&self, _progress: &Progress) {}
-}
 
 /// Runs the init code on the calling thread. The metrics that it declares are kept by the script.
 pub fn inspect(script: &Arc<Script>, logger: &Logger) -> Result<Description, Thrown> {
@@ -51,7 +29,7 @@ pub fn inspect(script: &Arc<Script>, logger: &Logger) -> Result<Description, Thr
             book: Rc::new(Book::new(Arc::new(SeriesLayout::new()), None, 0)),
             logger: logger.clone(),
             scenario: Rc::default(),
-            surroundings: Rc::new(Before),
+            surroundings: Rc::new(Alone),
             settings: Rc::new(settings),
             deadlines: Rc::new(Deadlines::default()),
             local_address: None,

@@ -215,3 +215,34 @@ fn a_shared_array_is_made_once_and_its_elements_are_frozen_copies() {
     assert_eq!(said[1..5], one);
     assert_eq!(said[5..], one);
 }
+
+#[test]
+fn whatever_a_script_uses_its_memory_is_free_when_it_ends() {
+    let modules = [
+        "",
+        "import { check, group } from 'k6'; const run = () => { check(1, { a: () => true }); group('g', () => 1) };",
+        "import http from 'k6/http'; const run = () => { http.cookieJar(); http.expectedStatuses(200) };",
+        "import { Counter, Trend } from 'k6/metrics'; const c = new Counter('cc'); const run = () => c.name;",
+        "import { SharedArray } from 'k6/data'; const d = new SharedArray('d', () => [1, 2]); const run = () => d[1];",
+        "import exec from 'k6/execution'; const run = () => { exec.vu.metrics.tags.a = 'b'; exec.scenario.name };",
+        "import { b64encode } from 'k6/encoding'; const run = () => b64encode('a');",
+        "import crypto from 'k6/crypto'; const run = () => crypto.createHash('md5').digest('hex');",
+        "import { setTimeout } from 'k6/timers'; const run = () => setTimeout(() => 1, 1);",
+        "import { URL } from 'https://jslib.k6.io/url/1.0.0/index.js'; const run = () => new URL('http://a/b').href;",
+        "const run = () => { new TextEncoder().encode('a'); crypto.randomUUID(); __ENV.X; open };",
+        "const { x } = require('./x.js'); const run = () => x;",
+        "const run = () => { const a = {}; a.a = a; Promise.reject(new Error('x')).catch(() => 1); };",
+        "const run = () => { throw new Error('x'); };",
+    ];
+    for code in modules {
+        let run = if code.is_empty() { "const run = () => 1;" } else { "" };
+        let code = format!("{code}{run}\nexport default () => run();");
+        let rig = Rig::new(&code, &[("x.js", "exports.x = 1;")]);
+        on_core(async {
+            let vu = rig.vu();
+            vu.init().await.unwrap();
+            let _ = call(&vu, "default").await;
+        });
+        assert_eq!(rig.script.budget.leaked(), 0, "{code}");
+    }
+}

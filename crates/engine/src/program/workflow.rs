@@ -1,7 +1,7 @@
 //! Compiling one workflow: its slots, its place in the layout, its blocks.
 
 use plan::template::StepField;
-use plan::{HttpOptions, Load, OnFailure, Provide, Workflow};
+use plan::{HttpOptions, Load, Provide, Workflow};
 use stats::{StageLayout, StepLayout, WorkflowLayout};
 
 use super::block::Block;
@@ -79,34 +79,24 @@ impl<'p> Compiler<'p> {
     /// The plan's own setup and teardown.
     pub(super) fn frame(&mut self) -> Result<WorkflowProgram, CompileError> {
         let plan = self.plan;
-        let workflow = Workflow {
-            name: "(plan)".to_owned(),
-            priority: plan::Priority::Auto,
-            depends_on: Vec::new(),
-            load: Load {
-                executor: plan::Executor::PerVuIterations {
-                    vus: 1,
-                    iterations: 1,
-                    max_duration: std::time::Duration::from_secs(600),
-                },
-                start_after: std::time::Duration::ZERO,
-                graceful_stop: std::time::Duration::ZERO,
-                warmup: None,
-                pacing: None,
+        let load = Load {
+            executor: plan::Executor::PerVuIterations {
+                vus: 1,
+                iterations: 1,
+                max_duration: std::time::Duration::from_secs(600),
             },
-            http: plan.http.clone(),
+            start_after: std::time::Duration::ZERO,
+            graceful_stop: std::time::Duration::ZERO,
+            warmup: None,
+            pacing: None,
+        };
+        let workflow = Workflow {
             headers: plan.headers.clone(),
             vars: plan.vars.clone(),
             tags: plan.tags.clone(),
             setup: plan.setup.clone(),
             teardown: plan.teardown.clone(),
-            vu_setup: Vec::new(),
-            vu_teardown: Vec::new(),
-            steps: Vec::new(),
-            concurrent: false,
-            on_failure: OnFailure::Continue,
-            provide: Vec::new(),
-            uses: Vec::new(),
+            ..Workflow::bare("(plan)", load, plan.http.clone())
         };
         self.compile(&workflow, true)
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use plan::{OnFailure, Plan, Priority, Workflow};
+use plan::{Plan, Workflow};
 use script::log::Logger;
 use script::options::{HttpDebug, Resolved, http_settings};
 use script::program::{Rules, Script, USER_AGENT};
@@ -106,41 +106,11 @@ impl ScriptRun {
             options_json: options.to_json().to_string(),
         };
         script.settle(rules, layout.clone());
-        let workflow = |scenario: &script::options::Scenario| Workflow {
-            name: scenario.name.clone(),
-            priority: Priority::Auto,
-            depends_on: Vec::new(),
-            load: scenario.load.clone(),
-            http: http.http.clone(),
-            headers: Vec::new(),
-            vars: Vec::new(),
-            tags: Vec::new(),
-            setup: Vec::new(),
-            teardown: Vec::new(),
-            vu_setup: Vec::new(),
-            vu_teardown: Vec::new(),
-            steps: Vec::new(),
-            concurrent: false,
-            on_failure: OnFailure::Continue,
-            provide: Vec::new(),
-            uses: Vec::new(),
+        let workflow = |scenario: &script::options::Scenario| {
+            Workflow::bare(scenario.name.clone(), scenario.load.clone(), http.http.clone())
         };
-        let plan = Plan {
-            name: wishes.name,
-            target: None,
-            http: http.http.clone(),
-            headers: Vec::new(),
-            vars: Vec::new(),
-            data: Vec::new(),
-            metrics: Vec::new(),
-            tags: Vec::new(),
-            setup: Vec::new(),
-            teardown: Vec::new(),
-            workflows: resolved.scenarios.iter().map(workflow).collect(),
-            thresholds: Vec::new(),
-            timeout: None,
-            base_dir: ".".into(),
-        };
+        let workflows = resolved.scenarios.iter().map(workflow).collect();
+        let plan = Plan::bare(wishes.name, http.http.clone(), workflows);
         let minute = std::time::Duration::from_secs(60);
         Ok(ScriptRun {
             script,

@@ -5,37 +5,15 @@ use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use client::{Deadlines, Mono, OriginTable, Progress, Settings};
+use client::{Deadlines, OriginTable, Settings};
 use plan::HttpOptions;
 use script::book::Book;
-use script::host::{Exchanged, InstanceFacts, Phase, Surroundings, VuSetup};
+use script::host::{Alone, Phase, VuSetup};
 use script::log::Logger;
 use script::program::Script;
 use script::thrown::Thrown;
 use script::vu::{Argument, Call, Files, Returned, Vu};
 use stats::series::SeriesLayout;
-
-/// Nothing is measured any more, and nothing can be stopped.
-struct Afterwards;
-
-impl Surroundings for Afterwards {
-    fn progress(&self) -> f64 {
-        1.0
-    }
-    fn scenario_started_unix_ms(&self) -> f64 {
-        0.0
-    }
-    fn instance(&self) -> InstanceFacts {
-        InstanceFacts::default()
-    }
-    fn abort(&self, _reason: &str) {}
-    fn mark_failed(&self, _reason: &str) {}
-    fn next_request_at(&self) -> Option<Mono> {
-        None
-    }
-    fn exchanged(&self, _progress: &Progress, _ended: Exchanged) {}
-    fn interrupted(&self, _progress: &Progress) {}
-}
 
 /// Calls the script's function on the calling thread. `None`: it returned nothing.
 pub fn handle_summary(
@@ -61,7 +39,7 @@ pub fn handle_summary(
             book: Rc::new(Book::new(layout.clone(), None, 0)),
             logger: logger.clone(),
             scenario: Rc::default(),
-            surroundings: Rc::new(Afterwards),
+            surroundings: Rc::new(Alone),
             settings: Rc::new(settings),
             deadlines,
             local_address: None,

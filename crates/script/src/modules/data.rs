@@ -21,7 +21,6 @@ pub struct SharedData {
 }
 
 pub fn exports<'js>(ctx: &Ctx<'js>, host: &Rc<Host>) -> Result<Object<'js>> {
-    let wrap: Function<'js> = loader::glue(ctx, host, GLUE.0)?;
     let held = host.clone();
     let make = move |ctx: Ctx<'js>, name: Opt<Value<'js>>, make: Opt<Value<'js>>| {
         let data = find_or_make(&ctx, &held, name.0, make.0)?;
@@ -31,6 +30,8 @@ pub fn exports<'js>(ctx: &Ctx<'js>, host: &Rc<Host>) -> Result<Object<'js>> {
             None => Ok(Value::new_undefined(ctx)),
         };
         let element = Function::new(ctx.clone(), element)?;
+        // Fetched anew, and not held: the collector does not see into this function.
+        let wrap: Function<'js> = loader::glue(&ctx, &held, GLUE.0)?;
         wrap.call::<_, Object<'js>>((length, element))
     };
     let shared = Constructor::new_prototype(ctx, Object::new(ctx.clone())?, make)?;

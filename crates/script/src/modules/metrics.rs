@@ -23,14 +23,11 @@ pub fn exports<'js>(ctx: &Ctx<'js>, host: &Rc<Host>) -> Result<Object<'js>> {
     ];
     for (name, kind) in kinds {
         let host = host.clone();
-        let prototype = Object::new(ctx.clone())?;
-        let inherited = prototype.clone();
+        // It must hold no JavaScript object: the collector does not see into it.
         let make = move |ctx: Ctx<'js>, name: Opt<Value<'js>>, is_time: Opt<Value<'js>>| {
-            let metric = declare(&ctx, &host, kind, name.0, is_time.0)?;
-            metric.set_prototype(Some(&inherited))?;
-            Ok::<_, rquickjs::Error>(metric)
+            declare(&ctx, &host, kind, name.0, is_time.0)
         };
-        let constructor = Constructor::new_prototype(ctx, prototype, make)?;
+        let constructor = Constructor::new_prototype(ctx, Object::new(ctx.clone())?, make)?;
         constructor.set_name(name)?;
         exports.set(name, constructor.clone())?;
         default.set(name, constructor)?;

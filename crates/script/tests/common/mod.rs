@@ -151,6 +151,7 @@ impl Rig {
             vu.host.record_traffic();
             sweep.abort();
         });
+        assert_eq!(self.script.budget.leaked(), 0, "memory was lost");
         self.said()
     }
 

@@ -4,10 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use plan::template::Template;
-use plan::{
-    Action, Body, Executor, HttpOptions, HttpVersion, Load, OnFailure, Plan, Priority, Request,
-    Step, Workflow,
-};
+use plan::{Action, Body, Executor, HttpOptions, HttpVersion, Load, Plan, Request, Step, Workflow};
 
 use super::runner::{Style, run_plan};
 use crate::cli::QuickArgs;
@@ -148,39 +145,6 @@ pub fn request(
 
 fn one_step_plan(url: &str, http: HttpOptions, load: Load, step: Step) -> Plan {
     let unix = url.starts_with("unix:").then(|| Template::literal(url));
-    let workflow = Workflow {
-        name: "quick".to_owned(),
-        priority: Priority::Auto,
-        depends_on: Vec::new(),
-        load,
-        http: http.clone(),
-        headers: Vec::new(),
-        vars: Vec::new(),
-        tags: Vec::new(),
-        setup: Vec::new(),
-        teardown: Vec::new(),
-        vu_setup: Vec::new(),
-        vu_teardown: Vec::new(),
-        steps: vec![step],
-        concurrent: false,
-        on_failure: OnFailure::Continue,
-        provide: Vec::new(),
-        uses: Vec::new(),
-    };
-    Plan {
-        name: url.to_owned(),
-        target: unix,
-        http,
-        headers: Vec::new(),
-        vars: Vec::new(),
-        data: Vec::new(),
-        metrics: Vec::new(),
-        tags: Vec::new(),
-        setup: Vec::new(),
-        teardown: Vec::new(),
-        workflows: vec![workflow],
-        thresholds: Vec::new(),
-        timeout: None,
-        base_dir: PathBuf::from("."),
-    }
+    let workflow = Workflow { steps: vec![step], ..Workflow::bare("quick", load, http.clone()) };
+    Plan { target: unix, ..Plan::bare(url, http, vec![workflow]) }
 }
