@@ -10,7 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use plan::IpFamily;
+use plan::{HttpOptions, IpFamily};
 use stats::ErrorKind;
 use url::Url;
 
@@ -58,21 +58,19 @@ pub struct OriginTable {
     by_key: RefCell<BTreeMap<(bool, String, u16), usize>>,
     overrides: Vec<(String, String)>,
     family: IpFamily,
+    first_only: bool,
     /// The plan's target, if it is a Unix socket: host `unix` leads there.
     unix: Option<PathBuf>,
 }
 
 impl OriginTable {
-    pub fn new(
-        hosts: Vec<(String, String)>,
-        family: IpFamily,
-        unix: Option<PathBuf>,
-    ) -> OriginTable {
+    pub fn new(http: &HttpOptions, unix: Option<PathBuf>) -> OriginTable {
         OriginTable {
             origins: RefCell::default(),
             by_key: RefCell::default(),
-            overrides: hosts,
-            family,
+            overrides: http.hosts.clone(),
+            first_only: http.first_address,
+            family: http.ip,
             unix,
         }
     }
@@ -122,7 +120,10 @@ impl OriginTable {
             return Ok(());
         }
         let (host, port) = self.overridden(&origin.host, origin.port);
-        let addresses = lookup(&host, port, self.family).await?;
+        let mut addresses = lookup(&host, port, self.family).await?;
+        if self.first_only {
+            addresses.truncate(1);
+        }
         origin.set_addresses(addresses);
         Ok(())
     }
@@ -154,30 +155,36 @@ pub const UNIX_HOST: &str = "unix.invalid";
 
 /// Addresses of a host, in the family asked for.
 pub async fn lookup(host: &str, port: u16, family: IpFamily) -> Result<Vec<SocketAddr>, Failure> {
-    let fits = |address: &SocketAddr| match family {
-        IpFamily::Any => true,
-        IpFamily::V4 => address.is_ipv4(),
-        IpFamily::V6 => address.is_ipv6(),
-    };
     if let Ok(ip) = host.parse::<IpAddr>() {
         return Ok(vec![SocketAddr::new(ip, port)]);
     }
     let found = tokio::net::lookup_host((host, port)).await;
-    let mut addresses: Vec<_> = found
-        .map_err(|error| Failure::new(ErrorKind::Dns, format!("cannot resolve `{host}`: {error}")))?
-        .filter(fits)
-        .collect();
-    addresses.dedup();
-    // A name with both families would send half the load each way; most servers listen on IPv4
-    // only.
-    if family == IpFamily::Any && addresses.iter().any(SocketAddr::is_ipv4) {
-        addresses.retain(SocketAddr::is_ipv4);
-    }
+    let found = found.map_err(|error| {
+        Failure::new(ErrorKind::Dns, format!("cannot resolve `{host}`: {error}"))
+    })?;
+    let addresses = wanted(found.collect(), family);
     if addresses.is_empty() {
         let message = format!("`{host}` has no address of the family asked for");
         return Err(Failure::new(ErrorKind::Dns, message));
     }
     Ok(addresses)
+}
+
+/// Those of a name's addresses that are to be used.
+fn wanted(mut addresses: Vec<SocketAddr>, family: IpFamily) -> Vec<SocketAddr> {
+    addresses.dedup();
+    let has = |fits: fn(&SocketAddr) -> bool| addresses.iter().any(fits);
+    let only: Option<fn(&SocketAddr) -> bool> = match family {
+        IpFamily::V4 => Some(SocketAddr::is_ipv4),
+        IpFamily::V6 => Some(SocketAddr::is_ipv6),
+        IpFamily::Any if has(SocketAddr::is_ipv4) => Some(SocketAddr::is_ipv4),
+        IpFamily::PreferV6 if has(SocketAddr::is_ipv6) => Some(SocketAddr::is_ipv6),
+        IpFamily::Any | IpFamily::PreferV6 | IpFamily::Both => None,
+    };
+    if let Some(fits) = only {
+        addresses.retain(fits);
+    }
+    addresses
 }
 
 /// Value of the `host` header: the port only where it is not the scheme's own.
@@ -200,4 +207,29 @@ pub fn parse_url(base: Option<&Url>, text: &str) -> Result<Url, Failure> {
     };
     let bad = |error| Failure::new(ErrorKind::Protocol, format!("bad URL `{text}`: {error}"));
     parsed.map_err(bad)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_both_families_gives_the_one_that_is_wanted() {
+        let both: Vec<SocketAddr> =
+            ["127.0.0.1:80", "[::1]:80", "127.0.0.2:80"].map(|text| text.parse().unwrap()).into();
+        for (family, given) in [
+            (IpFamily::Any, "127.0.0.1:80 127.0.0.2:80"),
+            (IpFamily::V4, "127.0.0.1:80 127.0.0.2:80"),
+            (IpFamily::V6, "[::1]:80"),
+            (IpFamily::PreferV6, "[::1]:80"),
+            (IpFamily::Both, "127.0.0.1:80 [::1]:80 127.0.0.2:80"),
+        ] {
+            let shown: Vec<_> =
+                wanted(both.clone(), family).iter().map(SocketAddr::to_string).collect();
+            assert_eq!(shown.join(" "), given, "{family:?}");
+        }
+        assert_eq!(wanted(vec![both[0]], IpFamily::PreferV6), [both[0]]);
+        assert_eq!(wanted(vec![both[1]], IpFamily::Any), [both[1]]);
+        assert_eq!(wanted(vec![both[1]], IpFamily::V4), []);
+    }
 }

@@ -306,7 +306,7 @@ impl Core {
         let program = &self.setup.program;
         let http = program.workflow(workflow).http.clone();
         let ready = &self.setup.prepared.workflows[workflow];
-        let origins = OriginTable::new(http.hosts.clone(), http.ip, program.unix.clone());
+        let origins = OriginTable::new(&http, program.unix.clone());
         for (url, addresses) in program.origins.iter().zip(&ready.addresses) {
             // Schemes were checked when the plan was read.
             if let Ok(origin) = origins.intern(url) {

@@ -29,7 +29,7 @@ pub fn ping(http: &HttpOptions, request: &Request) -> Result<Pong, String> {
 async fn exchange(http: &HttpOptions, request: &Request) -> Result<Pong, String> {
     let url = request.url.as_literal().unwrap_or_default();
     let url = parse_url(None, url).map_err(|failure| failure.message)?;
-    let origins = Rc::new(OriginTable::new(http.hosts.clone(), http.ip, None));
+    let origins = Rc::new(OriginTable::new(http, None));
     let origin = origins.intern(&url).map_err(|failure| failure.message)?;
     let before = Mono::now();
     origins.resolve(&origin).await.map_err(|failure| failure.to_string())?;

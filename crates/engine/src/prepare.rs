@@ -56,7 +56,7 @@ async fn prepare(program: &Program, index: usize, cache: &mut Cache) -> Ready {
             ready.error = Some(error.clone());
         }
     }
-    let table = OriginTable::new(http.hosts.clone(), http.ip, program.unix.clone());
+    let table = OriginTable::new(http, program.unix.clone());
     for (id, url) in program.origins.iter().enumerate() {
         let mut addresses = Vec::new();
         // With a proxy, names are the proxy's business.

@@ -84,6 +84,8 @@ pub struct HttpOptions {
     pub dns_refresh: Option<Duration>,
     /// Which addresses of a host are used.
     pub ip: IpFamily,
+    /// Only the first address of a host is used, instead of all in turn. Scripts only.
+    pub first_address: bool,
     /// `host` or `host:port` -> address to connect to.
     pub hosts: Vec<(String, String)>,
     /// Source addresses, used in turn by the virtual users.
@@ -111,6 +113,7 @@ impl Default for HttpOptions {
             tls: TlsOptions::default(),
             dns_refresh: None,
             ip: IpFamily::Any,
+            first_address: false,
             hosts: Vec::new(),
             local_addresses: Vec::new(),
             proxy: None,
@@ -132,9 +135,15 @@ pub enum HttpVersion {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IpFamily {
+    /// IPv4 where there is any: most servers listen on IPv4 only, and a name with both families
+    /// would send half the load each way.
     Any,
     V4,
     V6,
+    /// IPv6 where there is any. Scripts only.
+    PreferV6,
+    /// Whatever a name has, in turn. Scripts only.
+    Both,
 }
 
 #[derive(Debug, Clone, PartialEq)]

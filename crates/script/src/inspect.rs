@@ -22,7 +22,7 @@ pub fn inspect(script: &Arc<Script>, logger: &Logger) -> Result<Description, Thr
         .map_err(|error| Thrown::new(format!("cannot start: {error}")))?;
     runtime.block_on(async {
         let http = plan::HttpOptions::default();
-        let origins = Rc::new(OriginTable::new(Vec::new(), http.ip, None));
+        let origins = Rc::new(OriginTable::new(&http, None));
         let settings = Settings { http, tls: Arc::new(OnceLock::new()), origins, proxy: None };
         let vu = Vu::new(VuSetup {
             script: script.clone(),

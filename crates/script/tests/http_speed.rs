@@ -81,7 +81,7 @@ fn script(what: &str, body: &str) {
 #[ignore = "a measurement"]
 fn plain_gets() {
     on_core(async {
-        let origins = Rc::new(OriginTable::new(Vec::new(), plan::IpFamily::Any, None));
+        let origins = Rc::new(OriginTable::new(&plan::HttpOptions::default(), None));
         let url = parse_url(None, &format!("http://{}/", server())).unwrap();
         let origin = origins.intern(&url).unwrap();
         let http = plan::HttpOptions::default();

@@ -31,7 +31,7 @@ pub fn handle_summary(
     runtime.block_on(async {
         let deadlines: Rc<Deadlines> = Rc::default();
         tokio::task::spawn_local(deadlines.clone().sweep_every(Duration::from_millis(5)));
-        let origins = Rc::new(OriginTable::new(http.hosts.clone(), http.ip, None));
+        let origins = Rc::new(OriginTable::new(http, None));
         let tls = Arc::new(OnceLock::new());
         let settings = Settings { http: http.clone(), tls, origins, proxy: None };
         let vu = Vu::new(VuSetup {

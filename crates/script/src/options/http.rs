@@ -44,10 +44,6 @@ pub struct HttpSettings {
     /// Also part of the load where virtual users loop; where arrivals start iterations, a virtual
     /// user stays busy for so long.
     pub min_iteration_duration: Duration,
-    /// `None`: for ever. Zero: not at all.
-    pub dns_keep: Option<Duration>,
-    pub dns_select: DnsSelect,
-    pub dns_policy: DnsPolicy,
     pub blocked_hostnames: Vec<HostnamePattern>,
     pub blocked_ips: Vec<IpRange>,
 }
@@ -55,7 +51,6 @@ pub struct HttpSettings {
 /// The HTTP settings of options, merged or resolved.
 pub fn http_settings(options: &Options) -> HttpSettings {
     let dns_keep = options.dns.ttl.as_ref().map_or(Some(DNS_TTL), |ttl| ttl.keep);
-    let dns_policy = options.dns.policy.unwrap_or_default();
     let hosts = options.hosts.clone().unwrap_or_default();
     let http = HttpOptions {
         connect_timeout: CONNECT_TIMEOUT,
@@ -70,11 +65,15 @@ pub fn http_settings(options: &Options) -> HttpSettings {
             ..TlsOptions::default()
         },
         dns_refresh: dns_keep.map(|keep| keep.max(DNS_REFRESH_MIN)),
-        ip: match dns_policy {
+        ip: match options.dns.policy.unwrap_or_default() {
             DnsPolicy::OnlyIpv4 => IpFamily::V4,
             DnsPolicy::OnlyIpv6 => IpFamily::V6,
-            DnsPolicy::PreferIpv4 | DnsPolicy::PreferIpv6 | DnsPolicy::Any => IpFamily::Any,
+            DnsPolicy::PreferIpv4 => IpFamily::Any,
+            DnsPolicy::PreferIpv6 => IpFamily::PreferV6,
+            DnsPolicy::Any => IpFamily::Both,
         },
+        // In turn and by chance come to the same over many connections.
+        first_address: options.dns.select == Some(DnsSelect::First),
         hosts: hosts.into_iter().map(|(host, address)| (host, address.to_string())).collect(),
         local_addresses: options.local_ips.clone().map(|(_, ips)| ips).unwrap_or_default(),
         // How much runs at once is the script's affair: `http.batch` keeps its own limits.
@@ -92,9 +91,6 @@ pub fn http_settings(options: &Options) -> HttpSettings {
         http_debug: options.http_debug,
         requests_per_second_max: options.rps.filter(|rps| *rps > 0),
         min_iteration_duration: options.min_iteration_duration.unwrap_or_default(),
-        dns_keep,
-        dns_select: options.dns.select.unwrap_or_default(),
-        dns_policy,
         blocked_hostnames: options.block_hostnames.clone().unwrap_or_default(),
         blocked_ips: options.blacklist_ips.clone().unwrap_or_default(),
     }

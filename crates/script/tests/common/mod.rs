@@ -104,7 +104,7 @@ impl Rig {
         let lines = self.lines.clone();
         let logger: Logger = Arc::new(move |line| lines.lock().unwrap().push(line));
         let http = self.http.clone();
-        let origins = Rc::new(OriginTable::new(http.hosts.clone(), http.ip, None));
+        let origins = Rc::new(OriginTable::new(&http, None));
         let settings = Settings { http, tls: Arc::new(OnceLock::new()), origins, proxy: None };
         let scenario = Scenario {
             name: "default".to_owned(),

@@ -319,7 +319,7 @@ mod tests {
     use super::*;
 
     fn origins() -> OriginTable {
-        OriginTable::new(Vec::new(), plan::IpFamily::Any, None)
+        OriginTable::new(&plan::HttpOptions::default(), None)
     }
 
     /// What k6 v1.1.0 was seen to send.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use plan::IpFamily;
 
-use super::super::{DnsPolicy, Threshold, http_settings};
+use super::super::{Threshold, http_settings};
 use super::{accepted, json, read};
 
 #[test]
@@ -115,7 +115,7 @@ fn the_client_has_the_defaults_of_k6() {
     assert!(settings.http.keep_alive && settings.http.cookies && !settings.http.keep_cookies);
     assert!(!settings.http.tls.insecure && !settings.throw && !settings.close_after_iteration);
     assert_eq!(settings.http.dns_refresh, Some(Duration::from_secs(300)));
-    assert_eq!(settings.dns_policy, DnsPolicy::PreferIpv4);
+    assert_eq!((settings.http.ip, settings.http.first_address), (IpFamily::Any, false));
     assert_eq!(settings.requests_per_second_max, None);
 }
 
@@ -126,7 +126,7 @@ fn the_client_is_told_what_the_options_say() {
             r#"{"insecureSkipTLSVerify": true, "noConnectionReuse": true, "maxRedirects": 0,
                 "noVUConnectionReuse": true, "userAgent": "me", "rps": 7, "throw": true,
                 "noCookiesReset": true, "discardResponseBodies": true, "localIPs": "127.0.0.1",
-                "dns": {"ttl": "inf", "policy": "onlyIPv6"},
+                "dns": {"ttl": "inf", "policy": "onlyIPv6", "select": "first"},
                 "hosts": {"a.b": "1.2.3.4:80", "*.c": "::1"},
                 "tlsVersion": {"min": "tls1.2"},
                 "tlsAuth": [{"domains": ["a"], "cert": "-----BEGIN A", "key": "-----BEGIN B"}]}"#,
@@ -139,8 +139,8 @@ fn the_client_is_told_what_the_options_say() {
     assert_eq!(settings.http.redirects, 0);
     assert_eq!(settings.user_agent.as_deref(), Some("me"));
     assert_eq!(settings.requests_per_second_max, Some(7));
-    assert_eq!((settings.http.dns_refresh, settings.dns_keep), (None, None));
-    assert_eq!(settings.http.ip, IpFamily::V6);
+    assert_eq!(settings.http.dns_refresh, None);
+    assert_eq!((settings.http.ip, settings.http.first_address), (IpFamily::V6, true));
     let hosts = [("a.b", "1.2.3.4:80"), ("*.c", "::1")];
     assert_eq!(settings.http.hosts, hosts.map(|(name, to)| (name.to_owned(), to.to_owned())));
     assert_eq!(settings.http.local_addresses.len(), 1);
