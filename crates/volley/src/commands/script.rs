@@ -122,6 +122,12 @@ fn prepare(args: &RunArgs, log: &Arc<Log>) -> Result<Ready, Refused> {
     for warning in warnings {
         log.say(Level::Warning, warning.to_string());
     }
+    let certificates = resolved.options.tls_auth.as_deref().unwrap_or_default();
+    if certificates.len() > 1 || certificates.iter().any(|one| !one.domains.is_empty()) {
+        let text = "tlsAuth: the first certificate is shown to every host that asks for one; \
+                    `domains` and further certificates are not used";
+        log.say(Level::Warning, text);
+    }
     let wishes = Wishes {
         name: args.plan.display().to_string(),
         logger: log.logger(),
