@@ -4,6 +4,7 @@
 //! plan ──▶ schedule    when iteration i starts, how many virtual users run at t, on which shard
 //!     └──▶ allocation  which cores does a workflow get, what runs together
 //!               └────▶ job   step(event, now) -> effects: layers, waves, skips, one outcome
+//! log  ──▶ ledger      what may happen only once: jobs, owners, attempts, outcomes
 //! ```
 //!
 //! **Invariant:** nothing here reads a clock, draws a random number, touches a file or a socket, or
@@ -11,4 +12,5 @@
 
 pub mod allocation;
 pub mod job;
+pub mod ledger;
 pub mod schedule;

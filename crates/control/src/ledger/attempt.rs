@@ -1,0 +1,168 @@
+//! Attempts: one after the other, each only when the one before has provably stopped (R4), each counted once (R17).
+
+use std::sync::Arc;
+
+use fence::canary::{self, Canary};
+use fence::{Attempt, Epoch, ShardKey};
+
+use super::State;
+use super::apply::Here;
+use super::command::{Command, Lapse};
+use super::history::EventKind;
+use super::job::{AttemptEnd, AttemptRecord, Job, Revoked, Shard};
+use super::limits::{Limits, Resource};
+use super::reply::{Refusal, Reply};
+
+impl State {
+    pub(super) fn start_attempt(
+        &mut self,
+        here: Here,
+        command: &Command,
+    ) -> Result<Reply, Refusal> {
+        let Command::StartAttempt { shard: key, epoch, attempt, worker, boot, after } = command
+        else {
+            return Ok(here.done());
+        };
+        let (worker, boot, after) = (*worker, *boot, *after);
+        let Limits { attempts, shards_per_job, retries, .. } = self.limits;
+        let attempts_full = self.derived.attempts >= u64::from(attempts);
+        let job = self.jobs.get_mut(&key.job).map(Arc::make_mut).ok_or(Refusal::UnknownJob)?;
+        job.refuse_stale(*epoch)?;
+        job.refuse_ended()?;
+        job.require_held(*epoch)?;
+
+        let started = job.shard(key).and_then(|shard| shard.attempt(*attempt));
+        if let Some(record) = started
+            && (record.worker, record.boot, record.under) == (worker, boot, *epoch)
+        {
+            return Ok(Reply::Already { epoch: record.started });
+        }
+        if let Some(cancel) = &job.cancel {
+            return Err(Refusal::Cancelled { epoch: cancel.epoch });
+        }
+        match job.shard(key) {
+            Some(shard) => may_follow(shard, *attempt, after, retries)?,
+            None => may_follow(&Shard::default(), *attempt, after, retries)?,
+        }
+        if attempts_full {
+            return Err(Refusal::Full(Resource::Attempts { limit: attempts }));
+        }
+        if job.shard(key).is_none() && job.shards.len() >= shards_per_job as usize {
+            return Err(Refusal::Full(Resource::Shards { limit: shards_per_job }));
+        }
+
+        let shard = job.shards.entry((key.workflow, key.shard)).or_default();
+        if let Some(previous) = shard.attempts.last_mut() {
+            previous.sealed = Some(here.epoch);
+        }
+        shard.attempts.push(AttemptRecord {
+            worker,
+            boot,
+            under: *epoch,
+            started: here.epoch,
+            after,
+            revoked: None,
+            end: None,
+            sealed: None,
+        });
+        self.derived.attempts += 1;
+        let ShardKey { job, workflow, shard } = *key;
+        let kind = EventKind::AttemptStarted { workflow, shard, attempt: *attempt, worker };
+        self.record(job, here.event(kind));
+        Ok(here.done())
+    }
+
+    pub(super) fn revoke_attempt(
+        &mut self,
+        here: Here,
+        key: &ShardKey,
+        epoch: Epoch,
+        attempt: Attempt,
+        reason: &str,
+    ) -> Result<Reply, Refusal> {
+        let job = self.jobs.get_mut(&key.job).map(Arc::make_mut).ok_or(Refusal::UnknownJob)?;
+        job.require_held(epoch)?;
+        let record = attempt_mut(job, key, attempt)?;
+        // A repeated revoke, or one that came too late: there is nothing left to take away.
+        let before = record.revoked.as_ref().map(|revoked| revoked.epoch);
+        if let Some(epoch) = before.or(record.end.as_ref().map(|end| end.epoch)) {
+            return Ok(Reply::Already { epoch });
+        }
+        record.revoked = Some(Revoked { epoch: here.epoch, reason: reason.to_owned() });
+        self.derived.bytes += reason.len() as u64;
+        let ShardKey { job, workflow, shard } = *key;
+        self.record(job, here.event(EventKind::AttemptRevoked { workflow, shard, attempt }));
+        Ok(here.done())
+    }
+
+    pub(super) fn end_attempt(&mut self, here: Here, command: &Command) -> Result<Reply, Refusal> {
+        let Command::EndAttempt { shard: key, attempt, status, counters, result } = command else {
+            return Ok(here.done());
+        };
+        let (attempt, status) = (*attempt, *status);
+        let job = self.jobs.get_mut(&key.job).map(Arc::make_mut).ok_or(Refusal::UnknownJob)?;
+        let record = attempt_mut(job, key, attempt)?;
+        if let Some(end) = &record.end {
+            let reply = Reply::Already { epoch: end.epoch };
+            if canary::active(Canary::ApplyResultTwice) {
+                job.totals.add(counters);
+            }
+            return Ok(reply);
+        }
+        let (epoch, counters) = (here.epoch, *counters);
+        record.end = Some(AttemptEnd { epoch, status, counters, result: *result });
+        let superseded = record.sealed.is_some();
+        job.totals.add(&counters);
+        let ShardKey { job, workflow, shard } = *key;
+        let kind = EventKind::AttemptEnded { workflow, shard, attempt, status, superseded };
+        self.record(job, here.event(kind));
+        if superseded {
+            return Ok(Reply::Superseded { epoch, by: attempt.next() });
+        }
+        Ok(here.done())
+    }
+}
+
+fn attempt_mut<'job>(
+    job: &'job mut Job,
+    key: &ShardKey,
+    attempt: Attempt,
+) -> Result<&'job mut AttemptRecord, Refusal> {
+    let Some(shard) = job.shards.get_mut(&(key.workflow, key.shard)) else {
+        return Err(Refusal::NoSuchAttempt { last: Attempt(0) });
+    };
+    let last = shard.last_number();
+    let place = (attempt.0 as usize).checked_sub(1);
+    place.and_then(|place| shard.attempts.get_mut(place)).ok_or(Refusal::NoSuchAttempt { last })
+}
+
+/// Whether `attempt` may start, given the attempts before it.
+fn may_follow(shard: &Shard, attempt: Attempt, after: Lapse, retries: u32) -> Result<(), Refusal> {
+    let expected = shard.last_number().next();
+    if attempt != expected {
+        return Err(Refusal::WrongAttempt { expected });
+    }
+    let Some((number, previous)) = shard.last() else {
+        let first = after == Lapse::First;
+        return if first { Ok(()) } else { Err(Refusal::NoProof { attempt: Attempt(0) }) };
+    };
+    match &previous.end {
+        Some(end) if end.status.is_final() => {
+            return Err(Refusal::Settled { attempt: number, status: end.status });
+        }
+        None if previous.revoked.is_none() => {
+            return Err(Refusal::StillLive { attempt: number });
+        }
+        _ => {}
+    }
+    if attempt.0 > retries.saturating_add(1) {
+        return Err(Refusal::RetriesExhausted { limit: retries });
+    }
+    let proven = previous.end.is_some()
+        || match after {
+            Lapse::First => false,
+            Lapse::HigherBoot(boot) => boot > previous.boot,
+            Lapse::Stopped | Lapse::LeaseLapsed => true,
+        };
+    if proven { Ok(()) } else { Err(Refusal::NoProof { attempt: number }) }
+}

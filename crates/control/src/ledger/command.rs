@@ -1,0 +1,282 @@
+//! What can be proposed to the ledger.
+//!
+//! **Append only.** These types are stored in logs and snapshots as postcard, which knows enum variants and struct
+//! fields by their place alone. A new variant goes to the end of its enum; nothing is reordered or removed; a new
+//! field needs a new variant. `tests/ledger/golden.rs` pins the bytes of each command, so that an accident fails
+//! there.
+
+use std::fmt;
+
+use fence::{Attempt, BootId, Epoch, Hlc, JobId, NodeId, ShardKey};
+use serde::{Deserialize, Serialize};
+
+use super::key::IdempotencyKey;
+
+/// Who proposes: one life of one node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct SessionId {
+    pub node: NodeId,
+    pub boot: BootId,
+}
+
+impl fmt::Display for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} start {}", self.node, self.boot)
+    }
+}
+
+/// One logical request. A retry keeps it, so that the ledger can tell a retry from a second wish.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct RequestId {
+    pub session: SessionId,
+    /// From 1, rising by one per logical request. `OpenSession` is idempotent by itself and may use any number.
+    pub seq: u64,
+}
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} request {}", self.session, self.seq)
+    }
+}
+
+/// A command on its way through the log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Proposal {
+    pub request: RequestId,
+    /// Every answer up to this number was received; the ledger may forget them. Always below `request.seq`.
+    pub settled: u64,
+    /// For people and for causality; no decision is made by it.
+    pub at: Hlc,
+    pub command: Command,
+}
+
+/// What may happen only once, or only in order.
+///
+/// Commands with an `epoch` are an owner's: they are refused, and change nothing, unless it is the job's current one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Command {
+    /// The proposer's first word in this life. A higher start of the same node ends the session of the lower one.
+    OpenSession,
+    CreateJob(Box<CreateJob>),
+    /// Compare and set: granted only if the job's last granted epoch is still the one that the claimant has seen
+    /// (`None`: nobody has ever claimed it).
+    ClaimJob {
+        job: JobId,
+        claimant: SessionId,
+        seen: Option<Epoch>,
+    },
+    /// Gives the job up without a successor. Its epoch stays spent.
+    ReleaseJob {
+        job: JobId,
+        epoch: Epoch,
+    },
+    /// Starts attempt `attempt` of a shard, and seals the attempt before it (R17).
+    StartAttempt {
+        shard: ShardKey,
+        epoch: Epoch,
+        attempt: Attempt,
+        worker: NodeId,
+        boot: BootId,
+        after: Lapse,
+    },
+    /// The attempt may no longer be renewed (R4). Its counts are still welcome.
+    RevokeAttempt {
+        shard: ShardKey,
+        epoch: Epoch,
+        attempt: Attempt,
+        reason: String,
+    },
+    /// A worker's last word on an attempt. Not fenced (R3): the first one for (shard, attempt) is taken, later ones
+    /// are repeats.
+    EndAttempt {
+        shard: ShardKey,
+        attempt: Attempt,
+        status: AttemptStatus,
+        counters: Counters,
+        result: Option<BlobRef>,
+    },
+    /// What a layer leaves to the next one. Layers come in order, from 0; the first commit of each is the one.
+    CommitContext {
+        job: JobId,
+        epoch: Epoch,
+        layer: u32,
+        context: Payload,
+    },
+    /// Anybody may cancel. Nothing new starts afterwards, and the outcome will be CANCELLED.
+    CancelJob {
+        job: JobId,
+        reason: String,
+        requestor: String,
+    },
+    /// The job's outcome. The first one is final.
+    FinishJob {
+        job: JobId,
+        epoch: Epoch,
+        outcome: Outcome,
+        detail: String,
+    },
+    /// Moves the ledger's time to `seen_ms + elapsed_ms`, if that is later than now.
+    ///
+    /// `seen_ms` is the ledger's time that the proposer has read, `elapsed_ms` what its monotonic clock has counted
+    /// since. So two leaders that overlap cannot add their measurements up, and time never runs faster than the
+    /// fastest clock.
+    Advance {
+        seen_ms: u64,
+        elapsed_ms: u64,
+    },
+}
+
+/// A submission, with the key that makes it the same one however often it arrives.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CreateJob {
+    /// The authenticated principal; keys of different tenants have nothing to do with each other.
+    pub tenant: String,
+    pub key: IdempotencyKey,
+    /// SHA-256 of the canonical submission, made by the receiver. The same key with another one is refused.
+    pub fingerprint: [u8; 32],
+    pub name: String,
+    pub plan: BlobRef,
+    /// How long ago the client first tried, by its own monotonic clock. Whoever keeps a submission waiting adds the
+    /// wait.
+    pub age_ms: u64,
+    /// Nobody is to run it: it ends as it is created, and goes when its time is over. For checking a ledger.
+    pub rehearsal: bool,
+}
+
+/// Something large beside the log, fsynced on a majority before the entry that names it is proposed (R17a).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct BlobRef {
+    /// SHA-256 of the content.
+    pub hash: [u8; 32],
+    pub bytes: u64,
+}
+
+/// Small things travel in the log, large ones beside it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Payload {
+    Inline(Vec<u8>),
+    Blob(BlobRef),
+}
+
+/// Why it is safe to start an attempt: nothing else proves that the one before has stopped (R4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Lapse {
+    /// There was none before.
+    First,
+    /// The worker said that it has stopped.
+    Stopped,
+    /// The worker has started again since; this is its present start.
+    HigherBoot(BootId),
+    /// Its lease has run out, counted from when the revoke was seen committed.
+    LeaseLapsed,
+}
+
+/// How an attempt ended, in its worker's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum AttemptStatus {
+    Completed,
+    /// The workflow reported an error. Final: an error is not retried (R5).
+    Failed,
+    /// Told to stop, and did.
+    Stopped,
+    /// The worker died under it, or lost its lease; these are the counts that outlived it.
+    Interrupted,
+}
+
+impl AttemptStatus {
+    /// Whether the shard needs no other attempt.
+    #[must_use]
+    pub fn is_final(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed)
+    }
+}
+
+impl fmt::Display for AttemptStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Stopped => "stopped",
+            Self::Interrupted => "interrupted",
+        })
+    }
+}
+
+/// How a job came out (R5). Separate from where it is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Outcome {
+    Completed,
+    Partial,
+    Failed,
+    Cancelled,
+    Timeout,
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Completed => "COMPLETED",
+            Self::Partial => "PARTIAL",
+            Self::Failed => "FAILED",
+            Self::Cancelled => "CANCELLED",
+            Self::Timeout => "TIMEOUT",
+        })
+    }
+}
+
+/// What an attempt has durably reported.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counters {
+    /// Requests begun; from the file that outlives the process.
+    pub issued: u64,
+    pub completed: u64,
+    pub failed: u64,
+    pub iterations: u64,
+    /// Arrivals that were due and did not start.
+    pub dropped: u64,
+    pub checks_passed: u64,
+    pub checks_failed: u64,
+    pub bytes_sent: u64,
+    pub bytes_received: u64,
+}
+
+impl Counters {
+    /// Adds, and stays at the top instead of going round; the sum is the same in any order.
+    pub fn add(&mut self, other: &Self) {
+        for (mine, more) in self.fields_mut().into_iter().zip(other.fields()) {
+            *mine = mine.saturating_add(more);
+        }
+    }
+
+    /// Every number, in the order of the struct.
+    #[must_use]
+    pub fn fields(&self) -> [u64; 9] {
+        let Self { issued, completed, failed, iterations, dropped, .. } = *self;
+        let Self { checks_passed, checks_failed, bytes_sent, bytes_received, .. } = *self;
+        [
+            issued,
+            completed,
+            failed,
+            iterations,
+            dropped,
+            checks_passed,
+            checks_failed,
+            bytes_sent,
+            bytes_received,
+        ]
+    }
+
+    fn fields_mut(&mut self) -> [&mut u64; 9] {
+        [
+            &mut self.issued,
+            &mut self.completed,
+            &mut self.failed,
+            &mut self.iterations,
+            &mut self.dropped,
+            &mut self.checks_passed,
+            &mut self.checks_failed,
+            &mut self.bytes_sent,
+            &mut self.bytes_received,
+        ]
+    }
+}

@@ -1,0 +1,265 @@
+//! What the ledger knows of one job. Everything here is read by owners and shown to operators; only [`super::State`]
+//! writes it.
+
+use std::collections::BTreeMap;
+
+use fence::{Attempt, BootId, Epoch, Hlc, JobId, NodeId, ShardKey, WorkflowNo};
+use serde::{Deserialize, Serialize};
+
+use super::command::{
+    AttemptStatus, BlobRef, Counters, CreateJob, Lapse, Outcome, Payload, SessionId,
+};
+use super::history::History;
+use super::key::IdempotencyKey;
+use super::reply::Refusal;
+
+/// One job. The idempotency index is this and nothing else: the id is a function of tenant and key (IX-5).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Job {
+    pub tenant: String,
+    pub key: IdempotencyKey,
+    pub fingerprint: [u8; 32],
+    pub name: String,
+    pub plan: BlobRef,
+    /// Ended as it was created; never owned.
+    pub rehearsal: bool,
+    pub created: Epoch,
+    pub created_ms: u64,
+    /// The last epoch granted for the job; it stays when the owner lets go.
+    pub epoch: Option<Epoch>,
+    /// Who holds it under that epoch.
+    pub owner: Option<SessionId>,
+    pub shards: BTreeMap<(WorkflowNo, u32), Shard>,
+    /// By layer, from 0.
+    pub contexts: Vec<Context>,
+    pub cancel: Option<Cancel>,
+    pub end: Option<End>,
+    /// The sum over all attempts of all shards, replaced ones included (R17).
+    pub totals: Counters,
+    pub history: History,
+}
+
+/// The attempts of one shard; attempt n is at place n - 1.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shard {
+    pub attempts: Vec<AttemptRecord>,
+}
+
+/// One try at a shard.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttemptRecord {
+    pub worker: NodeId,
+    pub boot: BootId,
+    /// The owner's epoch under which it was started.
+    pub under: Epoch,
+    pub started: Epoch,
+    /// What proved that the attempt before had stopped.
+    pub after: Lapse,
+    pub revoked: Option<Revoked>,
+    pub end: Option<AttemptEnd>,
+    /// The start of the next attempt. What this one reports later is counted, but speaks for the shard no more.
+    pub sealed: Option<Epoch>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Revoked {
+    pub epoch: Epoch,
+    pub reason: String,
+}
+
+/// A worker's last word on an attempt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttemptEnd {
+    pub epoch: Epoch,
+    pub status: AttemptStatus,
+    pub counters: Counters,
+    pub result: Option<BlobRef>,
+}
+
+/// What a layer left to the next one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Context {
+    pub epoch: Epoch,
+    pub payload: Payload,
+}
+
+/// The tombstone: nothing starts after it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cancel {
+    pub epoch: Epoch,
+    pub at: Hlc,
+    pub reason: String,
+    pub requestor: String,
+}
+
+/// The outcome; never changes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct End {
+    pub epoch: Epoch,
+    pub at: Hlc,
+    pub outcome: Outcome,
+    /// What the owner had found; differs from the outcome if a cancel came first.
+    pub found: Outcome,
+    pub detail: String,
+    pub ended_ms: u64,
+}
+
+/// Where a job is in its life (LEDG-28, as R5 has it: the outcome is a separate matter).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    Created,
+    /// Somebody has claimed it.
+    Running,
+    Cancelling,
+    Ended(Outcome),
+}
+
+impl Shard {
+    /// The last attempt and its number.
+    #[must_use]
+    pub fn last(&self) -> Option<(Attempt, &AttemptRecord)> {
+        self.attempts.last().map(|record| (self.last_number(), record))
+    }
+
+    /// 0 if there was none.
+    #[must_use]
+    pub fn last_number(&self) -> Attempt {
+        Attempt(u32::try_from(self.attempts.len()).unwrap_or(u32::MAX))
+    }
+
+    #[must_use]
+    pub fn attempt(&self, attempt: Attempt) -> Option<&AttemptRecord> {
+        self.attempts.get((attempt.0 as usize).checked_sub(1)?)
+    }
+
+    /// The status of the shard: that of its last attempt. A replaced attempt has no say (R17).
+    #[must_use]
+    pub fn status(&self) -> Option<AttemptStatus> {
+        self.attempts.last()?.end.as_ref().map(|end| end.status)
+    }
+}
+
+impl AttemptRecord {
+    /// May generate load, as far as the ledger knows.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        self.end.is_none() && self.revoked.is_none()
+    }
+}
+
+impl Job {
+    pub(super) fn new(create: &CreateJob, created: Epoch, created_ms: u64) -> Self {
+        Self {
+            tenant: create.tenant.clone(),
+            key: create.key.clone(),
+            fingerprint: create.fingerprint,
+            name: create.name.clone(),
+            plan: create.plan,
+            rehearsal: create.rehearsal,
+            created,
+            created_ms,
+            epoch: None,
+            owner: None,
+            shards: BTreeMap::new(),
+            contexts: Vec::new(),
+            cancel: None,
+            end: None,
+            totals: Counters::default(),
+            history: History::default(),
+        }
+    }
+
+    #[must_use]
+    pub fn id(&self) -> JobId {
+        self.key.job_id(&self.tenant)
+    }
+
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        match (&self.end, &self.cancel, self.epoch) {
+            (Some(end), _, _) => Phase::Ended(end.outcome),
+            (None, Some(_), _) => Phase::Cancelling,
+            (None, None, Some(_)) => Phase::Running,
+            (None, None, None) => Phase::Created,
+        }
+    }
+
+    #[must_use]
+    pub fn shard(&self, key: &ShardKey) -> Option<&Shard> {
+        self.shards.get(&(key.workflow, key.shard))
+    }
+
+    /// Every attempt, in the order of shards and numbers.
+    pub fn attempts(&self) -> impl Iterator<Item = &AttemptRecord> {
+        self.shards.values().flat_map(|shard| &shard.attempts)
+    }
+
+    /// Whether `offered` is not out of date. The owner's commands are refused for it before anything else is looked at.
+    pub(super) fn refuse_stale(&self, offered: Epoch) -> Result<(), Refusal> {
+        match self.epoch {
+            Some(held) if offered < held => Err(Refusal::StaleEpoch { held, offered }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether `offered` is the epoch of the present owner.
+    pub(super) fn require_held(&self, offered: Epoch) -> Result<(), Refusal> {
+        self.refuse_stale(offered)?;
+        if self.epoch != Some(offered) {
+            return Err(Refusal::UnknownEpoch { held: self.epoch, offered });
+        }
+        if self.owner.is_none() {
+            return Err(Refusal::Released { last: offered });
+        }
+        Ok(())
+    }
+
+    pub(super) fn refuse_ended(&self) -> Result<(), Refusal> {
+        match &self.end {
+            Some(End { outcome, epoch, .. }) => {
+                Err(Refusal::Ended { outcome: *outcome, epoch: *epoch })
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Bytes of texts and inline payloads.
+    #[must_use]
+    pub fn text_bytes(&self) -> u64 {
+        let mut bytes = self.tenant.len() + self.key.client.len() + self.name.len();
+        if let Some(cancel) = &self.cancel {
+            bytes += cancel.reason.len() + cancel.requestor.len();
+        }
+        bytes += self.end.as_ref().map_or(0, |end| end.detail.len());
+        for record in self.attempts() {
+            bytes += record.revoked.as_ref().map_or(0, |revoked| revoked.reason.len());
+        }
+        for context in &self.contexts {
+            bytes += context.payload.inline_bytes();
+        }
+        bytes as u64
+    }
+
+    /// The blobs that the job needs.
+    pub fn blobs(&self) -> impl Iterator<Item = BlobRef> {
+        // A rehearsal names a plan that nobody will ever read.
+        let plan = (!self.rehearsal).then_some(self.plan);
+        let results = self.attempts().filter_map(|record| record.end.as_ref()?.result);
+        let contexts = self.contexts.iter().filter_map(|context| match context.payload {
+            Payload::Blob(blob) => Some(blob),
+            Payload::Inline(_) => None,
+        });
+        plan.into_iter().chain(results).chain(contexts)
+    }
+}
+
+impl Payload {
+    /// Bytes that lie in the ledger itself.
+    #[must_use]
+    pub fn inline_bytes(&self) -> usize {
+        match self {
+            Self::Inline(bytes) => bytes.len(),
+            Self::Blob(_) => 0,
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Time, and what leaves with it.
+//!
+//! A key is kept while its job is active and `committed_ttl_ms` after its end (IX-10), by the ledger's own time. That
+//! time moves by log entries alone, so every member forgets a key at the same place in the log, and no wall clock has
+//! a say. A submission that says it was first tried longer ago than keys are kept is not run.
+
+use fence::{Epoch, Hlc, JobId};
+
+use super::apply::Here;
+use super::history::{Event, EventKind};
+use super::reply::Reply;
+use super::{Derived, State};
+
+/// How many jobs any other command retires on the way, so that a burst of ended jobs leaves even if time stands still.
+const RETIRE_IN_PASSING: u32 = 4;
+
+/// The shortest and the longest wait that a full ledger asks for.
+const RETRY_MS: std::ops::RangeInclusive<u64> = 1_000..=60_000;
+
+impl State {
+    pub(super) fn advance(&mut self, here: Here, seen_ms: u64, elapsed_ms: u64) -> Reply {
+        let target = seen_ms.saturating_add(elapsed_ms);
+        let most = self.now_ms.saturating_add(self.limits.advance_ms);
+        self.now_ms = target.clamp(self.now_ms, most);
+        let retired = self.retire(here.epoch, here.at, self.limits.retire_per_advance);
+        Reply::Advanced { now_ms: self.now_ms, retired }
+    }
+
+    pub(super) fn retire_some(&mut self, epoch: Epoch, at: Hlc) {
+        self.retire(epoch, at, RETIRE_IN_PASSING);
+    }
+
+    /// Notes when an ended job may go.
+    pub(super) fn expire_later(&mut self, id: JobId) {
+        if let Some(deadline) = self.retire_after_ms(id) {
+            self.derived.expiry.insert((deadline, id));
+        }
+    }
+
+    /// The ledger's time up to which the job is kept, if it has ended.
+    pub(super) fn retire_after_ms(&self, id: JobId) -> Option<u64> {
+        let end = self.jobs.get(&id)?.end.as_ref()?;
+        Some(end.ended_ms.saturating_add(self.limits.committed_ttl_ms))
+    }
+
+    /// How long a client should wait for room.
+    pub(super) fn next_retirement_in(&self) -> u64 {
+        let next = self.derived.expiry.first();
+        let wait = next.map_or(*RETRY_MS.end(), |(at, _)| at.saturating_sub(self.now_ms));
+        wait.clamp(*RETRY_MS.start(), *RETRY_MS.end())
+    }
+
+    fn retire(&mut self, epoch: Epoch, at: Hlc, most: u32) -> u32 {
+        let mut retired = 0;
+        while retired < most {
+            let Some(&(deadline, id)) = self.derived.expiry.first() else { break };
+            if deadline >= self.now_ms {
+                break;
+            }
+            self.derived.expiry.pop_first();
+            if let Some(job) = self.jobs.remove(&id) {
+                let attempts = job.attempts().count() as u64;
+                self.derived.attempts = self.derived.attempts.saturating_sub(attempts);
+                self.derived.bytes = self.derived.bytes.saturating_sub(job.text_bytes());
+            }
+            self.record(id, Event { epoch, at, kind: EventKind::Retired });
+            retired += 1;
+        }
+        retired
+    }
+
+    /// Everything that follows from the jobs.
+    pub(super) fn derive(&self) -> Derived {
+        let mut derived = Derived { volatile: self.derived.volatile, ..Derived::default() };
+        for (id, job) in &self.jobs {
+            derived.attempts += job.attempts().count() as u64;
+            derived.bytes = derived.bytes.saturating_add(job.text_bytes());
+            if let Some(deadline) = self.retire_after_ms(*id) {
+                derived.expiry.insert((deadline, *id));
+            }
+        }
+        derived
+    }
+}

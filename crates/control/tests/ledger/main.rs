@@ -1,0 +1,18 @@
+//! The ledger's state machine, through its public face alone. Every state that a test reaches is checked against the
+//! invariants, and so is every step.
+
+mod attempts;
+mod contexts;
+mod golden;
+mod history;
+mod idempotency;
+mod keys;
+mod lifecycle;
+mod limits;
+mod model;
+mod ownership;
+mod properties;
+mod retention;
+mod sessions;
+mod speed;
+mod world;
