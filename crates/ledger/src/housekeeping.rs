@@ -1,0 +1,103 @@
+//! What has to be done now and then: the ledger's own time, snapshots by size, blobs, half-done changes of the members.
+
+use std::sync::Arc;
+
+use control::ledger::Command;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use crate::answer::ReadLevel;
+use crate::core::Core;
+use crate::node::Node;
+use crate::{copies, members, reads};
+
+/// Moves the ledger's time while this node leads. Time is what a monotonic clock has counted since a state was read,
+/// so a wall clock that jumps moves nothing (R9).
+pub(crate) async fn advance(core: Arc<Core>) {
+    let node = Node::of(Arc::clone(&core));
+    let mut ticks = interval(core.timing.advance);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    // The ledger's time when it was last read here, and when that was.
+    let mut seen: Option<(u64, Instant)> = None;
+    loop {
+        ticks.tick().await;
+        if core.serving().is_err() {
+            return;
+        }
+        if !core.claims() {
+            seen = None;
+            continue;
+        }
+        let now_ms = core.applied.read(control::ledger::State::now_ms);
+        // Counted from the last reading, as long as nobody else has moved the time since.
+        let since = match seen {
+            Some((ms, at)) if ms == now_ms => at,
+            _ => Instant::now(),
+        };
+        seen = Some((now_ms, since));
+        let elapsed_ms = since.elapsed().as_millis() as u64;
+        if elapsed_ms > 0 {
+            let command = Command::Advance { seen_ms: now_ms, elapsed_ms };
+            node.propose_and_forget(command, core.timing.advance).await;
+            let after = core.applied.read(control::ledger::State::now_ms);
+            if after != now_ms {
+                // What passed while it was committed is counted by the next one.
+                seen = Some((after, since + std::time::Duration::from_millis(after - now_ms)));
+            }
+        }
+    }
+}
+
+/// Everything that is not in a hurry.
+pub(crate) async fn tidy(core: Arc<Core>) {
+    let node = Node::of(Arc::clone(&core));
+    let mut ticks = interval(core.timing.housekeeping);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut rounds = 0u64;
+    loop {
+        ticks.tick().await;
+        if core.serving().is_err() {
+            return;
+        }
+        if let Some(why) = core.storage.poisoned() {
+            core.fail(&format!("the log takes nothing more: {why}"));
+            return;
+        }
+        rounds += 1;
+        if core.storage.log_bytes_since_snapshot() > core.config.limits.snapshot_log_bytes
+            && let Err(error) = core.raft.trigger().snapshot().await
+        {
+            tracing::warn!(%error, "a snapshot could not be started");
+        }
+        if core.claims() {
+            members::finish(&core).await;
+        }
+        blobs(&core).await;
+        // A session that is silent for an hour may be closed to make room.
+        if rounds.is_multiple_of(30) {
+            node.refresh_session(core.timing.request).await;
+        }
+    }
+}
+
+/// Fetches blobs that are missing here and removes those that nothing refers to.
+async fn blobs(core: &Core) {
+    if core.group().is_none() || core.standing.borrow().configs().is_empty() {
+        return;
+    }
+    let began = Instant::now();
+    // Only a state that is up to date may say what is not needed.
+    let in_use =
+        reads::read(core, ReadLevel::Strong, core.timing.request, |state| state.blobs_in_use());
+    let Ok(in_use) = in_use.await else { return };
+    let in_use = in_use.value;
+    let missing = in_use.iter().filter(|blob| !core.blobs.has(blob));
+    for blob in missing.take(core.config.limits.blobs_per_round) {
+        if let Err(error) = copies::get(core, blob, core.timing.request).await {
+            tracing::warn!(%error, "a blob that is in use is missing here");
+        }
+    }
+    match core.blobs.collect(&in_use, began).await {
+        Ok(collected) => core.metrics.blobs_collected.add(collected.blobs),
+        Err(error) => tracing::warn!(%error, "unused blobs could not be removed"),
+    }
+}

@@ -1,0 +1,223 @@
+//! Blobs: stored durably, verified on reading, bounded, and collected only when nobody can still want them.
+
+mod store_support;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use control::ledger::BlobRef;
+use ledger::blobs::{self, BlobError, BlobLimits, Blobs};
+use ledger::store::{Storage, StoreOptions, WalOwner};
+use store_support::{folder, open, options, run};
+use tokio::time::{Instant, advance};
+use wal::faulty::{CrashMode, Fault, Injection};
+use wal::{FaultyDisk, RealDisk};
+
+const GRACE: Duration = Duration::from_secs(900);
+
+fn path(blob: &BlobRef) -> PathBuf {
+    let name = blobs::name(blob);
+    folder().join("blobs").join(&name[..2]).join(&name)
+}
+
+fn small(disk: &FaultyDisk, limits: BlobLimits) -> (Storage, Blobs) {
+    let options = StoreOptions { blobs: limits, ..options(1) };
+    let storage = Storage::open(Arc::new(disk.clone()), folder(), options, WalOwner::Task).unwrap();
+    let blobs = storage.blobs();
+    (storage, blobs)
+}
+
+/// R17a: when `put` returns, the blob survives a power failure; at any call before, it is there in whole or not at all.
+#[test]
+fn a_blob_that_was_put_survives_and_half_a_blob_is_never_seen() {
+    let content = |number: u8| vec![number; 3000];
+    for calls in 0.. {
+        let disk = FaultyDisk::new(calls);
+        let finished = run(async {
+            let storage = open(&disk, 1).unwrap();
+            let blobs = storage.blobs();
+            disk.fail_power_after(calls);
+            let mut put = Vec::new();
+            for number in 0..3 {
+                if let Ok(blob) = blobs.put(content(number)).await {
+                    put.push(blob);
+                }
+            }
+            let finished = disk.powered();
+            disk.crash(CrashMode::Random);
+            drop(storage);
+            disk.power_on();
+            let storage = open(&disk, 2).unwrap();
+            let blobs = storage.blobs();
+            for blob in &put {
+                assert!(blobs.get(blob).await.is_ok(), "put, and gone after {calls} calls");
+            }
+            for number in 0..3 {
+                let blob = blobs::reference(&content(number));
+                match blobs.get(&blob).await {
+                    Ok(bytes) => assert_eq!(bytes, content(number)),
+                    Err(BlobError::Missing(_)) => {}
+                    Err(other) => panic!("after {calls} calls: {other}"),
+                }
+                // It can be put in any case.
+                assert_eq!(blobs.put(content(number)).await.unwrap(), blob);
+            }
+            let unfinished = disk.files().into_iter().any(|path| path.ends_with(".tmp"));
+            assert!(!unfinished);
+            finished
+        });
+        if finished {
+            break;
+        }
+    }
+}
+
+#[test]
+fn a_damaged_blob_is_reported_not_returned_and_can_be_put_again() {
+    let disk = FaultyDisk::new(1);
+    run(async {
+        let storage = open(&disk, 1).unwrap();
+        let blobs = storage.blobs();
+        let blob = blobs.put(b"plan".repeat(100)).await.unwrap();
+        let used = blobs.usage();
+        assert!(disk.flip(&path(&blob), 77));
+        assert!(matches!(blobs.get(&blob).await, Err(BlobError::Damaged { .. })));
+        blobs.put_as(&blob, b"plan".repeat(100)).await.expect("fetched again");
+        assert_eq!(blobs.get(&blob).await.unwrap(), b"plan".repeat(100));
+        assert_eq!(blobs.usage(), used);
+        disk.plant(&path(&blob), b"plan", 4);
+        assert!(matches!(blobs.get(&blob).await, Err(BlobError::Damaged { .. })));
+        disk.erase(&path(&blob));
+        assert!(matches!(blobs.get(&blob).await, Err(BlobError::Missing(_))));
+    });
+}
+
+#[test]
+fn bytes_that_are_not_the_blob_announced_are_refused() {
+    run(async {
+        let storage = open(&FaultyDisk::new(1), 1).unwrap();
+        let blobs = storage.blobs();
+        let wanted = blobs::reference(b"this");
+        let refused = blobs.put_as(&wanted, b"that".to_vec()).await;
+        assert!(matches!(refused, Err(BlobError::Mismatch { .. })));
+        assert_eq!(blobs.usage(), (0, 0));
+    });
+}
+
+/// R10: bounded one by one and together; what was refused leaves nothing behind.
+#[test]
+fn blobs_are_bounded_in_size_and_in_sum() {
+    let disk = FaultyDisk::new(1);
+    run(async {
+        let limits = BlobLimits { blob_bytes: 100, total_bytes: 250, grace: GRACE };
+        let (_storage, blobs) = small(&disk, limits);
+        assert!(matches!(blobs.put(vec![0; 101]).await, Err(BlobError::TooLarge { .. })));
+        for number in 0..2 {
+            blobs.put(vec![number; 100]).await.unwrap();
+        }
+        assert!(matches!(blobs.put(vec![2; 100]).await, Err(BlobError::Full { .. })));
+        blobs.put(vec![0; 100]).await.expect("one that is there needs no room");
+        blobs.put(vec![3; 50]).await.expect("fits");
+        assert_eq!(blobs.usage(), (3, 250));
+        disk.inject(Injection { fault: Fault::NoSpace, path: "blobs".into(), skip: 0 });
+        blobs.collect(&BTreeSet::new(), Instant::now() + GRACE).await.unwrap();
+        assert!(matches!(blobs.put(vec![4; 50]).await, Err(BlobError::Io { .. })));
+        assert_eq!(blobs.usage(), (0, 0), "a failed put takes no room");
+    });
+}
+
+/// R17a: a blob is put before the entry that names it is proposed.
+#[test]
+fn a_blob_that_nothing_names_yet_is_kept_for_the_grace_period() {
+    let disk = FaultyDisk::new(1);
+    run(async {
+        let storage = open(&disk, 1).unwrap();
+        let blobs = storage.blobs();
+        let named = blobs.put(b"named".to_vec()).await.unwrap();
+        let unnamed = blobs.put(b"unnamed".to_vec()).await.unwrap();
+        let in_use = BTreeSet::from([named]);
+        advance(GRACE - Duration::from_secs(1)).await;
+        let collected = blobs.collect(&in_use, Instant::now()).await.unwrap();
+        assert_eq!(collected.blobs, 0);
+        // A node that is behind knows only an old state: it may not judge by it, however long it waits.
+        let current = Instant::now();
+        advance(10 * GRACE).await;
+        assert_eq!(blobs.collect(&in_use, current).await.unwrap().blobs, 0);
+        assert!(blobs.has(&unnamed));
+        let collected = blobs.collect(&in_use, Instant::now()).await.unwrap();
+        assert_eq!((collected.blobs, collected.bytes), (1, 7));
+        assert!(matches!(blobs.get(&unnamed).await, Err(BlobError::Missing(_))));
+        assert_eq!(blobs.get(&named).await.unwrap(), b"named");
+        assert!(disk.dump(&path(&unnamed)).is_none());
+
+        // Named until now: the grace begins when it is named no more.
+        let none = BTreeSet::new();
+        assert_eq!(blobs.collect(&none, Instant::now()).await.unwrap().blobs, 0);
+        advance(GRACE).await;
+        assert_eq!(blobs.collect(&none, Instant::now()).await.unwrap().blobs, 1);
+    });
+}
+
+/// After a restart the grace begins anew: nobody remembers when a blob was put.
+#[test]
+fn a_restart_gives_every_blob_its_grace_again() {
+    let disk = FaultyDisk::new(1);
+    run(async {
+        let storage = open(&disk, 1).unwrap();
+        let blob = storage.blobs().put(b"old".to_vec()).await.unwrap();
+        storage.close().await.unwrap();
+        advance(5 * GRACE).await;
+        let storage = open(&disk, 2).unwrap();
+        let blobs = storage.blobs();
+        assert_eq!(blobs.usage(), (1, 3));
+        assert_eq!(blobs.collect(&BTreeSet::new(), Instant::now()).await.unwrap().blobs, 0);
+        assert_eq!(blobs.get(&blob).await.unwrap(), b"old");
+    });
+}
+
+/// A put during a collection of the same blob, on a slow disk, in both orders.
+#[test]
+fn a_blob_that_is_put_while_it_is_collected_stays() {
+    for slow in [0, 1, 5] {
+        let disk = FaultyDisk::new(slow);
+        let slow = Duration::from_millis(slow);
+        run(async {
+            let storage = open(&disk, 1).unwrap();
+            let blobs = storage.blobs();
+            let blob = blobs.put(b"again".to_vec()).await.unwrap();
+            advance(GRACE).await;
+            disk.set_flush_delay(slow, slow);
+            let none = BTreeSet::new();
+            let (collected, put) =
+                tokio::join!(blobs.collect(&none, Instant::now()), blobs.put(b"again".to_vec()));
+            collected.unwrap();
+            put.unwrap();
+            assert_eq!(blobs.get(&blob).await.unwrap(), b"again");
+            assert_eq!(blobs.usage(), (1, 5));
+        });
+    }
+}
+
+/// On a real disk, with the thread.
+#[test]
+fn blobs_work_on_a_real_disk() {
+    let place = tempfile::tempdir().unwrap();
+    run(async {
+        let start = || {
+            let data = place.path().to_path_buf();
+            Storage::open(Arc::new(RealDisk), data, options(1), WalOwner::Thread).unwrap()
+        };
+        let storage = start();
+        let content = vec![5; 4 << 20];
+        let blob = storage.blobs().put(content.clone()).await.unwrap();
+        storage.close().await.unwrap();
+        let storage = start();
+        assert_eq!(storage.blobs().get(&blob).await.unwrap(), content);
+        let collected = storage.blobs().collect(&BTreeSet::new(), Instant::now() + GRACE).await;
+        assert_eq!(collected.unwrap().blobs, 1);
+        assert_eq!(storage.blobs().usage(), (0, 0));
+        storage.close().await.unwrap();
+    });
+}
