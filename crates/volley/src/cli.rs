@@ -1,8 +1,13 @@
 //! The command line, defined once: parsing, help and completions come from here.
 
+mod ledger;
 mod script;
 mod values;
 
+pub use ledger::{
+    CheckArgs, InspectArgs, LedgerAction, LedgerArgs, MembersArgs, MembersChange, ResetArgs,
+    ServeArgs, StatusArgs, VerifyArgs,
+};
 pub use script::ScriptArgs;
 
 use std::net::SocketAddr;
@@ -53,6 +58,8 @@ pub enum Command {
     Target(TargetArgs),
     /// Steer a running test: pause, resume, scale, stop
     Ctl(CtlArgs),
+    /// Run, check and look after a member of the replicated ledger
+    Ledger(LedgerArgs),
     /// Print the JSON Schema of plans, for editors
     Schema(SchemaArgs),
 }

@@ -3,6 +3,7 @@
 mod ctl;
 mod demo;
 mod explain;
+mod ledger;
 mod new;
 mod ping;
 pub mod quick;
@@ -23,6 +24,7 @@ pub fn dispatch(command: Command) -> i32 {
         Command::Ping(args) => ping::ping(&args),
         Command::Target(args) => target::target(&args),
         Command::Ctl(args) => ctl::ctl(&args),
+        Command::Ledger(args) => ledger::ledger(&args),
         Command::Schema(args) => {
             if args.markdown {
                 print::out(&plan::reference());

@@ -21,6 +21,9 @@ const LADDER: &[(&str, &[&str])] = &[
             "stats",
             "plan",
             "target",
+            "ledger",
+            "wal",
+            "fence",
         ],
     ),
     ("dashboard", &["report", "stats", "plan"]),
@@ -28,14 +31,17 @@ const LADDER: &[(&str, &[&str])] = &[
     ("engine", &["script", "client", "control", "stats", "plan"]),
     ("script", &["client", "control", "stats", "plan"]),
     ("client", &["stats", "plan"]),
-    ("control", &["stats", "plan"]),
+    ("ledger", &["wal", "control", "fence"]),
+    ("wal", &["fence"]),
+    ("control", &["stats", "plan", "fence"]),
     ("stats", &["plan"]),
     ("plan", &[]),
+    ("fence", &[]),
     ("target", &[]),
 ];
 
 /// Rooms that decide and never do: no sockets, no timers, no tasks.
-const PURE: &[&str] = &["plan", "stats", "control"];
+const PURE: &[&str] = &["fence", "plan", "stats", "control"];
 
 const LINES_MAX: usize = 1000;
 const LINES_WARN: usize = 600;

@@ -1,0 +1,135 @@
+//! `volley ledger serve DIR`: one member, until a signal ends it.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use fence::{Hlc, NodeId};
+use ledger::store::{Storage, StoreOptions, WalOwner};
+use ledger::{Bootstrap, Node, NodeConfig, TcpTransport};
+use tokio::sync::mpsc;
+use tokio::time::sleep;
+
+use super::draw;
+use crate::cli::ServeArgs;
+use crate::{exit, print, signals};
+
+pub fn serve(args: &ServeArgs) -> i32 {
+    log_to_stderr();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let served = match runtime {
+        Ok(runtime) => runtime.block_on(run(args)),
+        Err(error) => Err(format!("no runtime: {error}")),
+    };
+    served.unwrap_or_else(|problem| {
+        eprintln!("volley: {problem}");
+        exit::FAILED
+    })
+}
+
+/// `VOLLEY_LOG` says how much: error, warn, info, debug, or `ledger=debug`. By default warnings, but none of
+/// openraft: it warns of everything that an election overtakes.
+fn log_to_stderr() {
+    use tracing_subscriber::EnvFilter;
+    let filter = EnvFilter::try_from_env("VOLLEY_LOG")
+        .unwrap_or_else(|_| EnvFilter::new("warn,openraft=error"));
+    let _ =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
+}
+
+fn wall_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn storage(args: &ServeArgs) -> Result<Storage, String> {
+    let options = StoreOptions {
+        node: None,
+        draw: Arc::new(draw),
+        // The node puts its own id and count in; here only the time is known.
+        clock: Arc::new(|| Hlc { wall_ms: wall_ms(), logical: 0, node: NodeId::default() }),
+        wal: wal::Options::default(),
+        blobs: ledger::blobs::BlobLimits::default(),
+        snapshot_bytes: 1 << 30,
+    };
+    let disk = Arc::new(wal::RealDisk);
+    Storage::open(disk, args.folder.clone(), options, WalOwner::Thread)
+        .map_err(|error| error.to_string())
+}
+
+async fn run(args: &ServeArgs) -> Result<i32, String> {
+    let bootstrap = match (&args.peers[..], args.join) {
+        (_, true) => Bootstrap::Join,
+        ([], false) => Bootstrap::Alone,
+        (peers, false) if !peers.contains(&args.listen) => {
+            return Err(format!(
+                "--peers lists all voters, this one included: {} is missing",
+                args.listen
+            ));
+        }
+        (peers, false) => Bootstrap::Peers(peers.iter().map(ToString::to_string).collect()),
+    };
+    let storage = storage(args)?;
+    let recovered = storage.recovered();
+    if let Some(torn) = &recovered.wal.torn {
+        eprintln!("volley: a torn tail was cut off the log: {torn}");
+    }
+    if storage.fresh_disk() && recovered.lost_disk.is_some() {
+        eprintln!(
+            "volley: this member has lost its log; it votes again when a member has admitted it: \
+             `volley ledger members MEMBER readmit {}`",
+            args.listen
+        );
+    }
+    let mut config =
+        NodeConfig { address: args.listen.to_string(), bootstrap, ..NodeConfig::default() };
+    config.timing.pace = args.pace;
+    let node = Node::start(config, storage, Arc::new(TcpTransport))
+        .await
+        .map_err(|error| error.to_string())?;
+    print::line(&format!(
+        "member {} (start {}) listens on {}; Ctrl-C ends it",
+        node.id(),
+        node.session().boot,
+        args.listen
+    ));
+
+    let (stop, mut stopped) = mpsc::unbounded_channel();
+    signals::on_interrupt(move || {
+        let _ = stop.send(());
+    });
+    let mut failed = node.failed();
+    let failure = tokio::select! {
+        biased;
+        _ = stopped.recv() => None,
+        // The sender lives as long as the node.
+        Ok(why) = failed.wait_for(Option::is_some) => why.clone(),
+        () = say_what_changes(&node) => None,
+    };
+    if let Some(why) = failure {
+        return Err(format!("the member has stopped: {why}"));
+    }
+    node.shutdown().await;
+    print::line("ended; everything that was acknowledged is on the disk");
+    Ok(0)
+}
+
+/// A line whenever who leads, or what it waits for, has changed.
+async fn say_what_changes(node: &Node) {
+    let mut last = String::new();
+    loop {
+        let status = node.status();
+        let now = match (&status.waiting_for, &status.leader) {
+            (Some(what), _) => what.clone(),
+            (None, _) if status.leads => format!("leads, term {}", status.term),
+            (None, Some((id, address))) if *id != status.node => {
+                format!("follows {id} at {address}, term {}", status.term)
+            }
+            (None, _) => "nobody leads".to_owned(),
+        };
+        if now != last {
+            print::line(&now);
+            last = now;
+        }
+        sleep(Duration::from_millis(100)).await;
+    }
+}
