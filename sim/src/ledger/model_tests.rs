@@ -1,0 +1,174 @@
+//! The model of a job against short histories, legal and not.
+
+use control::ledger::{
+    BlobRef, Command, CreateJob, IdempotencyKey, Lapse, Outcome, Refusal, Reply, SessionId,
+    Submission,
+};
+use fence::{Attempt, BootId, Epoch, GroupId, JobId, NodeId, ShardKey, WorkflowNo};
+
+use super::{JobModel, Operation, Seen, Write};
+use crate::linear::{Call, Verdict, check};
+
+const JOB: JobId = JobId(1);
+
+fn place(number: u64) -> Epoch {
+    Epoch { group: GroupId::default(), number }
+}
+
+fn create() -> Command {
+    Command::CreateJob(Box::new(CreateJob {
+        tenant: "t".to_owned(),
+        key: IdempotencyKey { client: "c".to_owned(), sequence: 1, nonce: [0; 16] },
+        fingerprint: [0; 32],
+        name: String::new(),
+        plan: BlobRef { hash: [0; 32], bytes: 0 },
+        age_ms: 0,
+        rehearsal: false,
+    }))
+}
+
+fn accepted(number: u64, duplicate: bool) -> Reply {
+    Reply::Submitted(Submission::Accepted { job: JOB, duplicate, created: place(number) })
+}
+
+fn claim(seen: Option<u64>) -> Command {
+    let claimant = SessionId { node: NodeId(1), boot: BootId(1) };
+    Command::ClaimJob { job: JOB, claimant, seen: seen.map(place) }
+}
+
+fn start(epoch: u64) -> Command {
+    Command::StartAttempt {
+        shard: ShardKey { job: JOB, workflow: WorkflowNo(0), shard: 0 },
+        epoch: place(epoch),
+        attempt: Attempt(1),
+        worker: NodeId(9),
+        boot: BootId(1),
+        after: Lapse::First,
+    }
+}
+
+fn finish(epoch: u64) -> Command {
+    let (outcome, detail) = (Outcome::Completed, String::new());
+    Command::FinishJob { job: JOB, epoch: place(epoch), outcome, detail }
+}
+
+fn cancel() -> Command {
+    Command::CancelJob { job: JOB, reason: String::new(), requestor: String::new() }
+}
+
+/// Calls one after the other; `None` is an answer that never came.
+fn verdict(calls: Vec<(Command, Option<Reply>)>) -> Verdict {
+    verdict_with(calls, None)
+}
+
+fn verdict_with(calls: Vec<(Command, Option<Reply>)>, last_read: Option<Seen>) -> Verdict {
+    let mut stamp = 0;
+    let mut history = Vec::new();
+    for (command, reply) in calls {
+        stamp += 2;
+        let answered = reply.is_some().then_some(stamp);
+        history.push(Call {
+            operation: Operation::Write(Box::new(Write { command, reply })),
+            called: stamp - 1,
+            answered,
+        });
+    }
+    if let Some(seen) = last_read {
+        let operation = Operation::Read { seen: Some(Box::new(seen)) };
+        history.push(Call { operation, called: stamp + 1, answered: Some(stamp + 2) });
+    }
+    check(&JobModel { retries: 3 }, &history, 100_000)
+}
+
+fn illegal(verdict: Verdict) -> bool {
+    matches!(verdict, Verdict::Illegal { .. })
+}
+
+/// SC-34
+#[test]
+fn a_plain_life_is_legal() {
+    let life = vec![
+        (create(), Some(accepted(1, false))),
+        (create(), Some(accepted(1, true))),
+        (claim(None), Some(Reply::Claimed { epoch: place(2) })),
+        (start(2), Some(Reply::Done { epoch: place(3) })),
+        (finish(2), Some(Reply::Finished { outcome: Outcome::Completed, epoch: place(4) })),
+        (cancel(), Some(Reply::Ended { outcome: Outcome::Completed, epoch: place(4) })),
+    ];
+    assert_eq!(verdict(life), Verdict::Legal);
+}
+
+/// P2: a job is created once.
+#[test]
+fn a_second_creation_is_illegal() {
+    let calls = vec![(create(), Some(accepted(1, false))), (create(), Some(accepted(2, false)))];
+    assert!(illegal(verdict(calls)));
+}
+
+/// P4: two owners under the same knowledge.
+#[test]
+fn two_claims_that_saw_the_same_are_illegal() {
+    let calls = vec![
+        (create(), Some(accepted(1, false))),
+        (claim(None), Some(Reply::Claimed { epoch: place(2) })),
+        (claim(None), Some(Reply::Claimed { epoch: place(3) })),
+    ];
+    assert!(illegal(verdict(calls)));
+}
+
+/// P4: an epoch that goes back.
+#[test]
+fn places_rise() {
+    let calls = vec![
+        (create(), Some(accepted(5, false))),
+        (claim(None), Some(Reply::Claimed { epoch: place(4) })),
+    ];
+    assert!(illegal(verdict(calls)));
+}
+
+/// R5: a cancel that was acknowledged first makes the outcome CANCELLED.
+#[test]
+fn a_cancel_before_the_end_wins() {
+    let outcome = |outcome| {
+        vec![
+            (create(), Some(accepted(1, false))),
+            (claim(None), Some(Reply::Claimed { epoch: place(2) })),
+            (cancel(), Some(Reply::Done { epoch: place(3) })),
+            (finish(2), Some(Reply::Finished { outcome, epoch: place(4) })),
+        ]
+    };
+    assert_eq!(verdict(outcome(Outcome::Cancelled)), Verdict::Legal);
+    assert!(illegal(verdict(outcome(Outcome::Completed))));
+}
+
+/// SC-19: an unknown claim explains a stale epoch later; without it nothing does.
+#[test]
+fn an_unknown_claim_may_have_happened() {
+    let refused = Reply::Refused(Refusal::StaleEpoch { held: place(7), offered: place(2) });
+    let calls = |unknown: bool| {
+        let mut calls = vec![
+            (create(), Some(accepted(1, false))),
+            (claim(None), Some(Reply::Claimed { epoch: place(2) })),
+        ];
+        if unknown {
+            calls.push((claim(Some(2)), None));
+        }
+        calls.push((start(2), Some(refused.clone())));
+        calls
+    };
+    assert_eq!(verdict(calls(true)), Verdict::Legal);
+    assert!(illegal(verdict(calls(false))));
+}
+
+/// SC-35, SC-36: a read that misses an acknowledged write is illegal.
+#[test]
+fn a_lost_write_is_illegal() {
+    let calls = vec![
+        (create(), Some(accepted(1, false))),
+        (claim(None), Some(Reply::Claimed { epoch: place(2) })),
+    ];
+    let seen = Seen { created: 1, granted: Some(2), ..Seen::default() };
+    assert_eq!(verdict_with(calls.clone(), Some(seen)), Verdict::Legal);
+    let lost = Seen { created: 1, ..Seen::default() };
+    assert!(illegal(verdict_with(calls, Some(lost))));
+}

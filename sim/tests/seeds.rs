@@ -1,0 +1,82 @@
+//! The simulator as a user calls it: seeds run, replay with an equal trace, add up, and a bug that was put back is
+//! found.
+
+// Tests live in the real world.
+#![allow(clippy::disallowed_methods)]
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+fn sim(arguments: &[&str]) -> Output {
+    let output = Command::new(env!("CARGO_BIN_EXE_sim")).args(arguments).output();
+    output.expect("the simulator starts")
+}
+
+fn json(output: &Output) -> serde_json::Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
+        panic!("{error}: {}", String::from_utf8_lossy(&output.stderr));
+    })
+}
+
+/// SC-34, P1 to P5, P7: three seeds hold, and each gives the same trace twice.
+#[test]
+fn three_seeds_hold_and_replay_with_an_equal_trace() {
+    let output = sim(&["--scenario", "ledger", "--seeds", "3", "--replay-every", "1", "--json"]);
+    let totals = json(&output);
+    assert_eq!(totals["seeds"], 3);
+    assert_eq!(totals["failed"], 0, "{totals:#}");
+    assert_eq!((&totals["replayed"], &totals["replayed_equal"]), (&3.into(), &3.into()));
+    assert!(totals["histories"]["checked"].as_u64() > Some(0));
+    assert!(output.status.success());
+}
+
+/// Campaigns resume and add up.
+#[test]
+fn a_campaign_goes_on_where_it_stopped() {
+    let state = Scratch::new("state.json");
+    let path = state.0.to_str().expect("a plain path");
+    for call in 1..=2 {
+        let output = sim(&["--seeds", "2", "--replay-every", "0", "--json", "--state", path]);
+        let totals = json(&output);
+        assert_eq!(totals["seeds"], call * 2);
+        assert_eq!(totals["next_seed"], call * 2);
+    }
+}
+
+#[test]
+fn a_wrong_name_is_refused_with_the_right_ones() {
+    let output = sim(&["--scenario", "nonsense"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("there is: ledger"));
+}
+
+/// A build without canaries says so; one with them finds the quickest one at once.
+#[test]
+fn a_bug_that_was_put_back_is_found() {
+    let output = sim(&["--canary", "apply-result-twice", "--seeds", "20"]);
+    if cfg!(feature = "canary") {
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success() && text.contains("found after"), "{text}");
+    } else {
+        assert_eq!(output.status.code(), Some(2));
+        assert!(String::from_utf8_lossy(&output.stderr).contains("--features canary"));
+    }
+}
+
+/// A file that is gone when the test is over.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+        let path = folder.join(format!("{}-{name}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        Self(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
