@@ -127,10 +127,11 @@ fn drive(sim: &mut Sim<'_>, world: &Rc<World>, office: &Rc<Office>) -> crate::ou
         world::panics(world);
         checks.notices();
         let now_ms = trace::now_ms();
+        checks.cut_off(&chaos.isolated(), now_ms);
         if now_ms >= look_at {
             look_at = now_ms + LOOK_EVERY_MS;
             checks.states();
-            checks.isolation(&chaos.isolated(), now_ms);
+            checks.isolation(now_ms);
             world.look_for_marks();
         }
         chaos.step(sim, now_ms);

@@ -26,8 +26,14 @@ pub struct Checks {
     answers: BTreeMap<RequestId, Reply>,
     /// The last state of each host that was looked at, and the life it was in.
     states: Vec<Option<(u64, State)>>,
-    /// Term of a host since it is cut off from everybody.
-    isolated: BTreeMap<usize, (u64, u64)>,
+    /// Hosts that are cut off from everybody.
+    isolated: BTreeMap<usize, Isolation>,
+}
+
+struct Isolation {
+    since_ms: u64,
+    /// Its term, once what was on the way has arrived.
+    term: Option<u64>,
 }
 
 /// A host that is cut off has this long to finish what is on the way.
@@ -164,23 +170,28 @@ impl Checks {
         }
     }
 
-    /// Pre-vote: who reaches nobody does not raise its term.
-    pub fn isolation(&mut self, isolated: &[usize], now_ms: u64) {
+    /// Keeps track of who is cut off; told in every step, because a moment of contact is enough to learn a term.
+    pub fn cut_off(&mut self, isolated: &[usize], now_ms: u64) {
         self.isolated.retain(|host, _| isolated.contains(host));
         for host in isolated {
-            let Some(node) = self.world.node(*host) else {
-                self.isolated.remove(host);
+            self.isolated.entry(*host).or_insert(Isolation { since_ms: now_ms, term: None });
+        }
+    }
+
+    /// Pre-vote: who reaches nobody does not raise its term.
+    pub fn isolation(&mut self, now_ms: u64) {
+        for (host, isolation) in &mut self.isolated {
+            if now_ms < isolation.since_ms + ISOLATION_SETTLES_MS {
                 continue;
-            };
+            }
+            let Some(node) = self.world.node(*host) else { continue };
             let term = node.status().term;
-            let (since, first) = *self.isolated.entry(*host).or_insert((now_ms, term));
-            if now_ms < since + ISOLATION_SETTLES_MS {
-                self.isolated.insert(*host, (since, term));
-            } else if term > first {
+            let first = *isolation.term.get_or_insert(term);
+            if term > first {
                 let detail =
                     format!("n{} is cut off and went from term {first} to {term}", host + 1);
                 self.world.violate("CORE-20.pre-vote", detail);
-                self.isolated.insert(*host, (since, term));
+                isolation.term = Some(term);
             }
         }
     }

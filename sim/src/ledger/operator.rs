@@ -79,6 +79,7 @@ async fn change(office: &Rc<Office>, random: &mut Rng, removed: &mut Option<usiz
     if let Some(host) = *removed {
         if admit(office, host, random).await {
             *removed = None;
+            office.world.member_out.set(false);
             office.world.reach(Mark::MembershipChanged);
         }
         return;
@@ -92,6 +93,7 @@ async fn change(office: &Rc<Office>, random: &mut Rng, removed: &mut Option<usiz
     let member = node.session().node;
     // Whatever the answer, it may have happened; admitting a member that is one already is harmless.
     *removed = Some(host);
+    office.world.member_out.set(true);
     match office.ask(through, Ask::Remove { node: member }, DEADLINE).await {
         Some(Told::Changed(Ok(()))) => event!("n{} is removed", host + 1),
         Some(Told::Changed(Err(why))) => event!("n{} is not removed: {why}", host + 1),

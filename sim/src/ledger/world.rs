@@ -70,6 +70,8 @@ pub struct World {
     /// Clients have nothing left to do.
     pub clients_done: Cell<usize>,
     pub operator_done: Cell<bool>,
+    /// A member is out of the group, or may be.
+    pub member_out: Cell<bool>,
     /// The highest entry that an eventual read has shown, per host and life.
     eventual: RefCell<BTreeMap<(usize, u64), u64>>,
 }
@@ -125,6 +127,7 @@ impl World {
             calm: Cell::new(false),
             clients_done: Cell::new(0),
             operator_done: Cell::new(false),
+            member_out: Cell::new(false),
             eventual: RefCell::default(),
         })
     }

@@ -153,8 +153,10 @@ impl Chaos {
 
     /// The disk is lost; who the node is, is not (an operator restored the identity, or it lies elsewhere).
     fn forget(&mut self, sim: &mut Sim<'_>) {
-        // One at a time: a group that loses more than a minority of its disks has lost its word, and no code can help.
-        if self.world.hosts.iter().any(|host| host.amnesic.get()) || self.world.calm.get() {
+        // One at a time, and of a whole group: one that loses half of its disks has lost its word, and no code can
+        // help.
+        let amnesic = self.world.hosts.iter().any(|host| host.amnesic.get());
+        if amnesic || self.world.member_out.get() || self.world.calm.get() {
             return;
         }
         let Some(host) = self.pick_victim() else { return };
