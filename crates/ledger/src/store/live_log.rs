@@ -91,14 +91,15 @@ impl LiveLog {
         if covered < needed {
             return Err(Hole { expected: covered, found: needed });
         }
-        if let (Some(purged), Some(snapshot)) = (self.purged, snapshot)
-            && snapshot.index < purged.index
+        // The snapshot that the purge was for is not there: an older one is, or none at all.
+        if let Some(purged) = self.purged
+            && snapshot.is_none_or(|snapshot| snapshot.index < purged.index)
         {
             let next = self.last_index().map_or(self.first, |last| last + 1);
             if next <= purged.index {
                 return Err(Hole { expected: next, found: purged.index + 1 });
             }
-            self.purged = Some(snapshot);
+            self.purged = snapshot;
         }
         if let Some(purged) = self.purged {
             self.forget_through(purged.index);
@@ -264,5 +265,49 @@ impl LiveLog {
             _ => self.start,
         };
         self.end() - covered
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fence::NodeId;
+
+    use super::*;
+
+    fn at(index: u64) -> Position {
+        Position { leader: Leader { term: 1, node: NodeId(1) }, index }
+    }
+
+    /// Ten entries, of which the first seven were purged for a snapshot.
+    fn purged() -> LiveLog {
+        let mut log = LiveLog::default();
+        for index in 0..10 {
+            let stored = Stored { position: at(index), content: Arc::new([0]) };
+            log.replay(Record::Entry(stored)).unwrap();
+        }
+        log.replay(Record::Base(Base { purged: Some(at(6)), vote: None, committed: None }))
+            .unwrap();
+        log
+    }
+
+    /// LEDG-82: what was purged for a snapshot that is gone is there again, as far back as it is needed.
+    #[test]
+    fn a_purge_whose_snapshot_is_gone_is_taken_back() {
+        for (snapshot, first) in [(Some(9), 7), (Some(6), 7), (Some(3), 4), (None, 0)] {
+            let mut log = purged();
+            log.settle(snapshot.map(at)).unwrap();
+            let kept = log.read(0..10, u64::MAX);
+            assert_eq!(kept.first().map(|stored| stored.position.index), Some(first));
+            assert_eq!(log.purged().map(|purged| purged.index), first.checked_sub(1));
+        }
+    }
+
+    /// LEDG-82: and where the log does not reach back that far, it is refused.
+    #[test]
+    fn a_log_that_begins_behind_its_snapshot_is_refused() {
+        let mut log = purged();
+        log.forget_through(4);
+        assert_eq!(log.clone().settle(None), Err(Hole { expected: 0, found: 5 }));
+        assert_eq!(log.settle(Some(at(3))), Err(Hole { expected: 4, found: 5 }));
     }
 }
