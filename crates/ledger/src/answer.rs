@@ -52,6 +52,8 @@ pub enum NotCommitted {
     Stopped(String),
     /// A member refused the message, by this name.
     Refused(String),
+    /// The leader's disk is almost full: no new jobs; those that are there can still end.
+    NoSpace,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,6 +76,7 @@ impl NotCommitted {
             Self::SessionClosed => "session_closed",
             Self::Stopped(_) => "stopped",
             Self::Refused(_) => "refused",
+            Self::NoSpace => "no_space",
         }
     }
 }
@@ -104,6 +107,9 @@ impl fmt::Display for NotCommitted {
             Self::SessionClosed => f.write_str("the node's session was closed; restart the node"),
             Self::Stopped(why) => write!(f, "the node has stopped: {why}"),
             Self::Refused(why) => write!(f, "refused: {why}"),
+            Self::NoSpace => f.write_str(
+                "the leader's disk is almost full and takes no new jobs: make room, it goes on by itself",
+            ),
         }
     }
 }

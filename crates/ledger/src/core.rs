@@ -4,12 +4,13 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use control::ledger::{Limits, SessionId};
+use control::ledger::{Command, Limits, Proposal, SessionId};
 use fence::{ClockSettings, GroupId, Hlc, HybridClock, NodeId, Receipt, Tick};
 use tokio::sync::{Semaphore, SemaphorePermit, mpsc, watch};
 use tokio::time::{Instant, timeout};
 use tonic::Status;
 
+use crate::answer::{Answer, NotCommitted};
 use crate::blobs::Blobs;
 use crate::config::{NodeConfig, Timing};
 use crate::election::Event;
@@ -219,6 +220,15 @@ impl Core {
                 Err(Status::resource_exhausted("too much is being received at the moment"))
             }
         }
+    }
+
+    /// Takes a proposal into the log, if this node leads. A disk that is almost full takes no new jobs: what is left is
+    /// for those that have begun, and for the snapshot that frees space.
+    pub(crate) async fn take(&self, proposal: Proposal, deadline: Instant) -> Answer {
+        if matches!(proposal.command, Command::CreateJob(_)) && self.storage.space_is_low() {
+            return Answer::Not(NotCommitted::NoSpace);
+        }
+        self.queue.propose(proposal, deadline).await
     }
 
     /// At most the time for one call.

@@ -236,7 +236,7 @@ impl Ledger for Service {
         self.0.merge(proposal.at);
         self.0.metrics.forwards_taken.add(1);
         let deadline = Instant::now() + self.within(within_ms);
-        let answer: Answer = self.0.queue.propose(proposal, deadline).await;
+        let answer: Answer = self.0.take(proposal, deadline).await;
         Ok(Response::new(ProposeReply { sealed: self.sealed(&answer)? }))
     }
 

@@ -80,6 +80,7 @@ impl Node {
             Written::NotCommitted(
                 NotCommitted::Overloaded { .. } | NotCommitted::TooLarge { .. },
             ) => later(Busy::Overloaded),
+            Written::NotCommitted(NotCommitted::NoSpace) => later(Busy::NoSpace),
             Written::NotCommitted(_) => later(Busy::NoLeader),
             Written::Unknown(request) => {
                 // The key is the client's way to ask again; the request number is not needed.
@@ -192,7 +193,7 @@ impl Node {
     async fn attempt(&self, proposal: &Proposal, deadline: Instant) -> Answer {
         let standing = self.core.standing();
         if standing.leading {
-            return self.core.queue.propose(proposal.clone(), deadline).await;
+            return self.core.take(proposal.clone(), deadline).await;
         }
         match standing.leader {
             Some((node, member)) if node != self.core.me.node => {

@@ -96,6 +96,8 @@ pub enum Busy {
     NoLeader,
     /// Made by the node: more proposals wait than may.
     Overloaded,
+    /// Made by the node: the leader's disk is almost full.
+    NoSpace,
 }
 
 /// Why a command has changed nothing.
@@ -297,6 +299,7 @@ impl fmt::Display for Busy {
             Self::Full(resource) => resource.fmt(f),
             Self::NoLeader => f.write_str("the ledger has no leader at the moment"),
             Self::Overloaded => f.write_str("too many proposals are waiting"),
+            Self::NoSpace => f.write_str("the disk of the ledger's leader is almost full"),
         }
     }
 }

@@ -131,7 +131,7 @@ impl Writer {
             let (said, wait) = match answer {
                 Ok(Submission::Pending { .. }) => ("pending".to_owned(), Duration::ZERO),
                 Ok(Submission::RetryLater { after_ms, why }) => {
-                    (format!("{why:?}"), Duration::from_millis(after_ms.min(100)))
+                    (why.to_string(), Duration::from_millis(after_ms.min(100)))
                 }
                 Ok(settled) => return (Ok(settled), tries),
                 Err(error) => (error.to_string(), Duration::from_millis(10)),
