@@ -1,0 +1,413 @@
+//! Three signals about a node: is it alive, would it take work, does its work go forward.
+//!
+//! They are independent. A node that takes no work is not dead, one that answers may still be stuck, and only a death
+//! that membership has found, or a stuck node whose time is over, leads to eviction (G-19).
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use fence::{BootId, NodeId};
+
+use crate::heartbeat::Heartbeat;
+
+const LIVENESS_TIMEOUT: Duration = Duration::from_secs(30);
+const LIVENESS_FAILURES: u32 = 3;
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
+const STUCK_AFTER: Duration = Duration::from_secs(120);
+/// How long a node may be unreachable or stuck before it is evicted.
+const EVICT_AFTER: Duration = Duration::from_secs(60);
+/// How long eviction is held back at most when most nodes fail together (G-20).
+const HOLD_MAX: Duration = Duration::from_secs(60);
+const HISTORY_MAX: usize = 16;
+
+/// Whether work goes forward, against the node's own past.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Progress {
+    /// There is nothing to do.
+    Idle,
+    Normal,
+    Slow,
+    Degraded,
+    /// There is work and room for it, and for two minutes nothing has moved.
+    Stuck,
+}
+
+/// The state of a node, by the matrix of CORE-74.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    Healthy,
+    Busy,
+    Slow,
+    Degraded,
+    Stuck,
+    Suspect,
+}
+
+/// What to do about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    Route,
+    /// No new work; what it has, it finishes.
+    Drain,
+    Investigate,
+    /// Drain, and if it stays like this, evict.
+    DrainAndWatch,
+    /// It no longer answers: membership decides.
+    Await,
+}
+
+impl Verdict {
+    /// CORE-74, row by row.
+    #[must_use]
+    pub fn of(live: bool, ready: bool, progress: Progress) -> Self {
+        match (live, ready, progress) {
+            (false, _, _) => Self::Suspect,
+            (true, _, Progress::Stuck) => Self::Stuck,
+            (true, true, Progress::Idle | Progress::Normal) => Self::Healthy,
+            (true, false, Progress::Idle | Progress::Normal) => Self::Busy,
+            (true, true, Progress::Slow | Progress::Degraded) => Self::Slow,
+            (true, false, Progress::Slow | Progress::Degraded) => Self::Degraded,
+        }
+    }
+
+    #[must_use]
+    pub fn action(self) -> Action {
+        match self {
+            Self::Healthy => Action::Route,
+            Self::Busy | Self::Degraded => Action::Drain,
+            Self::Slow => Action::Investigate,
+            Self::Stuck => Action::DrainAndWatch,
+            Self::Suspect => Action::Await,
+        }
+    }
+}
+
+/// The three signals and what follows from them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Assessment {
+    pub live: bool,
+    pub ready: bool,
+    pub progress: Progress,
+    pub verdict: Verdict,
+}
+
+/// Whether a node is to be evicted, and why or why not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Eviction {
+    Unknown,
+    /// No reason to, or not for long enough.
+    No(Verdict),
+    /// Most nodes fail together: more likely the network than they. An operator should look.
+    Held {
+        failing: usize,
+        of: usize,
+    },
+    Evict,
+}
+
+#[derive(Clone, Debug)]
+struct Node {
+    last_answer: Duration,
+    failures: u32,
+    /// Membership has declared it dead.
+    dead: bool,
+    boot: BootId,
+    heartbeat: Option<Heartbeat>,
+    sampled: (Duration, u64),
+    /// When the counter last moved, or there was nothing to move it.
+    moved: Duration,
+    /// Work per second: in the last interval, and on the whole.
+    rate: Option<f64>,
+    usual: Option<f64>,
+    failing_since: Option<Duration>,
+    history: VecDeque<(Duration, Verdict)>,
+}
+
+/// The health of all nodes of one tier. One owner; readers get copies.
+#[derive(Clone, Debug, Default)]
+pub struct Tracker {
+    nodes: BTreeMap<NodeId, Node>,
+    held_since: Option<Duration>,
+}
+
+impl Tracker {
+    /// It has answered a probe or sent anything else.
+    pub fn answered(&mut self, node: NodeId, now: Duration) {
+        let node = self.node(node, now);
+        node.last_answer = now;
+        node.failures = 0;
+        node.dead = false;
+    }
+
+    /// A probe of it failed.
+    pub fn missed(&mut self, node: NodeId) {
+        if let Some(node) = self.nodes.get_mut(&node) {
+            node.failures = node.failures.saturating_add(1);
+        }
+    }
+
+    /// Membership has declared it dead. That always evicts.
+    pub fn died(&mut self, node: NodeId) {
+        if let Some(node) = self.nodes.get_mut(&node) {
+            node.dead = true;
+        }
+    }
+
+    /// It has left, or was evicted: it must not distort the picture of the others.
+    pub fn remove(&mut self, node: NodeId) {
+        self.nodes.remove(&node);
+    }
+
+    /// Takes a heartbeat, unless a later one is known; says whether it did.
+    pub fn beat(&mut self, id: NodeId, boot: BootId, beat: Heartbeat, now: Duration) -> bool {
+        let node = self.node(id, now);
+        if let Some(known) = &node.heartbeat {
+            if (boot, beat.sequence) <= (node.boot, known.sequence) {
+                return false;
+            }
+            if boot > node.boot {
+                (node.sampled, node.moved) = ((now, beat.work.done), now);
+                (node.rate, node.usual) = (None, None);
+            }
+        } else {
+            (node.sampled, node.moved) = ((now, beat.work.done), now);
+        }
+        node.boot = boot;
+        node.sample(&beat, now);
+        node.heartbeat = Some(beat);
+        self.answered(id, now);
+        true
+    }
+
+    /// The signals of one node now. The verdict goes into its history when it changes.
+    pub fn assess(&mut self, id: NodeId, now: Duration) -> Option<Assessment> {
+        let node = self.nodes.get_mut(&id)?;
+        let assessment = node.assess(now);
+        let is_failing = matches!(assessment.verdict, Verdict::Suspect | Verdict::Stuck);
+        node.failing_since = if is_failing { node.failing_since.or(Some(now)) } else { None };
+        if node.history.back().is_none_or(|(_, last)| *last != assessment.verdict) {
+            if node.history.len() >= HISTORY_MAX {
+                node.history.pop_front();
+            }
+            node.history.push_back((now, assessment.verdict));
+        }
+        Some(assessment)
+    }
+
+    /// The last verdicts and when they began, oldest first.
+    pub fn history(&self, id: NodeId) -> impl Iterator<Item = (Duration, Verdict)> + '_ {
+        self.nodes.get(&id).into_iter().flat_map(|node| node.history.iter().copied())
+    }
+
+    /// Nodes that work may be sent to: alive, ready, and neither slow nor stuck.
+    pub fn healthy(&mut self, now: Duration) -> Vec<NodeId> {
+        let ids: Vec<_> = self.nodes.keys().copied().collect();
+        let is_healthy = |tracker: &mut Self, id| {
+            tracker.assess(id, now).is_some_and(|a| a.verdict == Verdict::Healthy)
+        };
+        ids.into_iter().filter(|id| is_healthy(self, *id)).collect()
+    }
+
+    /// CORE-79 as corrected by G-20.
+    pub fn eviction(&mut self, id: NodeId, now: Duration) -> Eviction {
+        let Some(assessment) = self.assess(id, now) else { return Eviction::Unknown };
+        let is_over = |node: &Node| {
+            node.failing_since.is_some_and(|since| now.saturating_sub(since) >= EVICT_AFTER)
+        };
+        let Some(node) = self.nodes.get(&id) else { return Eviction::Unknown };
+        if node.dead {
+            return Eviction::Evict;
+        }
+        if !is_over(node) {
+            return Eviction::No(assessment.verdict);
+        }
+        let of = self.nodes.len();
+        let failing = self.nodes.values().filter(|node| node.failing_since.is_some()).count();
+        if of < 3 || failing * 2 <= of {
+            self.held_since = None;
+            return Eviction::Evict;
+        }
+        let since = *self.held_since.get_or_insert(now);
+        if now.saturating_sub(since) >= HOLD_MAX {
+            return Eviction::Evict;
+        }
+        Eviction::Held { failing, of }
+    }
+
+    fn node(&mut self, id: NodeId, now: Duration) -> &mut Node {
+        self.nodes.entry(id).or_insert_with(|| Node {
+            last_answer: now,
+            failures: 0,
+            dead: false,
+            boot: BootId(0),
+            heartbeat: None,
+            sampled: (now, 0),
+            moved: now,
+            rate: None,
+            usual: None,
+            failing_since: None,
+            history: VecDeque::new(),
+        })
+    }
+}
+
+impl Node {
+    fn sample(&mut self, beat: &Heartbeat, now: Duration) {
+        let (at, done) = self.sampled;
+        if beat.work.done > done || beat.work.runnable == 0 || !beat.has_capacity() {
+            self.moved = now;
+        }
+        let time = now.saturating_sub(at);
+        if time < PROGRESS_INTERVAL {
+            return;
+        }
+        let rate = beat.work.done.saturating_sub(done) as f64 / time.as_secs_f64();
+        self.sampled = (now, beat.work.done);
+        self.rate = Some(rate);
+        // Standing still is not usual, however long it lasts.
+        if rate > 0.0 {
+            self.usual = Some(self.usual.map_or(rate, |usual| 0.9 * usual + 0.1 * rate));
+        }
+    }
+
+    fn assess(&self, now: Duration) -> Assessment {
+        let is_answering = now.saturating_sub(self.last_answer) < LIVENESS_TIMEOUT;
+        let live = !self.dead && is_answering && self.failures < LIVENESS_FAILURES;
+        let ready = self.heartbeat.as_ref().is_some_and(Heartbeat::is_ready);
+        let progress = self.progress(now);
+        Assessment { live, ready, progress, verdict: Verdict::of(live, ready, progress) }
+    }
+
+    fn progress(&self, now: Duration) -> Progress {
+        let Some(beat) = &self.heartbeat else { return Progress::Idle };
+        if beat.work.runnable == 0 {
+            return Progress::Idle;
+        }
+        if beat.has_capacity() && now.saturating_sub(self.moved) >= STUCK_AFTER {
+            return Progress::Stuck;
+        }
+        match (self.rate, self.usual) {
+            (Some(rate), Some(usual)) if rate < 0.3 * usual => {
+                if rate > 0.0 {
+                    Progress::Degraded
+                } else {
+                    Progress::Slow
+                }
+            }
+            (Some(rate), Some(usual)) if rate < 0.8 * usual => Progress::Slow,
+            _ => Progress::Normal,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::heartbeat::tests::worker;
+
+    const NODE: NodeId = NodeId(1);
+
+    fn seconds(n: u64) -> Duration {
+        Duration::from_secs(n)
+    }
+
+    /// S-39 of spec 01, CORE-74: each row of the matrix.
+    #[test]
+    fn the_decision_matrix() {
+        use Progress::{Degraded, Idle, Normal, Slow, Stuck};
+        for ready in [true, false] {
+            for progress in [Idle, Normal, Slow, Degraded, Stuck] {
+                assert_eq!(Verdict::of(false, ready, progress), Verdict::Suspect);
+            }
+            assert_eq!(Verdict::of(true, ready, Stuck), Verdict::Stuck);
+        }
+        assert_eq!(Verdict::of(true, true, Normal).action(), Action::Route);
+        assert_eq!(Verdict::of(true, true, Idle).action(), Action::Route);
+        assert_eq!(Verdict::of(true, false, Normal), Verdict::Busy);
+        assert_eq!(Verdict::of(true, true, Slow).action(), Action::Investigate);
+        assert_eq!(Verdict::of(true, false, Degraded), Verdict::Degraded);
+        assert_eq!(Verdict::of(true, false, Slow).action(), Action::Drain);
+        assert_eq!(Verdict::Stuck.action(), Action::DrainAndWatch);
+    }
+
+    /// CORE-67, CORE-68: alive by answers alone; a node without free cores is busy, not dead.
+    #[test]
+    fn liveness_does_not_depend_on_readiness() {
+        let mut tracker = Tracker::default();
+        tracker.beat(NODE, BootId(1), worker(1, 0, 1, 0), seconds(0));
+        assert_eq!(tracker.assess(NODE, seconds(29)).map(|a| a.verdict), Some(Verdict::Busy));
+        assert_eq!(tracker.assess(NODE, seconds(30)).map(|a| a.verdict), Some(Verdict::Suspect));
+        tracker.answered(NODE, seconds(31));
+        (0..3).for_each(|_| tracker.missed(NODE));
+        assert_eq!(tracker.assess(NODE, seconds(32)).map(|a| a.live), Some(false));
+        assert_eq!(tracker.history(NODE).count(), 2);
+        assert_eq!(tracker.assess(NodeId(9), seconds(1)), None);
+    }
+
+    /// G-19: one long workflow is no standstill; stuck is two minutes of nothing with work and room for it.
+    #[test]
+    fn progress_is_measured_against_the_nodes_own_past() {
+        let mut tracker = Tracker::default();
+        let mut done = 0;
+        let mut beat = |tracker: &mut Tracker, second: u64, more: u64, runnable: u32| {
+            done += more;
+            assert!(tracker.beat(
+                NODE,
+                BootId(1),
+                worker(second + 1, done, runnable, 1),
+                seconds(second)
+            ));
+            tracker.assess(NODE, seconds(second)).unwrap().progress
+        };
+        for second in (0..100).step_by(10) {
+            assert_eq!(beat(&mut tracker, second, 100, 1), Progress::Normal);
+        }
+        assert_eq!(beat(&mut tracker, 100, 50, 1), Progress::Slow);
+        assert_eq!(beat(&mut tracker, 110, 10, 1), Progress::Degraded);
+        for second in (120..230).step_by(10) {
+            assert_eq!(beat(&mut tracker, second, 0, 1), Progress::Slow, "{second}");
+        }
+        assert_eq!(beat(&mut tracker, 230, 0, 1), Progress::Stuck);
+        assert_eq!(beat(&mut tracker, 240, 0, 0), Progress::Idle);
+        assert_eq!(beat(&mut tracker, 250, 100, 1), Progress::Normal);
+    }
+
+    /// G-21: what overtook is not rolled back, and a new boot counts again from one.
+    #[test]
+    fn heartbeats_out_of_order_are_dropped() {
+        let mut tracker = Tracker::default();
+        assert!(tracker.beat(NODE, BootId(1), worker(5, 0, 0, 1), seconds(1)));
+        assert!(!tracker.beat(NODE, BootId(1), worker(4, 0, 0, 0), seconds(2)));
+        assert!(!tracker.beat(NODE, BootId(1), worker(5, 0, 0, 0), seconds(2)));
+        assert!(tracker.beat(NODE, BootId(2), worker(1, 0, 0, 0), seconds(3)));
+        assert!(!tracker.beat(NODE, BootId(1), worker(9, 0, 0, 1), seconds(4)));
+    }
+
+    /// CORE-79, G-20: when most fail at once eviction is held, but not for ever, and never against membership's word.
+    #[test]
+    fn eviction_is_held_when_most_fail_together() {
+        let mut tracker = Tracker::default();
+        for id in 1..=4 {
+            tracker.beat(NodeId(id), BootId(1), worker(1, 0, 0, 1), seconds(0));
+        }
+        tracker.answered(NodeId(4), seconds(100));
+        let assess_all = |tracker: &mut Tracker, second: u64| {
+            tracker.answered(NodeId(4), seconds(second));
+            for id in 1..=4 {
+                let _ = tracker.assess(NodeId(id), seconds(second));
+            }
+        };
+        assess_all(&mut tracker, 40);
+        assert_eq!(tracker.eviction(NODE, seconds(40)), Eviction::No(Verdict::Suspect));
+        assess_all(&mut tracker, 100);
+        assert_eq!(tracker.eviction(NODE, seconds(100)), Eviction::Held { failing: 3, of: 4 });
+        tracker.died(NodeId(2));
+        assert_eq!(tracker.eviction(NodeId(2), seconds(100)), Eviction::Evict);
+        tracker.remove(NodeId(2));
+        assess_all(&mut tracker, 160);
+        assert_eq!(tracker.eviction(NODE, seconds(160)), Eviction::Evict);
+        assert_eq!(tracker.eviction(NodeId(4), seconds(160)), Eviction::No(Verdict::Healthy));
+        assert_eq!(tracker.eviction(NodeId(9), seconds(160)), Eviction::Unknown);
+        assert_eq!(tracker.healthy(seconds(160)), [NodeId(4)]);
+    }
+}

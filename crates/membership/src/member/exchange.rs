@@ -1,0 +1,128 @@
+//! Push-pull: two members show each other everything they know.
+//!
+//! The shell carries it over gRPC with mutual TLS, at a join and now and then afterwards. Gossip is quick but tells
+//! each thing only so often; this is what makes sure.
+
+use fence::NodeId;
+use foca::Member;
+use serde::{Deserialize, Serialize};
+
+use crate::envelope::{Claim, Rumour};
+use crate::identity::Peer;
+use crate::table::{Cause, State};
+
+use super::{Phase, Swim};
+
+/// How a node stands with the one who tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Standing {
+    Alive,
+    Suspect,
+    Dead,
+    Left,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    pub peer: Peer,
+    pub datacenter: String,
+    pub incarnation: u16,
+    pub standing: Standing,
+}
+
+/// Everything that a member knows. Peers that it has only heard of are not in it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FullState {
+    pub from: Record,
+    pub members: Vec<Record>,
+}
+
+impl Swim {
+    /// What this member has to show.
+    #[must_use]
+    pub fn full_state(&self) -> FullState {
+        let members = self
+            .table
+            .iter()
+            .filter_map(|entry| {
+                let standing = match entry.state {
+                    State::Unconfirmed => return None,
+                    State::Confirmed => Standing::Alive,
+                    State::Suspect => Standing::Suspect,
+                    State::Dead => Standing::Dead,
+                    State::Left => Standing::Left,
+                };
+                let (peer, datacenter) = (entry.peer, entry.datacenter.clone());
+                Some(Record { peer, datacenter, incarnation: entry.incarnation, standing })
+            })
+            .collect();
+        let from = Record {
+            peer: self.me,
+            datacenter: self.datacenter.clone(),
+            incarnation: self.incarnation,
+            standing: Standing::Alive,
+        };
+        FullState { from, members }
+    }
+
+    pub(super) fn merge(&mut self, state: FullState) {
+        if self.phase != Phase::Member || state.from.peer.node == self.me.node {
+            return;
+        }
+        let (teller, teller_life) = (state.from.peer.node, state.from.peer.life());
+        let records = std::iter::once(state.from).chain(state.members);
+        let mut kept = Vec::new();
+        let mut doubted = Vec::new();
+        for record in records.take(self.settings.nodes_max) {
+            if let Some(update) = self.sift(&record, teller, &mut doubted) {
+                kept.push(update);
+            }
+        }
+        let touched: Vec<NodeId> = kept.iter().map(|update| update.id().node).collect();
+        // Not passed on as gossip: a join of thousands would drown it. The others exchange as well.
+        self.with_core(|core, out| core.apply_many(kept.into_iter(), false, out));
+        self.observe(&touched);
+        for node in doubted {
+            if let Some(suspicion) = self.suspicions.get_mut(node) {
+                suspicion.last_chance = true;
+            }
+        }
+        // It has spoken to us itself, if not by datagram.
+        let now = self.now;
+        if let Some(entry) = self.table.edit(teller)
+            && entry.peer.life() == teller_life
+            && (entry.state.is_live() || entry.state == State::Unconfirmed)
+        {
+            entry.last_heard = Some(now);
+            if entry.state == State::Unconfirmed {
+                self.table.set(teller, State::Confirmed, Cause::Direct, now);
+            }
+        }
+    }
+
+    fn sift(
+        &mut self,
+        record: &Record,
+        teller: NodeId,
+        doubted: &mut Vec<NodeId>,
+    ) -> Option<Member<Peer>> {
+        let (peer, incarnation) = (record.peer, record.incarnation);
+        let is_about_me = peer.node == self.me.node;
+        let known_live = self.table.get(peer.node).is_some_and(|entry| entry.state.is_live());
+        let state = match record.standing {
+            Standing::Alive => foca::State::Alive,
+            Standing::Suspect => foca::State::Suspect,
+            // Second-hand and perhaps old: whoever we see alive gets the chance to contradict.
+            Standing::Dead if known_live => foca::State::Suspect,
+            Standing::Dead if is_about_me => foca::State::Down,
+            Standing::Dead => return None,
+            Standing::Left => {
+                let claim = Claim::Left;
+                let (about, life) = (peer.node, peer.life());
+                self.hear_farewell(&Rumour { claim, about, life, incarnation, origin: teller });
+                return None;
+            }
+        };
+        self.judge(Member::new(peer, incarnation, state), doubted)
+    }
+}
