@@ -5,7 +5,7 @@
 //!        ▲                        ▲
 //!   DevCa (development)           │ read inside the handshake, handed out with the stream
 //!                                 │
-//!   Keeper (swappable) ──▶ Acceptor / Connector ──▶ Secured stream     Incoming: bounded handshakes beside an accept loop
+//!   Keeper (swappable) ──▶ Acceptor / Connector ──▶ Secured stream   Incoming: bounded handshakes beside accept
 //! ```
 //!
 //! A node proves three things before a byte of it is read: that a CA of this cluster signed its certificate, that the
