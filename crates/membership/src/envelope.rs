@@ -1,7 +1,7 @@
 //! One membership datagram: sealed, bound to its receiver, counted once.
 //!
 //! ```text
-//! magic 2 | version 1 | flags 1 | key id 4 | nonce 24 | XChaCha20-Poly1305(cluster 8 | environment 8 | packet) | tag 16
+//! magic 2 | version 1 | flags 1 | key id 4 | nonce 24 | XChaCha20-Poly1305(cluster 8, environment 8, packet), tag 16
 //! ```
 //!
 //! The seal also covers the head and the receiver's node id, which is not sent: a datagram recorded on its way to one

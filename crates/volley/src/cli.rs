@@ -38,6 +38,9 @@ Exit codes: 0 all held · 99 a threshold, check or request failed · 104 bad pla
 pub struct Cli {
     #[command(subcommand)]
     pub command: Option<Command>,
+    /// Settings file; default: volley.toml here, then in ~/.config/volley, then in /etc/volley
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Settings")]
+    pub config: Option<PathBuf>,
     #[command(flatten)]
     pub quick: QuickArgs,
 }
@@ -60,6 +63,8 @@ pub enum Command {
     Ctl(CtlArgs),
     /// Run, check and look after a member of the replicated ledger
     Ledger(LedgerArgs),
+    /// Show which settings are in force and where each comes from
+    Config(ConfigArgs),
     /// Print the JSON Schema of plans, for editors
     Schema(SchemaArgs),
 }
@@ -98,6 +103,15 @@ pub struct QuickArgs {
     pub timeout: Duration,
     #[command(flatten)]
     pub output: OutputArgs,
+}
+
+#[derive(Args)]
+pub struct ConfigArgs {
+    /// Every key that a file may have, with its variable
+    #[arg(long)]
+    pub keys: bool,
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Args, Default, Clone)]

@@ -1,5 +1,6 @@
 //! One file per command.
 
+pub mod config;
 mod ctl;
 mod demo;
 mod explain;
@@ -25,6 +26,8 @@ pub fn dispatch(command: Command) -> i32 {
         Command::Target(args) => target::target(&args),
         Command::Ctl(args) => ctl::ctl(&args),
         Command::Ledger(args) => ledger::ledger(&args),
+        // `main` has read the file and shows it.
+        Command::Config(_) => 0,
         Command::Schema(args) => {
             if args.markdown {
                 print::out(&plan::reference());

@@ -2,6 +2,7 @@
 
 mod cli;
 mod commands;
+mod config;
 mod exit;
 mod print;
 mod signals;
@@ -13,12 +14,70 @@ fn main() {
         eprintln!("volley: {problem}");
         std::process::exit(exit::USAGE);
     }
-    let cli = cli::Cli::parse();
+    let config = read_config();
+    let cli = cli::Cli::try_parse().unwrap_or_else(|error| refuse(&error, &config));
     let code = match cli.command {
+        Some(cli::Command::Config(args)) => commands::config::config(&args, &config),
         Some(command) => commands::dispatch(command),
         None => commands::quick::quick(&cli.quick),
     };
     std::process::exit(code);
+}
+
+/// Makes the values of `volley.toml` those of the variables that are not set. A file that is wrong is an error for
+/// every command: what it was meant to say is not known.
+fn read_config() -> config::Config {
+    let env = |name: &str| std::env::var(name).ok();
+    let Some(path) = config::find(named_config(std::env::args()), env) else {
+        return config::Config::default();
+    };
+    let command = cli::Cli::command();
+    match config::read(&path, &command, env) {
+        Ok(config) => {
+            config::apply(&config, &config::invoked(std::env::args(), &command));
+            config
+        }
+        Err(error) => {
+            eprintln!("volley: {error}");
+            std::process::exit(exit::INVALID);
+        }
+    }
+}
+
+/// `--config FILE`, found before the arguments are parsed, because it decides how they are.
+fn named_config(args: impl Iterator<Item = String>) -> Option<std::path::PathBuf> {
+    let mut args = args.take_while(|arg| arg != "--");
+    while let Some(arg) = args.next() {
+        match arg.strip_prefix("--config") {
+            Some("") => return args.next().map(Into::into),
+            Some(rest) => {
+                if let Some(path) = rest.strip_prefix('=') {
+                    return Some(path.into());
+                }
+            }
+            None => {}
+        }
+    }
+    None
+}
+
+/// Says what is wrong with the arguments, and where the file is to blame, where in it.
+fn refuse(error: &clap::Error, config: &config::Config) -> ! {
+    use clap::error::{ContextKind, ContextValue};
+    let arg = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(arg)) => arg.split_whitespace().next().unwrap_or_default(),
+        _ => "",
+    };
+    let name = arg.trim_start_matches("--");
+    let from_file = |entry: &&config::Entry| {
+        !entry.overridden && entry.key.rsplit('.').next() == Some(name) && !name.is_empty()
+    };
+    let blamed = config.entries.iter().find(from_file);
+    let _ = error.print();
+    if let (Some(entry), Some(path)) = (blamed, &config.path) {
+        eprintln!("\nThe value comes from {}:{} (`{}`).", path.display(), entry.line, entry.key);
+    }
+    std::process::exit(error.exit_code());
 }
 
 /// A word that is almost a command would otherwise be taken for a host to shoot at.

@@ -1,0 +1,390 @@
+//! `volley.toml`: values for flags, so that a machine's settings are written down once.
+//!
+//! ```text
+//! flag  >  VOLLEY_* variable  >  volley.toml  >  built-in default
+//! ```
+//!
+//! There is no second list of settings. Every flag that has a `VOLLEY_*` variable can stand in the file: under the
+//! name of its command (`[worker] cores = 4`), or at the top for every command that knows it (`datacenter = "ams"`).
+//! What the file says becomes the variable, unless that is set, and clap does the rest. So help, variables and file
+//! cannot drift apart, and a value is checked by the flag's own parser.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use clap::{Arg, ArgAction, Command};
+use toml_span::value::ValueInner;
+
+/// Larger is no file of settings.
+const FILE_BYTES_MAX: u64 = 1024 * 1024;
+
+/// One value of the file that took effect, or would have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// As in the file: `worker.cores`.
+    pub key: String,
+    pub variable: String,
+    pub value: String,
+    pub line: usize,
+    /// The command whose section it stands in; none: for all.
+    pub section: Option<String>,
+    /// The environment had a value already.
+    pub overridden: bool,
+}
+
+impl Entry {
+    /// Whether it is this command's value.
+    fn is_for(&self, invoked: &str) -> bool {
+        !self.overridden && self.section.as_deref().is_none_or(|section| section == invoked)
+    }
+}
+
+/// What was found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Config {
+    pub path: Option<PathBuf>,
+    pub entries: Vec<Entry>,
+}
+
+/// What is wrong with a file. All problems at once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigError {
+    pub path: PathBuf,
+    pub problems: Vec<String>,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, problem) in self.problems.iter().enumerate() {
+            let line_end = if number > 0 { "\n" } else { "" };
+            write!(f, "{line_end}{}:{problem}", self.path.display())?;
+        }
+        Ok(())
+    }
+}
+
+/// Which file: the one that is named, or the first that is there.
+pub fn find(named: Option<PathBuf>, env: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
+    if let Some(named) = named.or_else(|| env("VOLLEY_CONFIG").map(PathBuf::from)) {
+        return Some(named);
+    }
+    let home = env("XDG_CONFIG_HOME")
+        .map(PathBuf::from)
+        .or_else(|| env("HOME").map(|home| Path::new(&home).join(".config")));
+    let places = [
+        Some(PathBuf::from("volley.toml")),
+        home.map(|home| home.join("volley/volley.toml")),
+        Some(PathBuf::from("/etc/volley/volley.toml")),
+    ];
+    places.into_iter().flatten().find(|path| path.is_file())
+}
+
+/// Reads a file against the flags of `command` and its subcommands.
+pub fn read(
+    path: &Path,
+    command: &Command,
+    env: impl Fn(&str) -> Option<String>,
+) -> Result<Config, ConfigError> {
+    let fail = |problems| ConfigError { path: path.to_owned(), problems };
+    let text = read_text(path).map_err(|why| fail(vec![format!(" {why}")]))?;
+    let tree = toml_span::parse(&text).map_err(|error| {
+        fail(vec![format!("{}: not valid TOML: {error}", line_of(&text, error.span.start))])
+    })?;
+    let mut reader = Reader { text: &text, env: &env, entries: Vec::new(), problems: Vec::new() };
+    let flags = Flags::of(command);
+    if let Some(table) = tree.as_table() {
+        for (key, value) in table {
+            let name: &str = &key.name;
+            match value.as_table() {
+                Some(section) => match flags.sections.get(name) {
+                    Some(known) => {
+                        for (key, value) in section {
+                            let place = (key.span.start, format!("{name}.{}", key.name));
+                            reader.take(place, Some(name), &key.name, value, known);
+                        }
+                    }
+                    None => reader.unknown(key.span.start, "section", name, flags.sections.keys()),
+                },
+                None => {
+                    let place = (key.span.start, name.to_owned());
+                    reader.take(place, None, name, value, &flags.common);
+                }
+            }
+        }
+    }
+    if !reader.problems.is_empty() {
+        reader.problems.sort();
+        return Err(fail(reader.problems.into_iter().map(|(_, text)| text).collect()));
+    }
+    reader.entries.sort_by_key(|entry| entry.line);
+    Ok(Config { path: Some(path.to_owned()), entries: reader.entries })
+}
+
+/// The command that these arguments call, as a section names it: `run`, `ledger-serve`.
+pub fn invoked(args: impl Iterator<Item = String>, command: &Command) -> String {
+    let (mut path, mut command) = (String::new(), command);
+    for arg in args.skip(1) {
+        let Some(child) = command.find_subcommand(&arg) else { continue };
+        let joint = if path.is_empty() { "" } else { "-" };
+        path = format!("{path}{joint}{}", child.get_name());
+        command = child;
+    }
+    path
+}
+
+/// Makes the file's values the process's variables. Before any thread is started.
+///
+/// Several commands share a variable, so a section counts only for its own; there it wins over the top of the file.
+pub fn apply(config: &Config, invoked: &str) {
+    let mut entries: Vec<&Entry> =
+        config.entries.iter().filter(|entry| entry.is_for(invoked)).collect();
+    entries.sort_by_key(|entry| entry.section.is_some());
+    for entry in entries {
+        // SAFETY: `main` calls this first of all, when the process has one thread.
+        unsafe { std::env::set_var(&entry.variable, &entry.value) };
+    }
+}
+
+fn read_text(path: &Path) -> Result<String, String> {
+    let size = std::fs::metadata(path).map_err(|error| error.to_string())?.len();
+    if size > FILE_BYTES_MAX {
+        return Err(format!("has {size} bytes; a file of settings has at most {FILE_BYTES_MAX}"));
+    }
+    std::fs::read_to_string(path).map_err(|error| error.to_string())
+}
+
+fn line_of(text: &str, offset: usize) -> usize {
+    text.as_bytes()[..offset.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1
+}
+
+/// Names that may stand in a file: key to variable.
+type Names = BTreeMap<String, Flag>;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Flag {
+    variable: String,
+    is_list: bool,
+    is_switch: bool,
+}
+
+struct Flags {
+    sections: BTreeMap<String, Names>,
+    /// For every command that knows them.
+    common: Names,
+}
+
+impl Flags {
+    fn of(command: &Command) -> Flags {
+        let mut flags = Flags { sections: BTreeMap::new(), common: BTreeMap::new() };
+        flags.add(command, "");
+        flags
+    }
+
+    fn add(&mut self, command: &Command, path: &str) {
+        let mut names = Names::new();
+        for arg in command.get_arguments() {
+            if let (Some(name), Some(flag)) = (arg.get_long(), flag(arg)) {
+                names.insert(name.to_owned(), flag.clone());
+                self.common.insert(name.to_owned(), flag);
+            }
+        }
+        if !names.is_empty() && !path.is_empty() {
+            self.sections.insert(path.to_owned(), names);
+        }
+        for child in command.get_subcommands() {
+            let name = child.get_name();
+            let path = if path.is_empty() { name.to_owned() } else { format!("{path}-{name}") };
+            self.add(child, &path);
+        }
+    }
+}
+
+fn flag(arg: &Arg) -> Option<Flag> {
+    let variable = arg.get_env()?.to_str()?.to_owned();
+    let is_list =
+        matches!(arg.get_action(), ArgAction::Append) && arg.get_value_delimiter().is_some();
+    let is_switch = matches!(arg.get_action(), ArgAction::SetTrue | ArgAction::SetFalse);
+    Some(Flag { variable, is_list, is_switch })
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    env: &'a dyn Fn(&str) -> Option<String>,
+    entries: Vec<Entry>,
+    problems: Vec<(usize, String)>,
+}
+
+impl Reader<'_> {
+    fn take(
+        &mut self,
+        (offset, key): (usize, String),
+        section: Option<&str>,
+        name: &str,
+        value: &toml_span::Value<'_>,
+        known: &Names,
+    ) {
+        let Some(flag) = known.get(name) else {
+            return self.unknown(offset, "key", name, known.keys());
+        };
+        let line = line_of(self.text, offset);
+        match plain(value, flag) {
+            Ok(value) => {
+                let variable = flag.variable.clone();
+                let overridden = (self.env)(&variable).is_some();
+                let section = section.map(str::to_owned);
+                self.entries.push(Entry { key, variable, value, line, section, overridden });
+            }
+            Err(why) => self.problems.push((line, format!("{line}: `{key}` {why}"))),
+        }
+    }
+
+    fn unknown<'n>(
+        &mut self,
+        offset: usize,
+        what: &str,
+        name: &str,
+        known: impl Iterator<Item = &'n String>,
+    ) {
+        let line = line_of(self.text, offset);
+        let distance = |other: &&String| strsim::damerau_levenshtein(name, other);
+        let near = |other: &&String| distance(other) <= 1 + name.len() / 4;
+        let hint = match known.min_by_key(distance).filter(near) {
+            Some(other) => format!("did you mean `{other}`?"),
+            None => "`volley config --keys` lists what there is".to_owned(),
+        };
+        self.problems.push((line, format!("{line}: no {what} `{name}`; {hint}")));
+    }
+}
+
+/// A value as it would be written on the command line.
+fn plain(value: &toml_span::Value<'_>, flag: &Flag) -> Result<String, String> {
+    match value.as_ref() {
+        ValueInner::Boolean(switch) if flag.is_switch => Ok(switch.to_string()),
+        _ if flag.is_switch => Err("is true or false".to_owned()),
+        ValueInner::String(text) => Ok(text.to_string()),
+        ValueInner::Integer(number) => Ok(number.to_string()),
+        ValueInner::Float(number) => Ok(number.to_string()),
+        ValueInner::Boolean(switch) => Ok(switch.to_string()),
+        ValueInner::Array(items) if flag.is_list => {
+            let mut texts = Vec::new();
+            for item in items {
+                let text = item.as_str().ok_or_else(|| "is a list of texts".to_owned())?;
+                if text.contains(',') {
+                    return Err(format!("has an item with a comma: `{text}`"));
+                }
+                texts.push(text.to_owned());
+            }
+            Ok(texts.join(","))
+        }
+        ValueInner::Array(_) => Err("takes one value, not a list".to_owned()),
+        ValueInner::Table(_) => Err("is a value, not a table".to_owned()),
+    }
+}
+
+/// Every key that a file may have, with its variable, sorted.
+pub fn keys(command: &Command) -> Vec<(String, String)> {
+    let flags = Flags::of(command);
+    let mut all = Vec::new();
+    for (section, names) in &flags.sections {
+        all.extend(
+            names.iter().map(|(name, flag)| (format!("{section}.{name}"), flag.variable.clone())),
+        );
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[derive(clap::Parser)]
+    #[command(name = "volley")]
+    struct Cli {
+        #[command(subcommand)]
+        command: Option<Sub>,
+    }
+
+    #[derive(clap::Subcommand)]
+    enum Sub {
+        Worker {
+            #[arg(long, env = "VOLLEY_CORES")]
+            cores: Option<u32>,
+            #[arg(long, env = "VOLLEY_JOIN", value_delimiter = ',')]
+            join: Vec<String>,
+            #[arg(long, env = "VOLLEY_QUIET")]
+            quiet: bool,
+        },
+    }
+
+    fn read_text(text: &str, set: &[&str]) -> Result<Config, ConfigError> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("volley.toml");
+        std::fs::write(&path, text).unwrap();
+        let env = |name: &str| set.contains(&name).then(|| "set".to_owned());
+        read(&path, &Cli::command(), env)
+    }
+
+    #[test]
+    fn a_value_stands_under_its_command_or_at_the_top() {
+        let text = "cores = 2\n[worker]\njoin = [\"a:1\", \"b:2\"]\nquiet = true\n";
+        let config = read_text(text, &["VOLLEY_QUIET"]).unwrap();
+        let found: Vec<_> = config
+            .entries
+            .iter()
+            .map(|e| (e.key.as_str(), e.value.as_str(), e.line, e.overridden))
+            .collect();
+        assert_eq!(
+            found,
+            [
+                ("cores", "2", 1, false),
+                ("worker.join", "a:1,b:2", 3, false),
+                ("worker.quiet", "true", 4, true),
+            ]
+        );
+    }
+
+    #[test]
+    fn all_mistakes_are_named_with_line_and_remedy() {
+        let text = "corez = 2\n[wroker]\ncores = 1\n[worker]\nquiet = 3\njoin = [1]\n";
+        let error = read_text(text, &[]).unwrap_err().to_string();
+        let lines: Vec<&str> =
+            error.lines().map(|line| line.rsplit("volley.toml:").next().unwrap()).collect();
+        assert_eq!(
+            lines,
+            [
+                "1: no key `corez`; did you mean `cores`?",
+                "2: no section `wroker`; did you mean `worker`?",
+                "5: `worker.quiet` is true or false",
+                "6: `worker.join` is a list of texts",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_section_counts_for_its_own_command_only() {
+        let config = read_text("quiet = true\n[worker]\ncores = 2\n", &[]).unwrap();
+        let of = |invoked: &str| {
+            let entries = config.entries.iter().filter(|entry| entry.is_for(invoked));
+            entries.map(|entry| entry.key.as_str()).collect::<Vec<_>>()
+        };
+        assert_eq!(of("worker"), ["quiet", "worker.cores"]);
+        assert_eq!(of("run"), ["quiet"]);
+        let args = ["volley", "--config", "f", "worker", "--cores", "3"].map(str::to_owned);
+        assert_eq!(invoked(args.into_iter(), &Cli::command()), "worker");
+    }
+
+    #[test]
+    fn broken_files_are_refused_with_their_line() {
+        let error = read_text("cores = \n", &[]).unwrap_err().to_string();
+        assert!(error.contains("volley.toml:1: not valid TOML"), "{error}");
+    }
+
+    #[test]
+    fn a_named_file_comes_before_the_usual_places() {
+        let env = |name: &str| (name == "VOLLEY_CONFIG").then(|| "/some/where.toml".to_owned());
+        assert_eq!(find(Some("named.toml".into()), env), Some("named.toml".into()));
+        assert_eq!(find(None, env), Some("/some/where.toml".into()));
+    }
+}
