@@ -1,9 +1,14 @@
 //! The command line, defined once: parsing, help and completions come from here.
 
+mod certs;
 mod ledger;
 mod script;
 mod values;
 
+pub use certs::{
+    CertsAction, CertsArgs, CertsCheckArgs, CertsGossipKeyArgs, CertsInitArgs, CertsIssueArgs,
+    CertsShowArgs,
+};
 pub use ledger::{
     CheckArgs, InspectArgs, LedgerAction, LedgerArgs, MembersArgs, MembersChange, ResetArgs,
     ServeArgs, StatusArgs, VerifyArgs,
@@ -60,6 +65,8 @@ pub enum Command {
     Ctl(CtlArgs),
     /// Run, check and look after a member of the replicated ledger
     Ledger(LedgerArgs),
+    /// Make and look at the certificates of a cluster
+    Certs(CertsArgs),
     /// Print the JSON Schema of plans, for editors
     Schema(SchemaArgs),
 }

@@ -1,5 +1,6 @@
 //! One file per command.
 
+mod certs;
 mod ctl;
 mod demo;
 mod explain;
@@ -25,6 +26,7 @@ pub fn dispatch(command: Command) -> i32 {
         Command::Target(args) => target::target(&args),
         Command::Ctl(args) => ctl::ctl(&args),
         Command::Ledger(args) => ledger::ledger(&args),
+        Command::Certs(args) => certs::certs(&args),
         Command::Schema(args) => {
             if args.markdown {
                 print::out(&plan::reference());
