@@ -23,6 +23,7 @@ pub(crate) async fn run(
     let mut views = inner.agent.watch();
     let mut live = BTreeSet::new();
     let mut heard = BTreeMap::new();
+    let mut group = inner.group.subscribe();
     loop {
         let view = views.borrow_and_update().clone();
         assess(&inner, &view, &mut heard);
@@ -46,15 +47,21 @@ pub(crate) async fn run(
             }
         }
         live = now_live;
-        tokio::select! {
+        let grouped = tokio::select! {
             biased;
             _ = stop.wait_for(|stop| *stop) => return,
+            Ok(()) = group.changed() => *group.borrow_and_update(),
             changed = views.changed() => {
                 if changed.is_err() {
                     // The thread has ended; whoever supervises us ends the node.
                     return;
                 }
+                None
             }
+        };
+        if let Some(group) = grouped {
+            // Without discovery nobody needs to know.
+            let _ = events.send(discovery::Event::Grouped { group }).await;
         }
     }
 }
