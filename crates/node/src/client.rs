@@ -310,7 +310,7 @@ impl Reading {
     /// With the first field that is wrong.
     pub fn take(&mut self, part: proto::MembersPart) -> Result<Option<MembersEvent>, ClientError> {
         use proto::members_part::Part;
-        let place = part.place.map(place_in).transpose()?;
+        let place = part.place.as_ref().map(place_in).transpose()?;
         match part.part {
             Some(Part::Snapshot(proto::SnapshotPart { first, members, local_health })) => {
                 if first {
@@ -337,7 +337,7 @@ impl Reading {
     }
 }
 
-fn place_in(place: proto::Place) -> Result<Place, Malformed> {
+fn place_in(place: &proto::Place) -> Result<Place, Malformed> {
     Ok(Place { node: wire::node(&place.node)?, boot: BootId(place.boot), version: place.version })
 }
 

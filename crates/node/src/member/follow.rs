@@ -115,14 +115,14 @@ fn watch_self(inner: &Inner, view: &View) {
     for (_, notice) in &view.notices {
         if let Notice::Superseded { boot } = notice {
             let node = inner.life.node;
-            inner.end_with(End::Superseded { node, boot: inner.life.boot, by: *boot });
+            inner.end_with(&End::Superseded { node, boot: inner.life.boot, by: *boot });
         }
     }
 }
 
 impl Inner {
     /// This node has to stop. The first reason counts.
-    pub(crate) fn end_with(&self, end: End) {
+    pub(crate) fn end_with(&self, end: &End) {
         let is_first = self.end.send_if_modified(|known| {
             let is_first = known.is_none();
             if is_first {

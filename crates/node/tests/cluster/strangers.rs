@@ -28,9 +28,17 @@ async fn strangers_are_refused_in_the_handshake_and_counted() {
     let worker = world.start(Role::Worker, 2, &[manager.address()]).await;
     whole(&[&manager, &worker], 1).await;
 
-    // Another cluster with a CA of its own.
+    // Another cluster with a CA of its own: the two do not know each other, and the first to look says so.
     let other = World::of("other", TempDir::new().unwrap());
-    assert!(knock(other.files(Role::Client, 8), &manager).await.is_err());
+    let error = knock(other.files(Role::Client, 8), &manager).await.err().unwrap();
+    assert!(error.to_string().contains("not issued by a CA that this node trusts"), "{error}");
+    until("its alert", || connections(&manager, "inbound", "refused_by_peer") >= 1).await;
+    // A certificate of a CA that is no longer trusted here, shown by somebody who trusts both.
+    let old = World::of("test", TempDir::new().unwrap());
+    let files = old.files(Role::Client, 9);
+    let both = format!("{}{}", old.ca.certificate(), world.ca.certificate());
+    std::fs::write(&files.ca, both).unwrap();
+    assert!(knock(files, &manager).await.is_err());
     until("the unknown CA", || connections(&manager, "inbound", "unknown_authority") >= 1).await;
 
     // A client may not reach a worker, whoever it says it expects there.
