@@ -230,6 +230,20 @@ impl Agent {
         self.ask(Command::Leave).await
     }
 
+    /// Ends at once, without a farewell, and without waiting for the end.
+    pub fn stop(&self) {
+        let mut command = Command::Stop;
+        while let Err(mpsc::error::TrySendError::Full(back)) = self.commands.try_send(command) {
+            if self.thread.is_none() {
+                // Its task cannot run while we wait for it here; it ends with its last sender.
+                return;
+            }
+            // The queue is read soon; an ended thread has closed it.
+            command = back;
+            thread::yield_now();
+        }
+    }
+
     async fn tell(&self, command: Command) -> Result<(), Stopped> {
         self.commands.send(command).await.map_err(|_| Stopped)
     }
@@ -247,16 +261,7 @@ impl Agent {
 impl Drop for Agent {
     /// Ends at once, without a farewell: the others will see a crash.
     fn drop(&mut self) {
-        if self.thread.is_none() {
-            // A task ends when its last sender is gone, which is now.
-            return;
-        }
-        // A full queue is read soon; an ended thread has nothing to stop.
-        let mut command = Command::Stop;
-        while let Err(mpsc::error::TrySendError::Full(back)) = self.commands.try_send(command) {
-            command = back;
-            thread::yield_now();
-        }
+        self.stop();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

@@ -249,7 +249,7 @@ impl MembersClient {
         let mut client = self.client.clone();
         let asked = timeout(self.deadline, client.members(request)).await;
         let answer = asked.map_err(|_| ClientError::TimedOut { after: self.deadline })??;
-        Ok(Watch { parts: answer.into_inner(), rows: None })
+        Ok(Watch { parts: answer.into_inner(), reading: Reading::default() })
     }
 
     /// One step of a rotation; answers with the ring afterwards.
@@ -276,7 +276,12 @@ impl MembersClient {
 /// A running watch.
 pub struct Watch {
     parts: Streaming<proto::MembersPart>,
-    /// A snapshot that is coming in.
+    reading: Reading,
+}
+
+/// Puts the parts of an answer together: a snapshot comes in several.
+#[derive(Default)]
+pub struct Reading {
     rows: Option<Vec<MemberRow>>,
 }
 
@@ -289,17 +294,23 @@ impl Watch {
                 Ok(None) => return None,
                 Err(status) => return Some(Err(status.into())),
             };
-            match self.take(part) {
+            match self.reading.take(part) {
                 Ok(Some(event)) => return Some(Ok(event)),
                 Ok(None) => {}
                 Err(error) => return Some(Err(error)),
             }
         }
     }
+}
 
-    fn take(&mut self, part: proto::MembersPart) -> Result<Option<MembersEvent>, ClientError> {
+impl Reading {
+    /// Takes the next part; gives an event when one is complete.
+    ///
+    /// # Errors
+    /// With the first field that is wrong.
+    pub fn take(&mut self, part: proto::MembersPart) -> Result<Option<MembersEvent>, ClientError> {
         use proto::members_part::Part;
-        let place = part.place.map(place_in).transpose()?;
+        let place = part.place.as_ref().map(place_in).transpose()?;
         match part.part {
             Some(Part::Snapshot(proto::SnapshotPart { first, members, local_health })) => {
                 if first {
@@ -326,7 +337,7 @@ impl Watch {
     }
 }
 
-fn place_in(place: proto::Place) -> Result<Place, Malformed> {
+fn place_in(place: &proto::Place) -> Result<Place, Malformed> {
     Ok(Place { node: wire::node(&place.node)?, boot: BootId(place.boot), version: place.version })
 }
 

@@ -210,7 +210,7 @@ mod tests {
     const NODE: NodeId = NodeId(0xabc << 100);
 
     fn disk() -> Arc<dyn Disk> {
-        Arc::new(wal::RealDisk::default())
+        Arc::new(wal::RealDisk)
     }
 
     fn open(folder: &Path) -> Result<NodeFolder, IdentityError> {

@@ -276,5 +276,6 @@ impl Member {
 impl Drop for Member {
     fn drop(&mut self) {
         self.inner.supervisor.cut_off();
+        self.inner.agent.stop();
     }
 }

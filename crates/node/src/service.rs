@@ -159,6 +159,8 @@ impl Membership for Service {
                     ExchangeError::Refused(status) => *status,
                     ExchangeError::Stopped => Status::unavailable(error.to_string()),
                     ExchangeError::TimedOut => Status::deadline_exceeded(error.to_string()),
+                    // The caller says hello then, and is told.
+                    ExchangeError::LostData => Status::failed_precondition(error.to_string()),
                     _ => Status::invalid_argument(error.to_string()),
                 };
                 Err(self.refuse(kind, status))

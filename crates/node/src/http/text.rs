@@ -62,7 +62,7 @@ impl Page {
                 self.sample(name, &[("quantile", quantile)], values[at.min(last)]);
             }
         }
-        self.sample(&format!("{name}_sum"), &[], values.iter().sum::<f64>());
+        self.sample(&format!("{name}_sum"), &[], values.iter().fold(0.0, |sum, value| sum + value));
         self.sample(&format!("{name}_count"), &[], values.len());
     }
 

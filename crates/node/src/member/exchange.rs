@@ -16,9 +16,10 @@ use rand010::rngs::StdRng;
 use rand010::{Rng, SeedableRng};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
-use tonic::Status;
+use tonic::{Code, Status};
 use trust::{Expected, Gates};
 
+use super::search::greet;
 use super::{Inner, roles_of_domain};
 use crate::wire::{self, Malformed, proto};
 
@@ -45,6 +46,8 @@ pub enum ExchangeError {
     TooMany,
     /// Somebody else's state.
     Impostor,
+    /// One that is known here with a later life or another data folder.
+    LostData,
 }
 
 impl ExchangeError {
@@ -58,6 +61,7 @@ impl ExchangeError {
             Self::Malformed(_) => "malformed",
             Self::TooMany => "too_many",
             Self::Impostor => "impostor",
+            Self::LostData => "lost_data",
         }
     }
 }
@@ -71,6 +75,9 @@ impl fmt::Display for ExchangeError {
             Self::Malformed(error) => error.fmt(f),
             Self::TooMany => f.write_str("more members than a membership may have"),
             Self::Impostor => f.write_str("the state is told by another node than the one asked"),
+            Self::LostData => {
+                f.write_str("the node has lost its data folder, or runs on a copy of it")
+            }
         }
     }
 }
@@ -174,19 +181,37 @@ async fn exchange_now(inner: &Inner, with: &Peer) -> Result<usize, ExchangeError
     let mut client = proto::membership_client::MembershipClient::new(channel)
         .max_decoding_message_size(PART_BYTES_MAX);
     let state = inner.agent.full_state().await?;
-    let asked = client.exchange(stream::iter(parts(inner, &state))).await?;
-    let theirs = gather(asked.into_inner(), inner.nodes_max, |from, introduction| {
-        if from.peer.node != with.node || from.peer.role != with.role {
+    let asked = match client.exchange(stream::iter(parts(inner, &state))).await {
+        Ok(answer) => answer,
+        Err(status) => {
+            if status.code() == Code::FailedPrecondition {
+                // It knows something of us that we should know; a greeting brings it.
+                let _ = greet(inner, &mut client, None).await;
+            }
+            return Err(status.into());
+        }
+    };
+    let gathered = gather(asked.into_inner(), inner.nodes_max, |from, introduction| {
+        let introduction = wire::introduction_in(introduction)?;
+        let identity = &introduction.hello.identity;
+        let claims = [from.peer.node, identity.node] == [with.node; 2];
+        if !claims || from.peer.role != with.role || !inner.is_of_domain(identity) {
             return Err(ExchangeError::Impostor);
         }
-        if let Ok(introduction) = wire::introduction_in(introduction)
-            && introduction.hello.identity.node == with.node
-        {
-            inner.take_note(&introduction);
+        if inner.contradiction(&introduction).is_some() {
+            return Err(ExchangeError::LostData);
         }
+        inner.take_note(&introduction);
         Ok(())
-    })
-    .await?;
+    });
+    let theirs = match gathered.await {
+        Err(ExchangeError::LostData) => {
+            // The other one has lost its data folder, and hears it from a greeting.
+            let _ = greet(inner, &mut client, None).await;
+            return Err(ExchangeError::LostData);
+        }
+        gathered => gathered?,
+    };
     let count = theirs.members.len();
     inner.agent.merge(theirs).await?;
     Ok(count)

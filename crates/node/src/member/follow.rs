@@ -23,6 +23,7 @@ pub(crate) async fn run(
     let mut views = inner.agent.watch();
     let mut live = BTreeSet::new();
     let mut heard = BTreeMap::new();
+    let mut group = inner.group.subscribe();
     loop {
         let view = views.borrow_and_update().clone();
         assess(&inner, &view, &mut heard);
@@ -46,15 +47,21 @@ pub(crate) async fn run(
             }
         }
         live = now_live;
-        tokio::select! {
+        let grouped = tokio::select! {
             biased;
             _ = stop.wait_for(|stop| *stop) => return,
+            Ok(()) = group.changed() => *group.borrow_and_update(),
             changed = views.changed() => {
                 if changed.is_err() {
                     // The thread has ended; whoever supervises us ends the node.
                     return;
                 }
+                None
             }
+        };
+        if let Some(group) = grouped {
+            // Without discovery nobody needs to know.
+            let _ = events.send(discovery::Event::Grouped { group }).await;
         }
     }
 }
@@ -108,14 +115,14 @@ fn watch_self(inner: &Inner, view: &View) {
     for (_, notice) in &view.notices {
         if let Notice::Superseded { boot } = notice {
             let node = inner.life.node;
-            inner.end_with(End::Superseded { node, boot: inner.life.boot, by: *boot });
+            inner.end_with(&End::Superseded { node, boot: inner.life.boot, by: *boot });
         }
     }
 }
 
 impl Inner {
     /// This node has to stop. The first reason counts.
-    pub(crate) fn end_with(&self, end: End) {
+    pub(crate) fn end_with(&self, end: &End) {
         let is_first = self.end.send_if_modified(|known| {
             let is_first = known.is_none();
             if is_first {

@@ -9,11 +9,13 @@ use membership::agent::View;
 use membership::discovery::{Bootstrap, Counts, Dialer, Hello, Notice, Phase, ProbeFailure};
 use membership::{Peer, Role};
 use tokio::sync::watch;
+use tonic::Status;
+use tonic::transport::Channel;
 use trust::{Expected, HandshakeError};
 
 use super::{End, Inner, Known, exchange, lock, look_for};
 use crate::network::{ChannelTiming, ConnectError, channel_on};
-use crate::wire::{self, Introduction, proto};
+use crate::wire::{self, Introduction, Malformed, proto};
 
 /// As many as the gossip knocks at.
 const KNOCKS_MAX: usize = 64;
@@ -93,7 +95,7 @@ impl NodeDialer {
 
 type Dialed<T> = std::pin::Pin<Box<dyn Future<Output = T> + Send>>;
 
-fn unreachable(why: impl ToString) -> ProbeFailure {
+fn unreachable(why: &(impl ToString + ?Sized)) -> ProbeFailure {
     ProbeFailure::Unreachable { why: why.to_string() }
 }
 
@@ -122,23 +124,62 @@ async fn probe(inner: &Inner, address: SocketAddr) -> Result<Hello, ProbeFailure
         Err(ConnectError::Handshake { error: HandshakeError::Refused(refusal), .. }) => {
             return Err(ProbeFailure::Refused(refusal));
         }
-        Err(error) => return Err(unreachable(error)),
+        Err(error) => return Err(unreachable(&error)),
     };
     let certified = connection.caller().peer.clone();
     let timing = ChannelTiming::paced(inner.config.pace);
-    let channel = channel_on(connection, &timing).await.map_err(unreachable)?;
+    let channel = channel_on(connection, &timing).await.map_err(|error| unreachable(&error))?;
     let mut client = proto::membership_client::MembershipClient::new(channel);
-    let us = Some(wire::introduction_out(&inner.introduction()));
-    let request = proto::HelloRequest { from: us.clone(), you: None };
-    let reply = client.hello(request).await.map_err(|status| {
+    let greeted = greet(inner, &mut client, certified.as_deref()).await;
+    greeted.map_err(|error| match error {
+        GreetError::Refused(refusal) => ProbeFailure::Refused(refusal),
         // The peer's refusal of our certificate often shows only here.
-        unreachable(format!("{address}: {}", status.message()))
-    })?;
+        error => unreachable(&format!("{address}: {error}")),
+    })
+}
+
+/// Why a greeting brought nobody to talk to.
+#[derive(Debug)]
+pub(crate) enum GreetError {
+    Call(Box<Status>),
+    Malformed(Malformed),
+    Refused(trust::Refusal),
+    /// It is not who it was; it has been told.
+    Lost {
+        node: NodeId,
+        known: BootId,
+        says: BootId,
+    },
+}
+
+impl std::fmt::Display for GreetError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Call(status) => f.write_str(status.message()),
+            Self::Malformed(error) => error.fmt(f),
+            Self::Refused(refusal) => refusal.fmt(f),
+            Self::Lost { node, known, says } => write!(
+                f,
+                "{node} is known here with start {known} and says {says}: its data folder was lost or is a copy"
+            ),
+        }
+    }
+}
+
+/// Says who we are and hears who they are. Each side tells the other if it knows better.
+pub(crate) async fn greet(
+    inner: &Inner,
+    client: &mut proto::membership_client::MembershipClient<Channel>,
+    certified: Option<&trust::Peer>,
+) -> Result<Hello, GreetError> {
+    let us = Some(wire::introduction_out(&inner.introduction()));
+    let asked = client.hello(proto::HelloRequest { from: us.clone(), you: None }).await;
+    let reply = asked.map_err(|status| GreetError::Call(Box::new(status)))?;
     let proto::HelloReply { from, you } = reply.into_inner();
-    let introduction = wire::introduction_in(from).map_err(unreachable)?;
+    let introduction = wire::introduction_in(from).map_err(GreetError::Malformed)?;
     if let Some(peer) = certified {
         trust::confirm(&peer.identity, &introduction.hello.identity)
-            .map_err(ProbeFailure::Refused)?;
+            .map_err(GreetError::Refused)?;
     }
     let node = introduction.hello.identity.node;
     if node == inner.life.node {
@@ -151,10 +192,9 @@ async fn probe(inner: &Inner, address: SocketAddr) -> Result<Hello, ProbeFailure
         // It does not know that it has lost its data folder. Tell it, and leave it alone.
         let you = proto::Known { boot: known.boot.0, folder: known.folder };
         let _ = client.hello(proto::HelloRequest { from: us, you: Some(you) }).await;
-        return Err(unreachable(format!(
-            "{node} at {address} is known here with start {} and says {}: its data folder was lost or is a copy",
-            known.boot, introduction.hello.boot
-        )));
+        let says = introduction.hello.boot;
+        tracing::warn!(%node, known = %known.boot, %says, "a node has lost its data folder, or runs on a copy");
+        return Err(GreetError::Lost { node, known: known.boot, says });
     }
     inner.take_note(&introduction);
     Ok(introduction.hello)
@@ -229,7 +269,7 @@ impl Inner {
         if boot > self.life.boot || other_folder {
             let node = self.life.node;
             let (ours, known) = (self.life.boot, boot);
-            self.end_with(End::DataLost { node, boot: ours, known, other_folder, said_by });
+            self.end_with(&End::DataLost { node, boot: ours, known, other_folder, said_by });
         }
     }
 

@@ -151,6 +151,7 @@ impl Member {
 }
 
 /// Where two of the random streams begin.
+#[derive(Clone, Copy)]
 struct Seeds {
     search: u64,
     anti_entropy: [u8; 32],

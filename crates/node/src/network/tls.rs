@@ -114,7 +114,8 @@ impl Mutual {
         policy: Policy,
         limits: Limits,
     ) -> Result<Self, CredentialsError> {
-        let connector = Connector::new(&keeper, policy, limits.handshake).map_err(no_tls)?;
+        let connector =
+            Connector::new(&keeper, policy, limits.handshake).map_err(|error| no_tls(&error))?;
         let (seen, tally) = (Mutex::new(None), Arc::default());
         Ok(Self { keeper, policy, limits, connector, files: None, seen, tally })
     }
@@ -132,7 +133,7 @@ impl Mutual {
     }
 }
 
-fn no_tls(error: HandshakeError) -> CredentialsError {
+fn no_tls(error: &HandshakeError) -> CredentialsError {
     CredentialsError::Pem { what: "key", why: error.to_string() }
 }
 
