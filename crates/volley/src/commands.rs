@@ -1,10 +1,12 @@
 //! One file per command.
 
+mod agent;
 mod certs;
 mod ctl;
 mod demo;
 mod explain;
 mod ledger;
+mod members;
 mod new;
 mod ping;
 pub mod quick;
@@ -27,6 +29,8 @@ pub fn dispatch(command: Command) -> i32 {
         Command::Ctl(args) => ctl::ctl(&args),
         Command::Ledger(args) => ledger::ledger(&args),
         Command::Certs(args) => certs::certs(&args),
+        Command::Agent(args) => agent::agent(&args),
+        Command::Members(args) => members::members(&args),
         Command::Schema(args) => {
             if args.markdown {
                 print::out(&plan::reference());

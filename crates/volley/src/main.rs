@@ -3,6 +3,7 @@
 mod cli;
 mod commands;
 mod exit;
+mod log;
 mod print;
 mod signals;
 
