@@ -13,7 +13,7 @@
 
 mod applied;
 mod convert;
-pub(crate) mod files;
+pub mod files;
 mod identity;
 pub(crate) mod lane;
 pub(crate) mod live_log;

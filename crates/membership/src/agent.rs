@@ -72,10 +72,39 @@ impl View {
 }
 
 /// A step of the rotation of keys.
+#[derive(Clone, Copy)]
 pub enum KeyChange {
     Install([u8; 32]),
     Use(KeyId),
     Remove(KeyId),
+}
+
+/// The ring as it is, for whoever keeps it on disk.
+#[derive(Clone)]
+pub struct Keys {
+    pub sealing: KeyId,
+    pub keys: Vec<(KeyId, [u8; 32])>,
+}
+
+/// A socket for datagrams. The one of the system has it all; a simulated one brings its own.
+pub trait Datagrams: Send + Sync + 'static {
+    fn readable(&self) -> impl Future<Output = io::Result<()>> + Send;
+    fn try_recv_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)>;
+    fn try_send_to(&self, bytes: &[u8], to: SocketAddr) -> io::Result<usize>;
+}
+
+impl Datagrams for UdpSocket {
+    fn readable(&self) -> impl Future<Output = io::Result<()>> + Send {
+        Self::readable(self)
+    }
+
+    fn try_recv_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        Self::try_recv_from(self, buffer)
+    }
+
+    fn try_send_to(&self, bytes: &[u8], to: SocketAddr) -> io::Result<usize> {
+        Self::try_send_to(self, bytes, to)
+    }
 }
 
 enum Command {
@@ -83,6 +112,7 @@ enum Command {
     Changes(u64, oneshot::Sender<Result<Vec<Change>, Missed>>),
     FullState(oneshot::Sender<FullState>),
     Keys(KeyChange, oneshot::Sender<Result<KeyId, KeyError>>),
+    Ring(oneshot::Sender<Keys>),
     Leave(oneshot::Sender<()>),
     Stop,
 }
@@ -127,6 +157,17 @@ impl Agent {
             });
         })?;
         Ok(Self { commands, view, address, thread: Some(thread) })
+    }
+
+    /// The same as a task of the runtime at hand, on a socket that is there already: for simulations, which have neither
+    /// threads nor sockets of the system.
+    pub fn start_task(config: AgentConfig, socket: impl Datagrams) -> Self {
+        let (commands, inbox) = mpsc::channel(COMMANDS_MAX);
+        let (seeds, address) = (config.seeds.clone(), config.bind);
+        let shell = Shell::new(config);
+        let (publish, view) = watch::channel(Arc::new(shell.view(Duration::ZERO)));
+        tokio::spawn(shell.run(socket, seeds, inbox, publish));
+        Self { commands, view, address, thread: None }
     }
 
     /// Where it listens.
@@ -175,9 +216,32 @@ impl Agent {
         self.ask(|reply| Command::Keys(change, reply)).await
     }
 
+    pub async fn ring(&self) -> Result<Keys, Stopped> {
+        self.ask(Command::Ring).await
+    }
+
+    /// Waits until the thread has ended, for whatever reason.
+    pub async fn ended(&self) {
+        self.commands.closed().await;
+    }
+
     /// Says goodbye and returns when that has been sent.
     pub async fn leave(&self) -> Result<(), Stopped> {
         self.ask(Command::Leave).await
+    }
+
+    /// Ends at once, without a farewell, and without waiting for the end.
+    pub fn stop(&self) {
+        let mut command = Command::Stop;
+        while let Err(mpsc::error::TrySendError::Full(back)) = self.commands.try_send(command) {
+            if self.thread.is_none() {
+                // Its task cannot run while we wait for it here; it ends with its last sender.
+                return;
+            }
+            // The queue is read soon; an ended thread has closed it.
+            command = back;
+            thread::yield_now();
+        }
     }
 
     async fn tell(&self, command: Command) -> Result<(), Stopped> {
@@ -197,12 +261,7 @@ impl Agent {
 impl Drop for Agent {
     /// Ends at once, without a farewell: the others will see a crash.
     fn drop(&mut self) {
-        // A full queue is read soon; an ended thread has nothing to stop.
-        let mut command = Command::Stop;
-        while let Err(mpsc::error::TrySendError::Full(back)) = self.commands.try_send(command) {
-            command = back;
-            thread::yield_now();
-        }
+        self.stop();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -231,7 +290,7 @@ impl Shell {
 
     async fn run(
         mut self,
-        socket: UdpSocket,
+        socket: impl Datagrams,
         seeds: Vec<SocketAddr>,
         mut inbox: mpsc::Receiver<Command>,
         publish: watch::Sender<Arc<View>>,
@@ -275,7 +334,7 @@ impl Shell {
     }
 
     /// Reads the socket empty.
-    fn read(&mut self, socket: &UdpSocket, start: Instant) {
+    fn read(&mut self, socket: &impl Datagrams, start: Instant) {
         // One byte more than is allowed, so that what is too long is seen to be.
         let mut buffer = [0; DATAGRAM_BYTES_MAX + 1];
         for _ in 0..READS_MAX {
@@ -296,7 +355,7 @@ impl Shell {
         }
     }
 
-    fn command(&mut self, command: Command, now: Duration, socket: &UdpSocket) {
+    fn command(&mut self, command: Command, now: Duration, socket: &impl Datagrams) {
         // Whoever asked may have gone away; then nobody needs the answer.
         match command {
             Command::Event(event) => self.step(event, now, socket),
@@ -316,6 +375,10 @@ impl Shell {
                 };
                 let _ = reply.send(changed);
             }
+            Command::Ring(reply) => {
+                let ring = self.swim.keys();
+                let _ = reply.send(Keys { sealing: ring.sealing(), keys: ring.keys() });
+            }
             Command::Leave(reply) => {
                 self.leaving = Some(reply);
                 self.step(Event::Leave, now, socket);
@@ -324,7 +387,7 @@ impl Shell {
         }
     }
 
-    fn step(&mut self, event: Event, now: Duration, socket: &UdpSocket) {
+    fn step(&mut self, event: Event, now: Duration, socket: &impl Datagrams) {
         for effect in self.swim.step(event, now) {
             match effect {
                 Effect::Send { to, bytes } => {

@@ -41,6 +41,7 @@ use crate::table::{Cause, Table};
 
 use self::core::{Collected, Core, Note, config};
 pub use exchange::{FullState, Record, Standing};
+pub use upkeep::passive_wait;
 
 /// Who this member is and in which membership.
 #[derive(Clone, Debug)]
@@ -109,6 +110,9 @@ pub struct Counters {
     pub datagrams_out: u64,
     pub bytes_in: u64,
     pub bytes_out: u64,
+    pub probes_sent: u64,
+    /// Probes that were answered, directly or through a proxy.
+    pub probes_answered: u64,
     pub probes_failed: u64,
     pub nacks_in: u64,
     pub nacks_out: u64,

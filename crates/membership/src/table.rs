@@ -89,8 +89,9 @@ pub struct Entry {
     pub(crate) heartbeat_sequence: u64,
     /// How often it was declared dead.
     pub deaths: u32,
-    pub(crate) confirm_attempts: u32,
-    pub(crate) next_attempt: Duration,
+    pub confirm_attempts: u32,
+    /// When it is knocked at again, if it is still unconfirmed then.
+    pub next_attempt: Duration,
     pub(crate) warn_at: Duration,
 }
 

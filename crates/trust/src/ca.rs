@@ -274,8 +274,16 @@ impl Issued {
     /// # Errors
     /// If one exists already or the folder cannot be written.
     pub fn write(&self, folder: &Path) -> Result<IssuedFiles, CaError> {
+        self.write_as(folder, &format!("{}-{}", self.identity.role, self.identity.node))
+    }
+
+    /// The same as `STEM.pem` and `STEM-key.pem`.
+    ///
+    /// # Errors
+    /// If one exists already, the folder cannot be written, or the stem is no plain name.
+    pub fn write_as(&self, folder: &Path, stem: &str) -> Result<IssuedFiles, CaError> {
+        check_name(stem).map_err(|why| CaError::Name { what: "file name", why })?;
         create_folder(folder).map_err(io_error(folder))?;
-        let stem = format!("{}-{}", self.identity.role, self.identity.node);
         let certificate = folder.join(format!("{stem}.pem"));
         let key = folder.join(format!("{stem}-key.pem"));
         create_pair((&key, self.key.as_bytes()), (&certificate, self.certificate.as_bytes()))

@@ -9,7 +9,10 @@ use std::path::Path;
 const FILE_BYTES_MAX: u64 = 256 * 1024;
 
 /// Creates a file that only its owner may read, and fails if there is one already.
-pub(crate) fn create_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+///
+/// # Errors
+/// If it exists, or cannot be written; half a file is never left.
+pub fn create_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     let written = file.write_all(bytes).and_then(|()| file.sync_all());
     if written.is_err() {

@@ -29,6 +29,7 @@ mod verify;
 pub use admit::{Expected, Gates, Policy, Refusal, Utc, admit, confirm};
 pub use ca::{CaError, DevCa, Issued, IssuedFiles, Validity};
 pub use credentials::{Credentials, CredentialsError, Keeper, SwapError};
+pub use files::create_private;
 pub use handshake::{Acceptor, Connector, HandshakeError, Peer, Secured, refused_by_peer};
 pub use identity::{Identity, IdentityError, NAME_BYTES_MAX, NameError, SCHEME, check_name};
 pub use incoming::{Arrival, Incoming, IncomingLimits};

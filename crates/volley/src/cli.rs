@@ -1,13 +1,22 @@
 //! The command line, defined once: parsing, help and completions come from here.
 
+mod agent;
+mod certs;
 mod ledger;
+mod members;
 mod script;
 mod values;
 
+pub use agent::AgentArgs;
+pub use certs::{
+    CertsAction, CertsArgs, CertsCheckArgs, CertsGossipKeyArgs, CertsInitArgs, CertsIssueArgs,
+    CertsShowArgs,
+};
 pub use ledger::{
     CheckArgs, InspectArgs, LedgerAction, LedgerArgs, MembersArgs, MembersChange, ResetArgs,
     ServeArgs, StatusArgs, VerifyArgs,
 };
+pub use members::{AgentMembersArgs, KeysArgs, KeysChange, MemberPlace, MembersAction, StateName};
 pub use script::ScriptArgs;
 
 use std::net::SocketAddr;
@@ -63,6 +72,12 @@ pub enum Command {
     Ctl(CtlArgs),
     /// Run, check and look after a member of the replicated ledger
     Ledger(LedgerArgs),
+    /// Make and look at the certificates of a cluster
+    Certs(CertsArgs),
+    /// Run a bare member of a cluster, for trying out
+    Agent(AgentArgs),
+    /// Show who is in a cluster, and look after the keys of its gossip
+    Members(AgentMembersArgs),
     /// Show which settings are in force and where each comes from
     Config(ConfigArgs),
     /// Print the JSON Schema of plans, for editors

@@ -1,10 +1,13 @@
 //! One file per command.
 
+mod agent;
+mod certs;
 pub mod config;
 mod ctl;
 mod demo;
 mod explain;
 mod ledger;
+mod members;
 mod new;
 mod ping;
 pub mod quick;
@@ -26,6 +29,9 @@ pub fn dispatch(command: Command) -> i32 {
         Command::Target(args) => target::target(&args),
         Command::Ctl(args) => ctl::ctl(&args),
         Command::Ledger(args) => ledger::ledger(&args),
+        Command::Certs(args) => certs::certs(&args),
+        Command::Agent(args) => agent::agent(&args),
+        Command::Members(args) => members::members(&args),
         // `main` has read the file and shows it.
         Command::Config(_) => 0,
         Command::Schema(args) => {

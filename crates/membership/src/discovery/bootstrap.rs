@@ -190,6 +190,7 @@ impl Bootstrap {
             Event::JoinFailed { node, why } => self.join_failed(node, why, now),
             Event::MemberUp { node, address } => self.member_up(node, address, now),
             Event::MemberGone { node } => self.member_gone(node, now),
+            Event::Grouped { group } => self.set_group(group),
         }
         if self.started.is_some() {
             self.pass_time(now);

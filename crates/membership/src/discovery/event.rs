@@ -54,6 +54,10 @@ pub enum Event {
     MemberGone {
         node: NodeId,
     },
+    /// This node was admitted to a group, or has founded one.
+    Grouped {
+        group: GroupId,
+    },
 }
 
 /// What the shell shall do.

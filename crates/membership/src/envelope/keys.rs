@@ -118,6 +118,12 @@ impl KeyRing {
         self.ciphers.keys().copied().collect()
     }
 
+    /// The keys themselves, for whoever keeps the ring between two starts. They belong into no log.
+    #[must_use]
+    pub fn keys(&self) -> Vec<(KeyId, [u8; 32])> {
+        self.ciphers.iter().map(|(id, (_, key))| (*id, *key)).collect()
+    }
+
     #[must_use]
     pub fn sealing(&self) -> KeyId {
         self.sealing

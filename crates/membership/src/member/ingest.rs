@@ -244,6 +244,7 @@ impl Swim {
             return;
         }
         probe.answered = true;
+        self.counters.probes_answered += 1;
         self.health.improve();
         // Only a direct answer to this very question tells the time and proves both ways.
         if direct && self.heard_echo == Some(probe.ask) {

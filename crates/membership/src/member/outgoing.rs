@@ -27,6 +27,7 @@ impl Swim {
         let is_probe = match message {
             Some(Message::Ping(number)) => {
                 self.ask = self.ask.wrapping_add(1);
+                self.counters.probes_sent += 1;
                 packet.ask = Some(self.ask);
                 self.probe = Some(Probe {
                     target: to.node,

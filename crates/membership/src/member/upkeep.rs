@@ -32,6 +32,12 @@ fn policy(role: Role) -> ConfirmPolicy {
     ConfirmPolicy { passive: Duration::from_secs(passive), attempts, load_max }
 }
 
+/// How long a peer of this role may stay unconfirmed before it is knocked at or given up, on a healthy node.
+#[must_use]
+pub fn passive_wait(role: Role) -> Duration {
+    policy(role).passive
+}
+
 const CONFIRM_INTERVAL: Duration = Duration::from_secs(5);
 pub(crate) const WARN_AFTER: Duration = Duration::from_secs(60);
 

@@ -86,3 +86,26 @@ pub fn pair(text: &str) -> Result<(String, String), String> {
         _ => Err("expected KEY=VALUE".to_owned()),
     }
 }
+
+/// `HOST:PORT`, where the host may be a name; a port alone is on this machine.
+pub fn host(text: &str) -> Result<String, String> {
+    if let Ok(port) = text.trim_start_matches(':').parse::<u16>() {
+        return Ok(format!("127.0.0.1:{port}"));
+    }
+    match text.rsplit_once(':') {
+        Some((host, port))
+            if !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0) =>
+        {
+            Ok(text.to_owned())
+        }
+        _ => Err("expected HOST:PORT, such as 127.0.0.1:7500".to_owned()),
+    }
+}
+
+/// Eight hexadecimal digits.
+pub fn key_id(text: &str) -> Result<u32, String> {
+    let id = u32::from_str_radix(text, 16).ok().filter(|_| text.len() == 8);
+    id.ok_or_else(|| {
+        "a key's name has 8 hexadecimal digits; `volley members keys list` shows them".to_owned()
+    })
+}

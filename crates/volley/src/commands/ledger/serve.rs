@@ -11,10 +11,11 @@ use tokio::time::sleep;
 
 use super::draw;
 use crate::cli::ServeArgs;
-use crate::{exit, print, signals};
+use crate::{exit, log, print, signals};
 
 pub fn serve(args: &ServeArgs) -> i32 {
-    log_to_stderr();
+    // None of openraft's warnings: it warns of everything that an election overtakes.
+    log::to_stderr("warn,openraft=error");
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let served = match runtime {
         Ok(runtime) => runtime.block_on(run(args)),
@@ -24,16 +25,6 @@ pub fn serve(args: &ServeArgs) -> i32 {
         eprintln!("volley: {problem}");
         exit::FAILED
     })
-}
-
-/// `VOLLEY_LOG` says how much: error, warn, info, debug, or `ledger=debug`. By default warnings, but none of
-/// openraft: it warns of everything that an election overtakes.
-fn log_to_stderr() {
-    use tracing_subscriber::EnvFilter;
-    let filter = EnvFilter::try_from_env("VOLLEY_LOG")
-        .unwrap_or_else(|_| EnvFilter::new("warn,openraft=error"));
-    let _ =
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
 }
 
 fn wall_ms() -> u64 {

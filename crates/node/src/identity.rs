@@ -1,0 +1,269 @@
+//! Who this process is: a node, and the life it is in.
+//!
+//! The node id is the certificate's. The boot rises, durably, at every start, so that what was meant for an earlier life
+//! can be told apart. Both are kept in `DATA/node`, and whoever holds the folder holds `DATA/node.lock`.
+//!
+//! Managers are the exception: their ledger's storage keeps the very same two numbers (node and boot) in its own
+//! identity file, raised under its own lock, and votes and sessions hang on them. Two files could come to disagree by a
+//! crash between two writes, so there is one source each: a manager opens its storage with the certificate's node id
+//! and hands the [`Life`] that it finds there to [`Config::life`](crate::Config); everybody else opens a [`NodeFolder`].
+//!
+//! A folder also has a number that was drawn when it was made. A node that comes back with a new folder under its old
+//! certificate counts its boots from 1 again; the others know the number, and it is told to stop.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use fence::{BootId, NodeId};
+use ledger::store::files;
+use serde::{Deserialize, Serialize};
+use wal::Disk;
+
+pub const FILE: &str = "node";
+pub const LOCK: &str = "node.lock";
+const MAGIC: [u8; 8] = *b"VLLYMEMB";
+const VERSION: u8 = 1;
+/// Far above what the fields take; a larger file is not ours.
+const BYTES_MAX: u64 = 4096;
+
+/// One life of one node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Life {
+    pub node: NodeId,
+    pub boot: BootId,
+    /// Drawn when the data folder was made; 0 where nobody watches over it (a manager's disk has a number of its own).
+    pub folder: u64,
+}
+
+/// Why a data folder was not taken. Nothing was written to it.
+#[derive(Debug)]
+pub enum IdentityError {
+    /// Another process uses the folder.
+    InUse {
+        folder: PathBuf,
+    },
+    Foreign {
+        path: PathBuf,
+    },
+    Version {
+        path: PathBuf,
+        found: u8,
+    },
+    Damaged {
+        path: PathBuf,
+        what: &'static str,
+    },
+    /// The folder belongs to another node than the certificate.
+    OtherNode {
+        path: PathBuf,
+        found: NodeId,
+        certificate: NodeId,
+    },
+    /// The boot cannot rise any more; no life of a machine is that long.
+    Exhausted {
+        path: PathBuf,
+    },
+    Io {
+        path: PathBuf,
+        error: io::Error,
+    },
+}
+
+impl fmt::Display for IdentityError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InUse { folder } => {
+                write!(f, "{} is in use by another process; stop it first", folder.display())
+            }
+            Self::Foreign { path } => write!(
+                f,
+                "{} is not a Volley node file and was left as it is; choose another data folder",
+                path.display()
+            ),
+            Self::Version { path, found } => write!(
+                f,
+                "{} has format version {found}, this program reads up to {VERSION}: start the newer program",
+                path.display()
+            ),
+            Self::Damaged { path, what } => write!(
+                f,
+                "{} is damaged ({what}) and was left as it is: restore it from a copy, or move the data folder aside \
+                 and give the node a certificate with a new node id",
+                path.display()
+            ),
+            Self::OtherNode { path, found, certificate } => write!(
+                f,
+                "{} belongs to node {found}, the certificate to node {certificate}: check both settings; a folder \
+                 never changes its node",
+                path.display()
+            ),
+            Self::Exhausted { path } => {
+                write!(f, "{}: the number of starts cannot rise any more", path.display())
+            }
+            Self::Io { path, error } => write!(f, "{}: {error}", path.display()),
+        }
+    }
+}
+
+impl std::error::Error for IdentityError {}
+
+/// A data folder, held for as long as this lives.
+pub struct NodeFolder {
+    life: Life,
+    _hold: Box<dyn Send + Sync>,
+}
+
+impl fmt::Debug for NodeFolder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NodeFolder").field("life", &self.life).finish_non_exhaustive()
+    }
+}
+
+impl NodeFolder {
+    /// Takes the folder (it is made if missing) and begins a new life of `node` in it. `draw` numbers a new folder.
+    ///
+    /// # Errors
+    /// If another process has it, it belongs to another node, or its file cannot be trusted.
+    pub fn open(
+        disk: &Arc<dyn Disk>,
+        folder: &Path,
+        node: NodeId,
+        draw: impl FnOnce() -> u64,
+    ) -> Result<Self, IdentityError> {
+        let io = |path: &Path| {
+            let path = path.to_path_buf();
+            move |error| IdentityError::Io { path, error }
+        };
+        disk.create_folder(folder).map_err(io(folder))?;
+        let hold = disk.lock(&folder.join(LOCK)).map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => IdentityError::InUse { folder: folder.into() },
+            _ => IdentityError::Io { path: folder.join(LOCK), error },
+        })?;
+        let path = folder.join(FILE);
+        let mut life = match files::read_all(disk.as_ref(), &path, BYTES_MAX) {
+            Ok(bytes) => decode(&path, &bytes)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                // Zero means "no number"; one in 2^64 folders is called 1 instead.
+                Life { node, boot: BootId(0), folder: draw().max(1) }
+            }
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                return Err(IdentityError::Foreign { path });
+            }
+            Err(error) => return Err(IdentityError::Io { path, error }),
+        };
+        if life.node != node {
+            return Err(IdentityError::OtherNode { path, found: life.node, certificate: node });
+        }
+        life.boot = match life.boot.0.checked_add(1) {
+            Some(boot) => BootId(boot),
+            None => return Err(IdentityError::Exhausted { path }),
+        };
+        files::replace(disk.as_ref(), folder, FILE, &encode(&life)).map_err(io(&path))?;
+        Ok(Self { life, _hold: hold })
+    }
+
+    #[must_use]
+    pub fn life(&self) -> Life {
+        self.life
+    }
+}
+
+fn encode(life: &Life) -> Vec<u8> {
+    let mut bytes = MAGIC.to_vec();
+    bytes.push(VERSION);
+    // Plain numbers into a vector: there is nothing in it that could fail.
+    let mut bytes = postcard::to_extend(life, bytes).unwrap_or_default();
+    bytes.extend_from_slice(&crc32c::crc32c(&bytes).to_le_bytes());
+    bytes
+}
+
+fn decode(path: &Path, bytes: &[u8]) -> Result<Life, IdentityError> {
+    let damaged = |what| IdentityError::Damaged { path: path.into(), what };
+    let rest =
+        bytes.strip_prefix(&MAGIC).ok_or_else(|| IdentityError::Foreign { path: path.into() })?;
+    match rest.first() {
+        None => return Err(damaged("it ends after the magic number")),
+        Some(&VERSION) => {}
+        Some(&found) => return Err(IdentityError::Version { path: path.into(), found }),
+    }
+    let (content, sum) =
+        bytes.split_last_chunk::<4>().ok_or_else(|| damaged("it has no checksum"))?;
+    if crc32c::crc32c(content) != u32::from_le_bytes(*sum) {
+        return Err(damaged("the checksum does not fit"));
+    }
+    let fields = content.get(MAGIC.len() + 1..).ok_or_else(|| damaged("it is cut off"))?;
+    match postcard::take_from_bytes(fields) {
+        Ok((life, [])) => Ok(life),
+        Ok(_) => Err(damaged("bytes follow the last field")),
+        Err(_) => Err(damaged("its fields cannot be read")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use tempfile::TempDir;
+
+    const NODE: NodeId = NodeId(0xabc << 100);
+
+    fn disk() -> Arc<dyn Disk> {
+        Arc::new(wal::RealDisk)
+    }
+
+    fn open(folder: &Path) -> Result<NodeFolder, IdentityError> {
+        NodeFolder::open(&disk(), folder, NODE, || 77)
+    }
+
+    /// R2: the node stays, the boot rises at every start, and the folder keeps its number.
+    #[test]
+    fn every_start_is_a_new_life_of_the_same_node() {
+        let temp = TempDir::new().unwrap();
+        let folder = temp.path().join("deep/data");
+        for boot in 1..=3 {
+            let life = open(&folder).unwrap().life();
+            assert_eq!(life, Life { node: NODE, boot: BootId(boot), folder: 77 });
+        }
+    }
+
+    #[test]
+    fn two_processes_cannot_share_a_folder() {
+        let temp = TempDir::new().unwrap();
+        let held = open(temp.path()).unwrap();
+        assert!(matches!(open(temp.path()), Err(IdentityError::InUse { .. })));
+        drop(held);
+        assert_eq!(open(temp.path()).unwrap().life().boot, BootId(2), "a refused start is no life");
+    }
+
+    /// Every kind of bad file is refused by its name and left as it was.
+    #[test]
+    fn a_bad_file_is_refused_by_name_and_not_written_over() {
+        let temp = TempDir::new().unwrap();
+        let path = temp.path().join(FILE);
+        let good = encode(&Life { node: NODE, boot: BootId(4), folder: 9 });
+        let mut newer = good.clone();
+        newer[MAGIC.len()] = VERSION + 1;
+        let mut rotten = good.clone();
+        rotten[12] ^= 1;
+        let other = encode(&Life { node: NodeId(5), boot: BootId(4), folder: 9 });
+        let cut = good[..10].to_vec();
+        let cases: [(&str, Vec<u8>); 6] = [
+            ("not a Volley node file", b"hello".to_vec()),
+            ("not a Volley node file", vec![0; 5000]),
+            ("format version 2", newer),
+            ("is damaged", rotten),
+            ("is damaged", cut),
+            ("belongs to node", other),
+        ];
+        for (words, bytes) in cases {
+            fs::write(&path, &bytes).unwrap();
+            let error = open(temp.path()).unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+            assert_eq!(fs::read(&path).unwrap(), bytes, "{words}");
+        }
+        fs::write(&path, &good).unwrap();
+        assert_eq!(open(temp.path()).unwrap().life().boot, BootId(5));
+    }
+}

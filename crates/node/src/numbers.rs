@@ -1,0 +1,37 @@
+//! What the shell of a member counts. Gossip and discovery have counters of their own.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Mutex, PoisonError};
+
+use membership::heartbeat::Heartbeat;
+
+/// Counts by a name from a fixed set.
+#[derive(Debug, Default)]
+pub(crate) struct ByName(Mutex<BTreeMap<&'static str, u64>>);
+
+impl ByName {
+    pub(crate) fn add(&self, name: &'static str) {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *counts.entry(name).or_default() += 1;
+    }
+
+    pub(crate) fn get(&self) -> BTreeMap<&'static str, u64> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Numbers {
+    /// Calls that were refused, by reason.
+    pub(crate) calls_refused: ByName,
+    pub(crate) hellos_in: AtomicU64,
+    pub(crate) exchanges_in: AtomicU64,
+    pub(crate) exchanges_out: AtomicU64,
+    pub(crate) exchange_failures: ByName,
+    pub(crate) key_changes: AtomicU64,
+    /// Peers that could not be remembered because the disk refused.
+    pub(crate) peers_not_saved: AtomicU64,
+    /// What this node last said of itself.
+    pub(crate) heartbeat: Mutex<Option<Heartbeat>>,
+}

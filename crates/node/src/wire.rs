@@ -1,0 +1,357 @@
+//! Between the wire contract (`proto/volley/membership/v1`) and the types of membership. Everything that comes in is
+//! checked here: lengths, ranges, and that words about a sender agree with its certificate.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use fence::{BootId, GroupId, NodeId};
+use membership::discovery::Hello;
+use membership::health::{Assessment, Progress, Verdict};
+use membership::heartbeat::{Heartbeat, Overload, Stage};
+use membership::member::{Record, Standing};
+use membership::{Cause, Entry, Peer, Role, State};
+use tonic::Status;
+use trust::{Identity, check_name};
+
+pub mod proto {
+    //! As generated.
+    #![allow(clippy::all, clippy::pedantic, missing_docs, rust_2018_idioms)]
+    tonic::include_proto!("volley.membership.v1");
+}
+
+/// Why a message was not taken. [`Malformed::what`] names the field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Malformed {
+    pub what: &'static str,
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the message's `{}` is missing or wrong", self.what)
+    }
+}
+
+impl std::error::Error for Malformed {}
+
+impl From<Malformed> for Status {
+    fn from(error: Malformed) -> Self {
+        Self::invalid_argument(error.to_string())
+    }
+}
+
+fn bad(what: &'static str) -> Malformed {
+    Malformed { what }
+}
+
+#[must_use]
+pub fn node_bytes(node: NodeId) -> Bytes {
+    Bytes::copy_from_slice(&node.0.to_be_bytes())
+}
+
+/// Sixteen bytes.
+///
+/// # Errors
+/// If they are more or fewer.
+pub fn node(bytes: &[u8]) -> Result<NodeId, Malformed> {
+    bytes.try_into().map(|bytes| NodeId(u128::from_be_bytes(bytes))).map_err(|_| bad("node"))
+}
+
+#[must_use]
+pub fn role_code(role: Role) -> proto::Role {
+    match role {
+        Role::Client => proto::Role::Client,
+        Role::Gate => proto::Role::Gate,
+        Role::Manager => proto::Role::Manager,
+        Role::Worker => proto::Role::Worker,
+    }
+}
+
+fn role(code: i32) -> Result<Role, Malformed> {
+    match proto::Role::try_from(code) {
+        Ok(proto::Role::Client) => Ok(Role::Client),
+        Ok(proto::Role::Gate) => Ok(Role::Gate),
+        Ok(proto::Role::Manager) => Ok(Role::Manager),
+        Ok(proto::Role::Worker) => Ok(Role::Worker),
+        Ok(proto::Role::Unspecified) | Err(_) => Err(bad("role")),
+    }
+}
+
+fn address(text: &str, what: &'static str) -> Result<SocketAddr, Malformed> {
+    // The longest address with scope and port is far shorter than this.
+    if text.len() > 80 {
+        return Err(bad(what));
+    }
+    text.parse().map_err(|_| bad(what))
+}
+
+#[must_use]
+pub fn identity_out(identity: &Identity) -> proto::Identity {
+    proto::Identity {
+        cluster: identity.cluster.clone(),
+        environment: identity.environment.clone(),
+        role: role_code(identity.role).into(),
+        datacenter: identity.datacenter.clone(),
+        node: node_bytes(identity.node),
+    }
+}
+
+fn identity_in(identity: Option<proto::Identity>) -> Result<Identity, Malformed> {
+    let identity = identity.ok_or(bad("identity"))?;
+    let name = |text: String, what| match check_name(&text) {
+        Ok(()) => Ok(text),
+        Err(_) => Err(bad(what)),
+    };
+    Ok(Identity {
+        cluster: name(identity.cluster, "cluster")?,
+        environment: name(identity.environment, "environment")?,
+        role: role(identity.role)?,
+        datacenter: name(identity.datacenter, "datacenter")?,
+        node: node(&identity.node)?,
+    })
+}
+
+/// A [`Hello`] with the number of the data folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Introduction {
+    pub hello: Hello,
+    pub folder: u64,
+}
+
+#[must_use]
+pub fn introduction_out(introduction: &Introduction) -> proto::Introduction {
+    let Introduction { hello, folder } = introduction;
+    let group = hello
+        .group
+        .map(|group| proto::Group { cluster: group.cluster, generation: group.generation.into() });
+    proto::Introduction {
+        identity: Some(identity_out(&hello.identity)),
+        boot: hello.boot.0,
+        folder: *folder,
+        group,
+        voters: hello.voters,
+        gossip: hello.gossip.to_string(),
+        service: hello.service.to_string(),
+    }
+}
+
+/// # Errors
+/// With the first field that is wrong.
+pub fn introduction_in(
+    introduction: Option<proto::Introduction>,
+) -> Result<Introduction, Malformed> {
+    let introduction = introduction.ok_or(bad("introduction"))?;
+    let group = match introduction.group {
+        Some(group) => Some(GroupId {
+            cluster: group.cluster,
+            generation: group.generation.try_into().map_err(|_| bad("group"))?,
+        }),
+        None => None,
+    };
+    let hello = Hello {
+        identity: identity_in(introduction.identity)?,
+        boot: BootId(introduction.boot),
+        group,
+        voters: introduction.voters,
+        gossip: address(&introduction.gossip, "gossip")?,
+        service: address(&introduction.service, "service")?,
+    };
+    Ok(Introduction { hello, folder: introduction.folder })
+}
+
+#[must_use]
+pub fn record_out(record: &Record) -> proto::Record {
+    let standing = match record.standing {
+        Standing::Alive => proto::Standing::Alive,
+        Standing::Suspect => proto::Standing::Suspect,
+        Standing::Dead => proto::Standing::Dead,
+        Standing::Left => proto::Standing::Left,
+    };
+    proto::Record {
+        node: node_bytes(record.peer.node),
+        role: role_code(record.peer.role).into(),
+        address: record.peer.address.to_string(),
+        boot: record.peer.boot.0,
+        generation: record.peer.generation,
+        datacenter: record.datacenter.clone(),
+        incarnation: record.incarnation.into(),
+        standing: standing.into(),
+    }
+}
+
+/// # Errors
+/// With the first field that is wrong.
+pub fn record_in(record: proto::Record) -> Result<Record, Malformed> {
+    let standing = match proto::Standing::try_from(record.standing) {
+        Ok(proto::Standing::Alive) => Standing::Alive,
+        Ok(proto::Standing::Suspect) => Standing::Suspect,
+        Ok(proto::Standing::Dead) => Standing::Dead,
+        Ok(proto::Standing::Left) => Standing::Left,
+        Ok(proto::Standing::Unspecified) | Err(_) => return Err(bad("standing")),
+    };
+    // A member that was never heard has none.
+    if !record.datacenter.is_empty() && check_name(&record.datacenter).is_err() {
+        return Err(bad("datacenter"));
+    }
+    let peer = Peer {
+        node: node(&record.node)?,
+        role: role(record.role)?,
+        address: address(&record.address, "address")?,
+        boot: BootId(record.boot),
+        generation: record.generation,
+    };
+    let incarnation = record.incarnation.try_into().map_err(|_| bad("incarnation"))?;
+    Ok(Record { peer, datacenter: record.datacenter, incarnation, standing })
+}
+
+#[must_use]
+pub fn state_code(state: State) -> proto::State {
+    match state {
+        State::Unconfirmed => proto::State::Unconfirmed,
+        State::Confirmed => proto::State::Confirmed,
+        State::Suspect => proto::State::Suspect,
+        State::Dead => proto::State::Dead,
+        State::Left => proto::State::Left,
+    }
+}
+
+/// `None` for "not in the table".
+///
+/// # Errors
+/// If it is a number from a newer contract.
+pub fn state_in(code: i32) -> Result<Option<State>, Malformed> {
+    match proto::State::try_from(code) {
+        Ok(proto::State::Unspecified) => Ok(None),
+        Ok(proto::State::Unconfirmed) => Ok(Some(State::Unconfirmed)),
+        Ok(proto::State::Confirmed) => Ok(Some(State::Confirmed)),
+        Ok(proto::State::Suspect) => Ok(Some(State::Suspect)),
+        Ok(proto::State::Dead) => Ok(Some(State::Dead)),
+        Ok(proto::State::Left) => Ok(Some(State::Left)),
+        Err(_) => Err(bad("state")),
+    }
+}
+
+#[must_use]
+pub fn cause_code(cause: Cause) -> proto::Cause {
+    match cause {
+        Cause::Direct => proto::Cause::Direct,
+        Cause::Gossip => proto::Cause::Gossip,
+        Cause::Leave => proto::Cause::Leave,
+        Cause::NewLife => proto::Cause::NewLife,
+        Cause::NeverConfirmed => proto::Cause::NeverConfirmed,
+        Cause::Reaped => proto::Cause::Reaped,
+    }
+}
+
+/// # Errors
+/// If it is a number from a newer contract.
+pub fn cause_in(code: i32) -> Result<Cause, Malformed> {
+    match proto::Cause::try_from(code) {
+        Ok(proto::Cause::Direct) => Ok(Cause::Direct),
+        Ok(proto::Cause::Gossip) => Ok(Cause::Gossip),
+        Ok(proto::Cause::Leave) => Ok(Cause::Leave),
+        Ok(proto::Cause::NewLife) => Ok(Cause::NewLife),
+        Ok(proto::Cause::NeverConfirmed) => Ok(Cause::NeverConfirmed),
+        Ok(proto::Cause::Reaped) => Ok(Cause::Reaped),
+        Ok(proto::Cause::Unspecified) | Err(_) => Err(bad("cause")),
+    }
+}
+
+/// The role in a message about a member.
+///
+/// # Errors
+/// If it is none.
+pub fn role_in(code: i32) -> Result<Role, Malformed> {
+    role(code)
+}
+
+/// The address in a message about a member.
+///
+/// # Errors
+/// If it is none.
+pub fn address_in(text: &str) -> Result<SocketAddr, Malformed> {
+    address(text, "address")
+}
+
+fn ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// One row of the node table. `now` is the view's age, on whose clock the entry's times are.
+#[must_use]
+pub fn member_out(entry: &Entry, health: Option<Assessment>, now: Duration) -> proto::Member {
+    proto::Member {
+        node: node_bytes(entry.peer.node),
+        role: role_code(entry.peer.role).into(),
+        datacenter: entry.datacenter.clone(),
+        address: entry.peer.address.to_string(),
+        state: state_code(entry.state).into(),
+        boot: entry.peer.boot.0,
+        generation: entry.peer.generation,
+        incarnation: entry.incarnation.into(),
+        known_for_ms: ms(now.saturating_sub(entry.first_seen)),
+        in_state_for_ms: ms(now.saturating_sub(entry.since)),
+        heard_ago_ms: entry.last_heard.map(|at| ms(now.saturating_sub(at))),
+        rtt_us: entry.rtt.map(|rtt| u64::try_from(rtt.as_micros()).unwrap_or(u64::MAX)),
+        two_way: entry.two_way,
+        deaths: entry.deaths,
+        health: health.map(|health| health_out(health, Heartbeat::decode(&entry.heartbeat))),
+        is_self: false,
+    }
+}
+
+/// The three signals as words.
+#[must_use]
+pub fn health_out(health: Assessment, heartbeat: Option<Heartbeat>) -> proto::Health {
+    proto::Health {
+        live: health.live,
+        ready: health.ready,
+        progress: progress_name(health.progress).to_owned(),
+        verdict: verdict_name(health.verdict).to_owned(),
+        stage: heartbeat.map_or("unknown", |beat| stage_name(beat.stage)).to_owned(),
+        overload: heartbeat.map_or("unknown", |beat| overload_name(beat.overload)).to_owned(),
+    }
+}
+
+#[must_use]
+pub fn progress_name(progress: Progress) -> &'static str {
+    match progress {
+        Progress::Idle => "idle",
+        Progress::Normal => "normal",
+        Progress::Slow => "slow",
+        Progress::Degraded => "degraded",
+        Progress::Stuck => "stuck",
+    }
+}
+
+#[must_use]
+pub fn verdict_name(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Healthy => "healthy",
+        Verdict::Busy => "busy",
+        Verdict::Slow => "slow",
+        Verdict::Degraded => "degraded",
+        Verdict::Stuck => "stuck",
+        Verdict::Suspect => "suspect",
+    }
+}
+
+#[must_use]
+pub fn stage_name(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Syncing => "syncing",
+        Stage::Active => "active",
+        Stage::Draining => "draining",
+    }
+}
+
+#[must_use]
+pub fn overload_name(overload: Overload) -> &'static str {
+    match overload {
+        Overload::Healthy => "healthy",
+        Overload::Busy => "busy",
+        Overload::Stressed => "stressed",
+        Overload::Overloaded => "overloaded",
+    }
+}

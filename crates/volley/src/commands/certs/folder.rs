@@ -1,0 +1,85 @@
+//! A folder with a node's files: which is which.
+//!
+//! ```text
+//! DIR/NAME.pem  DIR/NAME-key.pem     exactly one pair
+//! DIR/ca.pem                         whom it trusts
+//! DIR/gossip.key                     nodes only; clients have none
+//! ```
+
+use std::path::{Path, PathBuf};
+
+use trust::{Files, create_private};
+
+pub const CA_FILE: &str = "ca.pem";
+pub const CA_KEY_FILE: &str = "ca-key.pem";
+pub const GOSSIP_FILE: &str = "gossip.key";
+
+/// Entries looked at; a folder of ours has five.
+const ENTRIES_MAX: usize = 4096;
+
+/// The names of all pairs, in order.
+pub fn pairs(folder: &Path) -> Result<Vec<String>, String> {
+    let entries = std::fs::read_dir(folder)
+        .map_err(|error| format!("cannot read the folder {}: {error}", folder.display()))?;
+    let mut found: Vec<String> = entries
+        .take(ENTRIES_MAX)
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter_map(|name| name.strip_suffix("-key.pem").map(str::to_owned))
+        .filter(|name| name != "ca" && folder.join(format!("{name}.pem")).exists())
+        .collect();
+    found.sort();
+    Ok(found)
+}
+
+pub fn files_of(folder: &Path, name: &str) -> Files {
+    Files {
+        certificate: folder.join(format!("{name}.pem")),
+        key: folder.join(format!("{name}-key.pem")),
+        ca: folder.join(CA_FILE),
+    }
+}
+
+/// The one pair in `folder`.
+pub fn find(folder: &Path) -> Result<Files, String> {
+    match &pairs(folder)?[..] {
+        [name] => Ok(files_of(folder, name)),
+        [] => Err(format!(
+            "{} has no NAME.pem with a NAME-key.pem beside it; make them with: \
+             volley certs issue --ca CA --role ROLE --datacenter NAME --out {}",
+            folder.display(),
+            folder.display()
+        )),
+        several => Err(format!(
+            "{} has {} certificates with keys ({}); give each node a folder of its own",
+            folder.display(),
+            several.len(),
+            several.join(", ")
+        )),
+    }
+}
+
+/// Whether `bytes` can be there: nothing is, or just that.
+pub fn check_free_for(folder: &Path, name: &str, bytes: &[u8]) -> Result<(), String> {
+    let path = folder.join(name);
+    match std::fs::read(&path) {
+        Ok(there) if there == bytes => Ok(()),
+        Ok(_) => Err(format!(
+            "{} is that of another cluster and is not written over; choose another folder",
+            path.display()
+        )),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(format!("{}: {error}", path.display())),
+    }
+}
+
+/// Writes a file that several certificates in one folder share.
+pub fn create_or_keep(folder: &Path, name: &str, bytes: &[u8]) -> Result<(), String> {
+    let path: PathBuf = folder.join(name);
+    match create_private(&path, bytes) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            check_free_for(folder, name, bytes)
+        }
+        Err(error) => Err(format!("{}: {error}", path.display())),
+    }
+}

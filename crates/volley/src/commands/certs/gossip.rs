@@ -1,0 +1,56 @@
+//! The gossip key as a file: 32 random bytes in base64, one line, for its owner alone.
+
+use std::fmt;
+use std::path::Path;
+
+use membership::envelope::{KeyId, KeyRing};
+use node::secret::{GossipKey, SecretError};
+use trust::{CaError, create_private};
+
+/// A key that a ring would take, and its name.
+pub struct NamedKey {
+    key: GossipKey,
+    id: KeyId,
+}
+
+impl NamedKey {
+    fn new(key: GossipKey) -> Result<NamedKey, String> {
+        let ring = KeyRing::new(key.0).map_err(|error| error.to_string())?;
+        Ok(NamedKey { key, id: ring.sealing() })
+    }
+
+    /// What is in its file.
+    pub fn text(&self) -> String {
+        format!("{}\n", self.key.to_text())
+    }
+}
+
+/// Its name, never itself.
+impl fmt::Display for NamedKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.id.fmt(f)
+    }
+}
+
+/// Makes a key and its file.
+pub fn draw(path: &Path) -> Result<NamedKey, String> {
+    let key = NamedKey::new(GossipKey::draw().map_err(|error| error.to_string())?)?;
+    create_private(path, key.text().as_bytes()).map_err(|error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => {
+            CaError::Exists { path: path.to_path_buf() }.to_string()
+        }
+        _ => format!("{}: {error}", path.display()),
+    })?;
+    Ok(key)
+}
+
+pub fn read(path: &Path) -> Result<NamedKey, String> {
+    let key = GossipKey::load(path).map_err(|error| {
+        let hint = match error {
+            SecretError::NotAKey { .. } => "; `volley certs gossip-key` makes a new one",
+            _ => "",
+        };
+        format!("the gossip key: {error}{hint}")
+    })?;
+    NamedKey::new(key).map_err(|why| format!("{}: {why}", path.display()))
+}
