@@ -14,12 +14,13 @@ use openraft::error::{ChangeMembershipError, ClientWriteError, RaftError};
 use serde::{Deserialize, Serialize};
 use tokio::time::{Duration, Instant, sleep, timeout_at};
 
-use crate::answer::{NotCommitted, Redirect};
+use crate::answer::{NotCommitted, ReadError, Redirect};
 use crate::bootstrap::{Greeting, greet};
 use crate::core::Core;
 use crate::peers::{Client, Lane};
 use crate::proposals::not_leader;
 use crate::quorum::majority;
+use crate::reads;
 use crate::types::Member;
 use crate::wire::proto::change_members_request::Change as Wire;
 use crate::wire::proto::{Admit, ChangeMembersRequest, Named};
@@ -147,17 +148,62 @@ pub(crate) async fn change(
     let Ok(_one) = core.changing.try_lock() else {
         return Changed::Not(NotChanged::Busy);
     };
-    let result = match &change {
-        Change::Admit { address } => admit(core, address, deadline).await,
-        Change::Promote { node } => promote(core, *node, deadline).await,
-        Change::Remove { node } => remove(core, *node, deadline).await,
-    };
-    let changed = match result {
+    let changed = match make(core, &change, deadline).await {
         Ok(node) => Changed::Done { node },
         Err(changed) => changed,
     };
     tracing::info!(?change, ?changed, "a change of the members");
     changed
+}
+
+async fn make(core: &Core, change: &Change, deadline: Instant) -> Result<NodeId, Changed> {
+    settle(core, deadline).await?;
+    match change {
+        Change::Admit { address } => admit(core, address, deadline).await,
+        Change::Promote { node } => promote(core, *node, deadline).await,
+        Change::Remove { node } => remove(core, *node, deadline).await,
+    }
+}
+
+/// Waits until the members that this node knows are committed and no change of them is half done, and has a majority
+/// confirm that it still leads. Without this a voter on its way out would pass for a member: "it was so already"
+/// would be said of a node that is gone a moment later.
+async fn settle(core: &Core, deadline: Instant) -> Result<(), Changed> {
+    loop {
+        reads::confirm(core, deadline).await.map_err(|error| {
+            Changed::Not(match error {
+                ReadError::NoLeader => NotChanged::NotLeader { leader: None },
+                ReadError::NoQuorum | ReadError::Deadline => NotChanged::NoQuorum,
+                ReadError::Stopped(why) => NotChanged::Refused(why),
+            })
+        })?;
+        let members = core.raft.with_raft_state(|state| {
+            let (known, committed) =
+                (state.membership_state.effective(), state.membership_state.committed());
+            let half_done = known.membership().get_joint_config().len() > 1;
+            (*known.log_id(), known.log_id() == committed.log_id(), half_done)
+        });
+        let (known, committed, half_done) =
+            members.await.map_err(|error| Changed::Not(NotChanged::Refused(error.to_string())))?;
+        if committed && !half_done {
+            let mut standing = core.standing.clone();
+            let seen = standing.wait_for(|standing| *standing.membership.log_id() >= known);
+            let seen = timeout_at(deadline, seen).await;
+            return match seen {
+                Ok(Ok(_)) => Ok(()),
+                Ok(Err(_)) | Err(_) => Err(Changed::Not(NotChanged::Busy)),
+            };
+        }
+        if committed {
+            complete(core, deadline).await;
+        }
+        if Instant::now() + core.timing.heartbeat >= deadline {
+            return Err(Changed::Not(NotChanged::Busy));
+        }
+        if !committed {
+            sleep(core.timing.heartbeat / 4).await;
+        }
+    }
 }
 
 async fn forward(core: &Core, leader: &Redirect, change: &Change, within: Duration) -> Changed {
@@ -301,13 +347,16 @@ async fn commit(
     }
 }
 
-/// Ends a change that a leader has left half done: both sets of voters become the new one.
+/// Ends a change that was left half done, by a leader that died or by a caller whose time was over.
 pub(crate) async fn finish(core: &Core) {
     let Ok(_one) = core.changing.try_lock() else { return };
-    if core.standing().configs().len() < 2 || !core.claims() {
-        return;
+    if core.standing().is_changing() && core.claims() {
+        complete(core, Instant::now() + core.timing.request).await;
     }
-    let deadline = Instant::now() + core.timing.request;
+}
+
+/// Both sets of voters become the new one.
+async fn complete(core: &Core, deadline: Instant) {
     let nothing_more = ChangeMembers::AddVoterIds(BTreeSet::new());
     match commit(core, nothing_more, deadline).await {
         Ok(()) => tracing::info!("a change of the members that was left half done is finished"),

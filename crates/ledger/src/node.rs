@@ -38,6 +38,8 @@ pub struct NodeStatus {
     pub snapshot: Option<u64>,
     pub voters: Vec<(NodeId, Member)>,
     pub learners: Vec<(NodeId, Member)>,
+    /// A change of the voters is half done: those that leave are still among them.
+    pub changing: bool,
     /// Requests of this node without an answer, and those of them that nobody waits for.
     pub open_requests: usize,
     pub unknown_requests: usize,
@@ -128,6 +130,7 @@ impl Node {
             snapshot: standing.snapshot.map(|snapshot| snapshot.index),
             voters: of_kind(true),
             learners: of_kind(false),
+            changing: standing.is_changing(),
             open_requests,
             unknown_requests,
             waiting_for: core.waiting.borrow().clone(),

@@ -82,6 +82,11 @@ impl Standing {
         self.membership.membership().get_joint_config().clone()
     }
 
+    /// A change of the voters is half done: the old and the new ones decide together.
+    pub(crate) fn is_changing(&self) -> bool {
+        self.membership.membership().get_joint_config().len() > 1
+    }
+
     pub(crate) fn is_voter(&self, node: NodeId) -> bool {
         self.membership.membership().get_joint_config().iter().any(|set| set.contains(&node))
     }

@@ -34,7 +34,7 @@ async fn used(disk: &FaultyDisk) -> ledger::store::Identity {
     identity
 }
 
-/// CORE-20
+/// R2: a node keeps its id, and every start raises its boot id.
 #[test]
 fn every_start_is_a_new_life_of_the_same_node_on_the_same_disk() {
     let disk = FaultyDisk::new(1);

@@ -39,6 +39,10 @@ impl Convergence {
         let late = now_ms > self.since_ms + world.plan.converge.as_millis() as u64;
         if late {
             let seconds = world.plan.converge.as_secs();
+            for host in &world.hosts {
+                let status = host.node.borrow().as_ref().map(|node| node.status());
+                event!("{} in the end: {status:?}", host.name);
+            }
             world.violate("P7.converge", format!("{what}, {seconds} s after the last fault"));
         }
         late
@@ -58,6 +62,11 @@ fn missing(world: &World, office: &Rc<Office>) -> Option<String> {
             return Some(format!("{} knows no leader", host.name));
         };
         leaders.insert(leader.0);
+        if world.operator_done.get() && (status.changing || status.voters.len() < world.hosts.len())
+        {
+            let (name, voters) = (&host.name, status.voters.len());
+            return Some(format!("{name} knows {voters} voters, and everybody was admitted"));
+        }
         states.insert(host.state(|state| (state.applied(), state.digest())));
     }
     if leaders.len() > 1 {

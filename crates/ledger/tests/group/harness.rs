@@ -127,6 +127,7 @@ pub struct Group {
     _root: TempDir,
     pub places: Vec<Place>,
     config: NodeConfig,
+    pub wal: wal::Options,
     pub observer: Arc<dyn Observer>,
 }
 
@@ -137,7 +138,7 @@ fn free_addresses(count: usize) -> Vec<String> {
     listeners.iter().map(|listener| listener.local_addr().unwrap().to_string()).collect()
 }
 
-fn store_options(node: Option<NodeId>) -> StoreOptions {
+fn store_options(node: Option<NodeId>, wal: wal::Options) -> StoreOptions {
     static DRAWN: AtomicU64 = AtomicU64::new(1);
     let draw = || {
         let count = DRAWN.fetch_add(1, Ordering::SeqCst);
@@ -148,7 +149,7 @@ fn store_options(node: Option<NodeId>) -> StoreOptions {
         node,
         draw: Arc::new(draw),
         clock: Arc::new(Hlc::default),
-        wal: wal::Options { segment_bytes: 16 << 20, reserve_bytes: 0, ..wal::Options::default() },
+        wal,
         blobs: BlobLimits::default(),
         snapshot_bytes: 64 << 20,
     }
@@ -179,7 +180,9 @@ impl Group {
             id: None,
         });
         let places = places.collect();
-        Self { _root: root, places, config, observer: Arc::new(Nobody) }
+        let wal =
+            wal::Options { segment_bytes: 16 << 20, reserve_bytes: 0, ..wal::Options::default() };
+        Self { _root: root, places, config, wal, observer: Arc::new(Nobody) }
     }
 
     /// A running group of `count` voters.
@@ -209,7 +212,7 @@ impl Group {
             let opened = Storage::open(
                 Arc::clone(&place.disk),
                 place.folder.clone(),
-                store_options(place.id),
+                store_options(place.id, self.wal.clone()),
                 WalOwner::Thread,
             );
             let problem = match opened {

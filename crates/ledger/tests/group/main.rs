@@ -5,5 +5,6 @@ mod bootstrap;
 mod harness;
 mod leaders;
 mod members;
+mod space;
 mod wire;
 mod writes;
