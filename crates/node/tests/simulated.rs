@@ -113,8 +113,10 @@ fn identity(number: u128) -> Identity {
     }
 }
 
-/// What one member sees: (boot, state) of the others, and whether it is ready.
-type Seen = Arc<Mutex<Vec<(u128, u64, State)>>>;
+/// What one member sees of another: node, boot, state.
+type Row = (u128, u64, State);
+type Seen = Arc<Mutex<Vec<Row>>>;
+type Holds<'a> = &'a dyn Fn(&[Row]) -> bool;
 
 /// Five members at the pace of a datacenter form, lose one that crashes, and see it come back as a later life. Minutes
 /// pass in it that nobody waits for.
@@ -158,17 +160,16 @@ fn members_run_on_a_simulated_network() {
         tokio::time::sleep(Duration::from_secs(290)).await;
         Ok(())
     });
-    let mut until =
-        |sim: &mut turmoil::Sim<'_>, what: &str, holds: &dyn Fn(&[(u128, u64, State)]) -> bool| {
-            for _ in 0..20_000 {
-                if holds(&seen.lock().unwrap()) {
-                    return;
-                }
-                sim.step().unwrap();
+    let until = |sim: &mut turmoil::Sim<'_>, what: &str, holds: Holds<'_>| {
+        for _ in 0..20_000 {
+            if holds(&seen.lock().unwrap()) {
+                return;
             }
-            panic!("{what} did not come about: {:?}", seen.lock().unwrap());
-        };
-    let all = |rows: &[(u128, u64, State)]| {
+            sim.step().unwrap();
+        }
+        panic!("{what} did not come about: {:?}", seen.lock().unwrap());
+    };
+    let all = |rows: &[Row]| {
         rows.len() == 4 && rows.iter().all(|(_, _, state)| *state == State::Confirmed)
     };
     until(&mut sim, "a cluster of five", &all);
