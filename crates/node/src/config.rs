@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use fence::{GroupId, NodeId};
-use membership::discovery::{self, DnsName, NameError, Seed};
+use membership::discovery::{self, DnsName, NameError, Resolver, Seed};
 use membership::{Role, Settings};
 use trust::Gates;
 
@@ -88,6 +89,8 @@ pub struct Config {
     /// How often the files of the certificates are looked at. 10 s, not scaled.
     pub reload_every: Duration,
     pub entropy: Entropy,
+    /// Who is asked for names; by default DNS as this machine is configured for it, and nobody if there are no names.
+    pub resolver: Option<Arc<dyn Resolver>>,
     /// More gRPC services on the same listener.
     pub routes: Option<tonic::service::Routes>,
 }
@@ -114,6 +117,7 @@ impl Config {
             limits: Limits::default(),
             reload_every: Duration::from_secs(10),
             entropy: Entropy::System,
+            resolver: None,
             routes: None,
         }
     }

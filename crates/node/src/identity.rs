@@ -1,12 +1,13 @@
 //! Who this process is: a node, and the life it is in.
 //!
-//! The node id is the certificate's. The boot rises, durably, at every start, so that what was meant for an earlier life
-//! can be told apart. Both are kept in `DATA/node`, and whoever holds the folder holds `DATA/node.lock`.
+//! The node id is the certificate's. The boot rises, durably, at every start, so that what was meant for an earlier
+//! life can be told apart. Both are kept in `DATA/node`, and whoever holds the folder holds `DATA/node.lock`.
 //!
 //! Managers are the exception: their ledger's storage keeps the very same two numbers (node and boot) in its own
 //! identity file, raised under its own lock, and votes and sessions hang on them. Two files could come to disagree by a
 //! crash between two writes, so there is one source each: a manager opens its storage with the certificate's node id
-//! and hands the [`Life`] that it finds there to [`Config::life`](crate::Config); everybody else opens a [`NodeFolder`].
+//! and hands the [`Life`] that it finds there to [`Config::life`](crate::Config); everybody else opens a
+//! [`NodeFolder`].
 //!
 //! A folder also has a number that was drawn when it was made. A node that comes back with a new folder under its old
 //! certificate counts its boots from 1 again; the others know the number, and it is told to stop.

@@ -1,7 +1,7 @@
 //! How nodes reach each other: mutual TLS in a real cluster, plain streams in a simulated one.
 //!
-//! A connection carries the identity of its other end, and every gRPC handler finds it as [`Caller`] in its request. The
-//! simulator has no certificates; there a caller is who it says it is.
+//! A connection carries the identity of its other end, and every gRPC handler finds it as [`Caller`] in its request.
+//! The simulator has no certificates; there a caller is who it says it is.
 
 mod channels;
 mod for_ledger;
@@ -43,13 +43,18 @@ pub trait Network: Send + Sync + 'static {
     fn listen(&self, address: SocketAddr) -> BoxFuture<'static, io::Result<Listener>>;
 
     /// Starts the gossip on its own socket and thread; a simulated network has neither and runs it as a task.
-    fn gossip(&self, config: AgentConfig) -> io::Result<Agent> {
-        Agent::start(config)
+    fn gossip(&self, config: AgentConfig) -> BoxFuture<'static, io::Result<Agent>> {
+        Box::pin(async move { Agent::start(config) })
     }
 
     /// Connections and refusals so far, by kind.
     fn counts(&self) -> Vec<(Direction, &'static str, u64)> {
         Vec::new()
+    }
+
+    /// Whether there are files of credentials to look at now and then.
+    fn has_files(&self) -> bool {
+        false
     }
 
     /// Takes new credentials into use, if there are any; says whether there were.

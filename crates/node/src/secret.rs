@@ -58,7 +58,8 @@ impl fmt::Display for SecretError {
             ),
             Self::Damaged { path } => write!(
                 f,
-                "{} is damaged; remove it, and the configured key begins a new ring (a rotation may have to be repeated)",
+                "{} is damaged; remove it, and the configured key begins a new ring (a rotation may have to be \
+                 repeated)",
                 path.display()
             ),
             Self::Key(error) => error.fmt(f),

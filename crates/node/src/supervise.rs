@@ -1,8 +1,8 @@
 //! The supervisor that every background task runs under.
 //!
 //! A task has a name and a rule for its end. A panic is reported, never swallowed: the task is started again after a
-//! growing pause, or the whole node is ended, because a node with a task missing only looks alive. Shutdown is a request,
-//! a deadline, and the names of those who did not end by it.
+//! growing pause, or the whole node is ended, because a node with a task missing only looks alive. Shutdown is a
+//! request, a deadline, and the names of those who did not end by it.
 
 use std::collections::BTreeMap;
 use std::future::Future;

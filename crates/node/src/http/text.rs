@@ -41,6 +41,19 @@ impl Page {
         self.sample(name, labels, value);
     }
 
+    /// One counter for each value of a label.
+    pub(super) fn counters<'a>(
+        &mut self,
+        name: &str,
+        help: &str,
+        label: &str,
+        rows: impl IntoIterator<Item = (&'a str, u64)>,
+    ) {
+        for (value, count) in rows {
+            self.counter(name, help, &[(label, value)], count);
+        }
+    }
+
     pub(super) fn gauge(
         &mut self,
         name: &str,

@@ -273,7 +273,8 @@ impl Inner {
         }
     }
 
-    /// Whose word about ourselves we take: our own tier's, and a manager's. A worker must not be able to stop a manager.
+    /// Whose word about ourselves we take: our own tier's, and a manager's. A worker must not be able to stop a
+    /// manager.
     pub(crate) fn believes(&self, role: Role) -> bool {
         role == self.identity.role || role == look_for(self.identity.role)
     }

@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::StreamExt;
 use membership::agent::{Agent, AgentConfig};
-use membership::discovery::{self, Bootstrap, Me, Resolver, SystemResolver};
+use membership::discovery::{
+    self, Answer, Bootstrap, LookupError, Me, Question, Resolver, Seed, SystemResolver,
+};
 use membership::health::Tracker;
 use membership::{Peer, Role};
 use rand010::SeedableRng;
@@ -171,11 +174,31 @@ fn check(config: &Config, identity: &Identity) -> Result<(), StartError> {
 }
 
 fn resolver(config: &Config) -> Result<Arc<dyn Resolver>, StartError> {
+    if let Some(resolver) = &config.resolver {
+        return Ok(Arc::clone(resolver));
+    }
+    let is_name = |seed: &Seed| matches!(seed, Seed::Host { .. });
+    if config.names.is_empty() && !config.seeds.iter().any(is_name) {
+        // A machine without DNS settings can run a member that needs none.
+        return Ok(Arc::new(NoNames));
+    }
     let settings = config.discovery(Role::Manager);
     let resolver = SystemResolver::new(settings.dns.lookup_deadline);
     resolver
         .map(|resolver| Arc::new(resolver) as Arc<dyn Resolver>)
         .map_err(|error| StartError::Resolver { why: error.to_string() })
+}
+
+/// Where there are no names to ask for.
+struct NoNames;
+
+impl Resolver for NoNames {
+    fn lookup<'a>(
+        &'a self,
+        _: &'a Question,
+    ) -> Pin<Box<dyn Future<Output = Result<Answer, LookupError>> + Send + 'a>> {
+        Box::pin(async { Err(LookupError::NoSuchName) })
+    }
 }
 
 /// Listens by TCP and UDP on the same port.
@@ -200,7 +223,7 @@ async fn listen(
         let peer =
             Peer { node: life.node, role: identity.role, address, boot: life.boot, generation: 0 };
         let rng = config.entropy.seed(GOSSIP).map_err(|_| StartError::Random)?;
-        let agent = network.gossip(AgentConfig {
+        let starting = network.gossip(AgentConfig {
             identity: membership::Identity {
                 peer,
                 datacenter: identity.datacenter.clone(),
@@ -212,7 +235,7 @@ async fn listen(
             seeds: Vec::new(),
             rng: StdRng::from_seed(rng),
         });
-        match agent {
+        match starting.await {
             Ok(agent) => return Ok((listener, agent, address)),
             // The port was free for one protocol and not for the other.
             Err(error) if error.kind() == io::ErrorKind::AddrInUse && tries > 0 => {}
@@ -257,11 +280,13 @@ fn spawn_tasks(
     run.spawn("heartbeat", OnEnd::Fatal, move |stop| pulse::run(Arc::clone(&shared), stop));
     let shared = Arc::clone(inner);
     run.spawn("peers", OnEnd::Restart, move |stop| peers::run(Arc::clone(&shared), stop));
-    let shared = Arc::clone(inner);
-    run.spawn("certificates", OnEnd::Restart, move |stop| {
-        let (network, reloads) = (Arc::clone(&shared.network), Arc::clone(&shared.reloads));
-        watch_credentials(network, shared.config.reload_every, reloads, stop)
-    });
+    if inner.network.has_files() {
+        let shared = Arc::clone(inner);
+        run.spawn("certificates", OnEnd::Restart, move |stop| {
+            let (network, reloads) = (Arc::clone(&shared.network), Arc::clone(&shared.reloads));
+            watch_credentials(network, shared.config.reload_every, reloads, stop)
+        });
+    }
     let shared = Arc::clone(inner);
     run.spawn("gossip", OnEnd::Fatal, move |mut stop| {
         let inner = Arc::clone(&shared);

@@ -198,6 +198,10 @@ impl Network for Mutual {
         counts.iter().map(|((direction, kind), count)| (*direction, *kind, *count)).collect()
     }
 
+    fn has_files(&self) -> bool {
+        self.files.is_some()
+    }
+
     fn reload(&self) -> Result<bool, ReloadError> {
         let Some(files) = &self.files else { return Ok(false) };
         let found = Fingerprint::of(files)?;

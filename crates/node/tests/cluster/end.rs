@@ -8,8 +8,8 @@ use tokio::time::timeout;
 
 use crate::harness::{DEADLINE, World, id, state_of, until, whole};
 
-/// A deleted folder: the node comes back as start 1 with its old certificate, and is told so when it says hello, even
-/// though the boots are equal.
+/// R2: a deleted folder; the node comes back as start 1 with its old certificate, and is told so when it says hello,
+/// even though the boots are equal.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_lost_its_folder_is_told_and_stops() {
     let world = World::new();

@@ -10,7 +10,7 @@ use node::http::HttpConfig;
 
 use crate::harness::{World, id, page, state_of, until, whole};
 
-/// Three managers and two workers become one membership: ready, with round-trip times, health and metrics.
+/// GATE-110, GATE-113, DET-130: managers and workers become one membership, with round-trip times, health and metrics.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_forms_from_one_seed() {
     let world = World::new();
@@ -60,7 +60,7 @@ async fn a_cluster_forms_from_one_seed() {
     assert_eq!(page(http, "/debug/nothing").await.0, 404);
 }
 
-/// A crash is a death, a farewell is not, and a restart in the same folder is a new life of the same node.
+/// R2, DET-GAP-23: a crash is a death, a farewell is not, and a restart in the same folder is a new life.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crash_a_farewell_and_a_restart_are_told_apart() {
     let world = World::new();
@@ -87,7 +87,7 @@ async fn a_crash_a_farewell_and_a_restart_are_told_apart() {
     assert!(entry.deaths >= 1);
 }
 
-/// What was learned is kept: after a restart a node finds its peers without any seed.
+/// GATE-114: what was learned is kept; after a restart a node finds its peers without any seed.
 #[tokio::test(flavor = "multi_thread")]
 async fn peers_are_remembered_for_the_next_start() {
     let world = World::new();

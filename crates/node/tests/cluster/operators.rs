@@ -11,7 +11,8 @@ use tokio::time::timeout;
 
 use crate::harness::{DEADLINE, World, id, key, until, whole};
 
-/// The table with the asked node in it, and every change after it; a watch that broke off goes on where it was.
+/// DET-GAP-24: the table with the asked node in it, and every change after it; a watch that broke off goes on where
+/// it was.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_watch_resumes_where_it_broke_off() {
     let world = World::new();
@@ -55,7 +56,8 @@ async fn a_watch_resumes_where_it_broke_off() {
     assert!(matches!(watch.next().await, Some(Ok(MembersEvent::Snapshot(_)))));
 }
 
-/// Keys are rotated in three steps while the gossip goes on: nobody is given up, and the old key opens nothing after.
+/// ARCH-20: keys are rotated in three steps while the gossip goes on: nobody is given up, and the old key opens
+/// nothing after.
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_are_rotated_under_traffic() {
     let world = World::new();
