@@ -100,8 +100,8 @@ struct Remark {
 }
 
 impl Remark {
-    fn fatal(what: impl ToString) -> Remark {
-        Remark { what: what.to_string(), fatal: true }
+    fn fatal(what: String) -> Remark {
+        Remark { what, fatal: true }
     }
 }
 
@@ -115,7 +115,7 @@ pub fn check(args: &CertsCheckArgs) -> Result<i32, String> {
     if is_ca {
         match DevCa::open(folder) {
             Ok(ca) => sound.push(format!("the CA of {}/{}", ca.cluster(), ca.environment())),
-            Err(error) => remarks.push(Remark::fatal(error)),
+            Err(error) => remarks.push(Remark::fatal(error.to_string())),
         }
         remarks.extend(readable_by_others(&folder.join(CA_KEY_FILE)));
     }
