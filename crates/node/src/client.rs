@@ -257,6 +257,22 @@ impl MembersClient {
     /// # Errors
     /// If the caller may not, or the ring refuses.
     pub async fn keys(&self, action: KeyAction) -> Result<KeyList, ClientError> {
+        self.ask_keys(Bytes::new(), action).await
+    }
+
+    /// The same at a worker, through the manager that this is connected to: operators cannot reach workers themselves.
+    ///
+    /// # Errors
+    /// If the caller may not, the manager does not know such a live worker, or the ring refuses.
+    pub async fn keys_of_worker(
+        &self,
+        worker: NodeId,
+        action: KeyAction,
+    ) -> Result<KeyList, ClientError> {
+        self.ask_keys(wire::node_bytes(worker), action).await
+    }
+
+    async fn ask_keys(&self, member: Bytes, action: KeyAction) -> Result<KeyList, ClientError> {
         use proto::keys_request::Action;
         let action = match action {
             KeyAction::List => Action::List(proto::List {}),
@@ -265,7 +281,7 @@ impl MembersClient {
             KeyAction::Remove(id) => Action::Remove(id.0),
         };
         let mut client = self.client.clone();
-        let asked = client.keys(proto::KeysRequest { action: Some(action) });
+        let asked = client.keys(proto::KeysRequest { action: Some(action), member });
         let answered = timeout(self.deadline, asked).await;
         let reply = answered.map_err(|_| ClientError::TimedOut { after: self.deadline })??;
         let proto::KeysReply { keys, sealing } = reply.into_inner();

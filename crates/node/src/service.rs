@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use futures_util::{Stream, stream};
 use membership::agent::{KeyChange, View};
@@ -13,7 +14,7 @@ use membership::{Change, Role, State};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::timeout;
 use tonic::{Request, Response, Status, Streaming};
-use trust::Identity;
+use trust::{Expected, Identity};
 
 use crate::client::Place;
 use crate::member::{ExchangeError, Inner, answer_exchange, lock};
@@ -25,6 +26,8 @@ use crate::wire::proto::{self, MembersPart, StatePart};
 
 /// How many watches one node serves; one more is told to come back.
 pub(crate) const WATCHES_MAX: usize = 256;
+/// How long a worker may take to answer what is passed on to it; shorter than an operator waits.
+const PASS_ON_DEADLINE: Duration = Duration::from_secs(4);
 /// Rows or changes in one part.
 const PART_ROWS: usize = 256;
 
@@ -58,7 +61,8 @@ impl Service {
         })
     }
 
-    /// Operators are people: a client certificate from this machine, or one that is listed.
+    /// Operators are people: a client certificate from this machine, or one that is listed. Nobody but managers reaches
+    /// a worker, so there a manager speaks for an operator whom it has let in.
     fn operator(&self, caller: &Caller) -> Result<(), Status> {
         let Some(peer) = &caller.peer else { return Ok(()) };
         let Identity { role, node, .. } = &peer.identity;
@@ -66,11 +70,37 @@ impl Service {
         if *role == Role::Client && (caller.address.ip().is_loopback() || is_listed) {
             return Ok(());
         }
+        if *role == Role::Manager && self.0.identity.role == Role::Worker {
+            return Ok(());
+        }
         let why = format!(
             "{role} {node} may not touch the gossip keys: it takes a client certificate, from this machine or listed \
              among the operators"
         );
         Err(self.refuse("not_an_operator", Status::permission_denied(why)))
+    }
+
+    /// Passes a step of a rotation on to a worker.
+    async fn pass_on(&self, mut request: proto::KeysRequest) -> Result<proto::KeysReply, Status> {
+        let node =
+            wire::node(&request.member).map_err(|error| self.refuse("malformed", error.into()))?;
+        let view = self.0.agent.view();
+        let at = view.entries.binary_search_by_key(&node, |entry| entry.peer.node);
+        let worker = at.ok().and_then(|at| view.entries.get(at)).map(|entry| entry.peer);
+        let worker = worker
+            .filter(|peer| self.0.identity.role == Role::Manager && peer.role == Role::Worker);
+        let Some(worker) = worker else {
+            let why = format!("this {} knows no worker {node}", self.0.identity.role);
+            return Err(self.refuse("unknown_member", Status::not_found(why)));
+        };
+        let expected = Expected { role: Role::Worker, node: Some(node) };
+        let channel = self.0.channels.to(worker.address, expected);
+        let mut client = proto::membership_client::MembershipClient::new(channel);
+        request.member.clear();
+        match timeout(PASS_ON_DEADLINE, client.keys(request)).await {
+            Ok(answered) => answered.map(Response::into_inner),
+            Err(_) => Err(Status::deadline_exceeded("the worker does not answer")),
+        }
     }
 }
 
@@ -208,7 +238,11 @@ impl Membership for Service {
         use proto::keys_request::Action;
         let caller = self.caller(&request)?;
         self.operator(&caller)?;
-        let change = match request.into_inner().action {
+        let request = request.into_inner();
+        if !request.member.is_empty() && request.member != wire::node_bytes(self.0.life.node) {
+            return self.pass_on(request).await.map(Response::new);
+        }
+        let change = match request.action {
             Some(Action::List(_)) => None,
             Some(Action::Install(key)) => {
                 let key = key.as_ref().try_into().map_err(|_| {

@@ -128,6 +128,26 @@ async fn only_operators_touch_the_keys() {
     assert!(worker.members().await.is_ok(), "looking is allowed");
 }
 
+/// Operators cannot reach workers: a manager passes a step on, to workers only, and only for operators.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_manager_passes_keys_on_to_workers() {
+    let world = World::new();
+    let first = world.start(Role::Manager, 1, &[]).await;
+    let second = world.start(Role::Manager, 2, &[first.address()]).await;
+    let worker = world.start(Role::Worker, 3, &[first.address()]).await;
+    whole(&[&first, &second, &worker], 2).await;
+    let operator = world.operator(&first).await;
+    let ring = operator.keys_of_worker(id(3), KeyAction::Install(key(9))).await.unwrap();
+    assert_eq!(ring.keys.len(), 2);
+    assert_eq!(operator.keys(KeyAction::List).await.unwrap().keys.len(), 1, "only the worker's");
+    for other in [id(2), id(77)] {
+        let error = operator.keys_of_worker(other, KeyAction::List).await.unwrap_err();
+        assert!(error.to_string().contains("knows no worker"), "{error}");
+    }
+    let peer = world.client(Role::Worker, 6, first.address()).await;
+    assert!(peer.keys_of_worker(id(3), KeyAction::List).await.is_err());
+}
+
 /// Noise on the gossip port is counted by kind and never answered.
 #[tokio::test(flavor = "multi_thread")]
 async fn noise_is_counted_and_not_answered() {

@@ -14,17 +14,19 @@ Examples:
   volley members --certs ./me --watch                      and every change, until Ctrl-C
   volley members --certs ./me --address 10.0.0.7:7500 --json
   volley members --certs ./me --state dead --state suspect only those
-  volley members --certs ./m1 keys list                    which gossip keys, at which members
+  volley members --certs ./me keys list                    which gossip keys, at which members
 
---certs is a folder of `volley certs issue`: a client's, or on a node's machine the node's own.";
+--certs is a folder of `volley certs issue`: a client's, or for looking only a node's own.";
 
 const KEYS_HELP: &str = "\
 A rotation, without downtime; each step reaches all live members, and the next is refused until it has:
   volley certs gossip-key new.key                          draw a key
-  volley members --certs ./m1 keys install new.key         all can open it, the old one still seals
-  volley members --certs ./m1 keys use 1a2b3c4d            it seals, the old one still opens
-  volley members --certs ./m1 keys remove 5e6f7a8b         the old one is gone
-Then put the new key into the CA's folder as gossip.key, for the nodes to come.";
+  volley members --certs ./me keys install new.key         all can open it, the old one still seals
+  volley members --certs ./me keys use 1a2b3c4d            it seals, the old one still opens
+  volley members --certs ./me keys remove 5e6f7a8b         the old one is gone
+Then put the new key into the CA's folder as gossip.key, for the nodes to come.
+
+It takes a client's certificate, on the machine of each member, or named there with `--operator`.";
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = false)]

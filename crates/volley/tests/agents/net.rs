@@ -157,16 +157,15 @@ fn tun(name: &str) -> io::Result<OwnedFd> {
     Ok(tun)
 }
 
-/// A packet on its way: when it arrives, which it was, where to, and its bytes.
-type Flying = (Instant, u64, usize, Vec<u8>);
+/// A packet under way: when it arrives, a number to keep the order, where, what. The next one is the greatest.
+type Waiting = Reverse<(Instant, u64, usize, Vec<u8>)>;
 
 struct Switch {
     tuns: Vec<OwnedFd>,
     wires: Arc<Mutex<Vec<Vec<Wire>>>>,
     lost: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
-    /// Packets under way, the next one first: when, a number to keep the order, where, what.
-    waiting: BinaryHeap<Reverse<Flying>>,
+    waiting: BinaryHeap<Waiting>,
     drawn: u64,
     count: u64,
 }

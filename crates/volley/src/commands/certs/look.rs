@@ -100,8 +100,8 @@ struct Remark {
 }
 
 impl Remark {
-    fn fatal(what: &impl ToString) -> Remark {
-        Remark { what: what.to_string(), fatal: true }
+    fn fatal(what: String) -> Remark {
+        Remark { what, fatal: true }
     }
 }
 
@@ -115,7 +115,7 @@ pub fn check(args: &CertsCheckArgs) -> Result<i32, String> {
     if is_ca {
         match DevCa::open(folder) {
             Ok(ca) => sound.push(format!("the CA of {}/{}", ca.cluster(), ca.environment())),
-            Err(error) => remarks.push(Remark::fatal(&error)),
+            Err(error) => remarks.push(Remark::fatal(error.to_string())),
         }
         remarks.extend(readable_by_others(&folder.join(CA_KEY_FILE)));
     }
@@ -142,11 +142,11 @@ pub fn check(args: &CertsCheckArgs) -> Result<i32, String> {
     if key_file.exists() {
         match gossip::read(&key_file) {
             Ok(key) => sound.push(format!("gossip key {key}")),
-            Err(problem) => remarks.push(Remark::fatal(&problem)),
+            Err(problem) => remarks.push(Remark::fatal(problem)),
         }
         remarks.extend(readable_by_others(&key_file));
     } else if takes_part && !names.is_empty() {
-        remarks.push(Remark::fatal(&format!(
+        remarks.push(Remark::fatal(format!(
             "{} is missing; copy it from the folder of the CA or from another node",
             key_file.display()
         )));

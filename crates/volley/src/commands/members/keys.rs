@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use membership::envelope::KeyId;
-use node::client::{KeyAction, KeyList, MemberRow};
+use node::client::{KeyAction, KeyList, MemberRow, MembersClient};
 use node::secret::GossipKey;
 use report::format;
 use serde_json::json;
@@ -39,7 +39,7 @@ pub async fn keys(place: &MemberPlace, args: &KeysArgs, as_json: bool) -> Result
     let ask = async |action: &KeyAction| {
         let mut answers = Vec::new();
         for row in &live {
-            let said = ask_one(&door, row, place, action.clone()).await;
+            let said = ask_one(&door, &client, row, action.clone()).await;
             answers.push(Answer { row: row.clone(), said });
         }
         answers
@@ -70,7 +70,7 @@ pub async fn keys(place: &MemberPlace, args: &KeysArgs, as_json: bool) -> Result
             for answer in before {
                 let there = answer.said.as_ref().is_ok_and(|ring| ring.keys.contains(&key));
                 let said = match there {
-                    true => ask_one(&door, &answer.row, place, KeyAction::Remove(key)).await,
+                    true => ask_one(&door, &client, &answer.row, KeyAction::Remove(key)).await,
                     false => answer.said,
                 };
                 answers.push(Answer { row: answer.row, said });
@@ -87,24 +87,22 @@ pub async fn keys(place: &MemberPlace, args: &KeysArgs, as_json: bool) -> Result
     Ok(if failed == 0 { 0 } else { exit::FAILED })
 }
 
+/// Workers are asked through the member that was asked first: an operator cannot reach them.
 async fn ask_one(
     door: &Door,
+    first: &MembersClient,
     row: &MemberRow,
-    place: &MemberPlace,
     action: KeyAction,
 ) -> Result<KeyList, String> {
-    // The one that was asked is known to be reachable as the operator wrote it.
-    let address = if row.is_self { place.address.clone() } else { row.address.to_string() };
-    let client = door.connect(&address, row.role).await.map_err(|error| {
-        let hint = match row.role {
-            Role::Worker => {
-                "; workers talk to managers only: use a manager's certificate (--certs)"
-            }
-            _ => "",
-        };
-        format!("{error}{hint}")
-    })?;
-    client.keys(action).await.map_err(|error| error.to_string())
+    let asked = match row.role {
+        _ if row.is_self => first.keys(action).await,
+        Role::Worker => first.keys_of_worker(row.node, action).await,
+        role => match door.connect(&row.address.to_string(), role).await {
+            Ok(client) => client.keys(action).await,
+            Err(error) => Err(error),
+        },
+    };
+    asked.map_err(|error| error.to_string())
 }
 
 /// Refuses a step that is not safe at every live member.
