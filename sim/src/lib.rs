@@ -14,6 +14,7 @@ pub mod canary;
 pub mod child;
 mod ledger;
 pub mod linear;
+pub mod membership;
 pub mod outcome;
 pub mod report;
 pub mod scenario;

@@ -8,9 +8,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use sim::campaign::{self, Campaign};
 use sim::child::{self, Order};
+use sim::membership::scoreboard;
 use sim::outcome::Totals;
 use sim::report;
 use sim::scenario::{self, Scenario};
@@ -49,15 +50,18 @@ struct CampaignArgs {
     /// What to put on the simulated network
     #[arg(long, default_value = "ledger")]
     scenario: String,
-    /// How many seeds to run
-    #[arg(long, default_value_t = 100)]
-    seeds: u64,
+    /// How many seeds to run; default: 100, or 1 for figures
+    #[arg(long)]
+    seeds: Option<u64>,
     /// The first seed; default: 0, or where the state file says
     #[arg(long)]
     from: Option<u64>,
     /// Runs this seed twice with its trace on standard error, and says whether both runs were equal
     #[arg(long, value_name = "SEED")]
     replay: Option<u64>,
+    /// Measures instead of attacking, and says whether every figure is as good as promised; scenario `membership`
+    #[arg(long, value_name = "SIZE", num_args = 0..=1, default_missing_value = "full")]
+    figures: Option<Size>,
     /// Puts a known bug back (its name, or `all`) and stops when it is found; needs `--features canary`
     #[arg(long, value_name = "NAME")]
     canary: Option<String>,
@@ -77,6 +81,18 @@ struct CampaignArgs {
     #[arg(long)]
     json: bool,
 }
+
+/// How much is measured.
+#[derive(Clone, Copy, ValueEnum)]
+enum Size {
+    /// Seconds
+    Quick,
+    /// Ten minutes on one core
+    Full,
+}
+
+/// A campaign has so many seeds unless told otherwise.
+const SEEDS: u64 = 100;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -120,6 +136,9 @@ fn parent(args: &CampaignArgs) -> Result<bool, String> {
         canary: args.canary.clone(),
         deadline: Duration::from_secs(args.deadline),
     };
+    if let Some(size) = args.figures {
+        return figures(args, scenario, size);
+    }
     if let Some(canary) = &args.canary {
         // Says now, and once, if the name is wrong or the build has no canaries.
         let names = sim::canary::names(canary)?;
@@ -172,10 +191,11 @@ fn campaign(args: &CampaignArgs, scenario: &Scenario, order: Order) -> Result<bo
         None => Totals { scenario: args.scenario.clone(), ..Totals::default() },
     };
     totals.next_seed = args.from.unwrap_or(totals.next_seed);
-    let goal = totals.next_seed + args.seeds;
+    let seeds = args.seeds.unwrap_or(SEEDS);
+    let goal = totals.next_seed + seeds;
     let campaign = Campaign {
         order,
-        seeds: args.seeds,
+        seeds,
         jobs: jobs(args),
         replay_every: args.replay_every,
         stop_at_failure: false,
@@ -201,6 +221,28 @@ fn campaign(args: &CampaignArgs, scenario: &Scenario, order: Order) -> Result<bo
     Ok(report::passed(&totals, scenario))
 }
 
+fn figures(args: &CampaignArgs, scenario: &Scenario, size: Size) -> Result<bool, String> {
+    if scenario.name != sim::membership::SCENARIO.name {
+        return Err(format!("`{}` has no figures; `membership` has", scenario.name));
+    }
+    let options = match size {
+        Size::Quick => scoreboard::Options::quick(),
+        Size::Full => scoreboard::Options::full(),
+    };
+    let first = args.from.unwrap_or(0);
+    let seeds: Vec<u64> = (first..first + args.seeds.unwrap_or(1)).collect();
+    let report = scoreboard::run(&seeds, &options, jobs(args), &|done, of| {
+        eprintln!("experiment {done} of {of}");
+    });
+    if args.json {
+        let text = serde_json::to_string_pretty(&report).map_err(|error| error.to_string())?;
+        println!("{text}");
+    } else {
+        print!("{report}");
+    }
+    Ok(report.violations().is_empty())
+}
+
 /// Each bug that was put back has to be found.
 fn canaries(
     args: &CampaignArgs,
@@ -212,7 +254,7 @@ fn canaries(
     for name in names {
         let campaign = Campaign {
             order: Order { canary: Some(name.clone()), ..order.clone() },
-            seeds: args.seeds,
+            seeds: args.seeds.unwrap_or(SEEDS),
             jobs: jobs(args),
             replay_every: 0,
             stop_at_failure: true,

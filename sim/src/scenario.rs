@@ -21,7 +21,7 @@ pub struct Scenario {
 }
 
 /// Every scenario there is. A new one is a module and a line here.
-pub const ALL: &[Scenario] = &[crate::ledger::SCENARIO];
+pub const ALL: &[Scenario] = &[crate::ledger::SCENARIO, crate::membership::SCENARIO];
 
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Scenario> {

@@ -30,6 +30,27 @@ fn three_seeds_hold_and_replay_with_an_equal_trace() {
     assert!(output.status.success());
 }
 
+/// P8, DET-1, DET-GAP-5, DET-GAP-7, DET-GAP-9, DET-GAP-21, DET-GAP-22, DET-GAP-23, DET-GAP-24, DET-GAP-45: members
+/// under every class of faults keep the rules, find each other again, and do so twice in the same way.
+#[test]
+fn members_keep_the_rules_and_find_each_other_again() {
+    let arguments = ["--scenario", "membership", "--seeds", "24", "--replay-every", "8", "--json"];
+    let output = sim(&arguments);
+    let totals = json(&output);
+    assert_eq!(totals["seeds"], 24);
+    assert_eq!(totals["failed"], 0, "{totals:#}");
+    assert_eq!((&totals["replayed"], &totals["replayed_equal"]), (&3.into(), &3.into()));
+    assert!(totals["counts"]["deaths recorded"].as_u64() > Some(0), "{totals:#}");
+    assert!(output.status.success());
+}
+
+#[test]
+fn figures_are_measured_where_there_are_any() {
+    let output = sim(&["--scenario", "ledger", "--figures", "quick"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("`membership` has"));
+}
+
 /// Campaigns resume and add up.
 #[test]
 fn a_campaign_goes_on_where_it_stopped() {

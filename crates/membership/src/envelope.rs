@@ -15,8 +15,8 @@ mod replay;
 #[cfg(test)]
 mod tests;
 
-use chacha20poly1305::XNonce;
-use chacha20poly1305::aead::{Aead, Payload};
+use chacha20poly1305::aead::AeadInPlace;
+use chacha20poly1305::{Tag, XNonce};
 use fence::NodeId;
 use rand010::Rng;
 use rand010::rngs::StdRng;
@@ -120,23 +120,23 @@ impl Checkpoint {
         out.push(VERSION);
         out.push(if to.is_none() { TO_ANYONE } else { 0 });
         out.extend_from_slice(&key.0.to_be_bytes());
+        let bound = bound_head(&out, to);
         let mut nonce = [0; NONCE];
         rng.fill_bytes(&mut nonce);
-        let mut plain = Vec::with_capacity(DATAGRAM_BYTES_MAX);
-        plain.extend_from_slice(&self.scope);
-        packet::encode(packet, &mut plain);
-        let bound = bound_head(&out, to);
-        // The cipher fails only on messages of gigabytes and on a key that is not there, and the sealing key always is.
-        let sealed = self
-            .ring
-            .cipher(key)
-            .and_then(|cipher| {
-                let payload = Payload { msg: &plain, aad: &bound };
-                cipher.encrypt(&XNonce::from(nonce), payload).ok()
-            })
-            .unwrap_or_default();
         out.extend_from_slice(&nonce);
-        out.extend_from_slice(&sealed);
+        let inside = out.len();
+        out.extend_from_slice(&self.scope);
+        packet::encode(packet, &mut out);
+        // The cipher fails only on messages of gigabytes and on a key that is not there, and the sealing key always is.
+        let tag = self.ring.cipher(key).and_then(|cipher| {
+            let nonce = XNonce::from(nonce);
+            cipher.encrypt_in_place_detached(&nonce, &bound, &mut out[inside..]).ok()
+        });
+        match tag {
+            Some(tag) => out.extend_from_slice(&tag),
+            // Not a readable byte of it leaves this node.
+            None => out.truncate(inside),
+        }
         out
     }
 
@@ -173,8 +173,11 @@ impl Checkpoint {
         let cipher = self.ring.cipher(key).ok_or(Refusal::UnknownKey)?;
         let (nonce, sealed) = rest.split_at(NONCE);
         let bound = bound_head(head, (!to_anyone).then_some(self.me));
-        let plain = cipher
-            .decrypt(XNonce::from_slice(nonce), Payload { msg: sealed, aad: &bound })
+        let (body, tag) = sealed.split_at(sealed.len() - TAG);
+        let mut plain = body.to_vec();
+        let (nonce, tag) = (XNonce::from_slice(nonce), Tag::from_slice(tag));
+        cipher
+            .decrypt_in_place_detached(nonce, &bound, &mut plain, tag)
             .map_err(|_| Refusal::Forged)?;
         let (scope, inside) = plain.split_at_checked(SCOPE).ok_or(Refusal::Truncated)?;
         if scope[..8] != self.scope[..8] {

@@ -27,7 +27,8 @@ pub struct Settings {
     pub probe_period: Duration,
     /// How long a direct answer may take before others are asked to try. Must be shorter than the period.
     pub probe_timeout: Duration,
-    /// How many others are asked, and to how many members gossip goes at a time.
+    /// How many others are asked, and to how many members gossip goes at a time. At 5 % loss three leave two false
+    /// suspicions per member and hour, four leave 0.4.
     pub proxies: usize,
     pub gossip_period: Duration,
     /// Suspicion lasts at least `alpha * log10(members)` periods ...
@@ -56,7 +57,7 @@ impl Default for Settings {
         Self {
             probe_period: Duration::from_secs(1),
             probe_timeout: Duration::from_millis(500),
-            proxies: 3,
+            proxies: 4,
             gossip_period: Duration::from_millis(200),
             alpha: 4.0,
             beta: 6.0,
@@ -83,6 +84,14 @@ impl Settings {
     #[must_use]
     pub fn stall(&self) -> Duration {
         self.probe_period / 2
+    }
+
+    /// How often a member exchanges everything it knows with another. Stretched in large clusters: what is sent grows
+    /// with the members, and gossip has told them already.
+    #[must_use]
+    pub fn exchange_period(&self, members: usize) -> Duration {
+        let doublings = (members as f64 / 32.0).log2().max(0.0).ceil();
+        self.greet_period.mul_f64(1.0 + doublings)
     }
 
     /// When a proxy says that it has no answer either: early enough to arrive before the probe ends.

@@ -37,6 +37,38 @@ pub struct FullState {
     pub members: Vec<Record>,
 }
 
+impl FullState {
+    /// Two members that know the same have the same digest, whoever tells it. When it is equal the rest need not be
+    /// sent, which is what keeps an exchange cheap in a large cluster where nothing happens.
+    ///
+    /// It is told to members only, who could lie about the records as well.
+    #[must_use]
+    pub fn digest(&self) -> u64 {
+        let all = std::iter::once(&self.from).chain(&self.members);
+        all.map(Record::digest).fold(0, u64::wrapping_add)
+    }
+}
+
+impl Record {
+    fn digest(&self) -> u64 {
+        let node = self.peer.node.0;
+        let words = [
+            node as u64,
+            (node >> 64) as u64,
+            self.peer.boot.0,
+            u64::from(self.peer.generation),
+            u64::from(self.incarnation) << 8 | self.standing as u64,
+        ];
+        // SplitMix64 over the words: every bit of each moves half of the result.
+        words.into_iter().fold(0, |state, word| {
+            let mut mixed = (state ^ word).wrapping_add(0x9e37_79b9_7f4a_7c15);
+            mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            mixed ^ (mixed >> 31)
+        })
+    }
+}
+
 impl Swim {
     /// What this member has to show.
     #[must_use]
@@ -109,9 +141,14 @@ impl Swim {
         let (peer, incarnation) = (record.peer, record.incarnation);
         let is_about_me = peer.node == self.me.node;
         let known_live = self.table.get(peer.node).is_some_and(|entry| entry.state.is_live());
+        let held = self.suspicions.get(peer.node).filter(|s| s.held && s.life == peer.life());
+        let held = held.map(|suspicion| suspicion.incarnation);
         let state = match record.standing {
             Standing::Alive => foca::State::Alive,
             Standing::Suspect => foca::State::Suspect,
+            // It has had its time, and we only waited for others to agree. They did, while we were away, and no longer
+            // say so by themselves. Which incarnation they saw last does not matter: it is the same life.
+            Standing::Dead if held.is_some() => foca::State::Down,
             // Second-hand and perhaps old: whoever we see alive gets the chance to contradict.
             Standing::Dead if known_live => foca::State::Suspect,
             Standing::Dead if is_about_me => foca::State::Down,
@@ -123,6 +160,7 @@ impl Swim {
                 return None;
             }
         };
+        let incarnation = held.map_or(incarnation, |of_held| incarnation.max(of_held));
         self.judge(Member::new(peer, incarnation, state), doubted)
     }
 }

@@ -396,6 +396,9 @@ impl Swim {
     }
 
     fn hear_held(&mut self, rumour: &Rumour) {
+        if self.agrees(rumour) {
+            self.rumours.add(Rumour { origin: self.me.node, ..*rumour });
+        }
         if !self.settings.voters.contains(&rumour.origin) {
             return;
         }
@@ -403,6 +406,24 @@ impl Swim {
         let is_this = (suspicion.life, suspicion.incarnation) == (rumour.life, rumour.incarnation);
         if is_this && suspicion.held_by.insert(rumour.origin) {
             self.rumours.add(*rumour);
+        }
+    }
+
+    /// Whether this voter knows of no sign of life, though it does not hold the death back itself: it has buried it, or
+    /// came too late to meet it. Without its word whoever was away meanwhile would wait for ever.
+    fn agrees(&self, rumour: &Rumour) -> bool {
+        if !self.settings.voters.contains(&self.me.node) || rumour.about == self.me.node {
+            return false;
+        }
+        let Some(entry) = self.table.get(rumour.about) else { return true };
+        if entry.peer.life() != rumour.life {
+            return entry.peer.life() > rumour.life;
+        }
+        match entry.state {
+            State::Dead | State::Left => true,
+            // It is probed like any other, and has not answered.
+            State::Unconfirmed => self.now.saturating_sub(entry.first_seen) >= self.patience().min,
+            State::Confirmed | State::Suspect => false,
         }
     }
 

@@ -206,6 +206,66 @@ fn a_quorum_of_voters_ends_the_hold() {
     assert!(net.nodes.values().any(|n| n.counters().deaths_held > 0));
 }
 
+/// DET-GAP-45: whoever was away while the others agreed learns it from the next exchange, and does not hold for ever.
+#[test]
+fn a_hold_ends_with_an_exchange_when_the_others_have_agreed() {
+    let mut settings = settings();
+    settings.voters = (0..3).map(id).collect();
+    let mut net = Net::cluster(9, &settings);
+    (3..9).for_each(|index| drop(net.nodes.remove(&index)));
+    net.passes = Box::new(|from, to| from != 2 && to != 2);
+    net.run_secs(200);
+    assert_eq!(net.nodes[&2].table().count(State::Dead), 0);
+    assert_eq!(net.state(0, 5), Some(State::Dead));
+    net.passes = Box::new(|_, _| true);
+    net.run_secs(60);
+    let state = net.nodes[&0].full_state();
+    net.step(2, Event::PushPull(Box::new(state)));
+    net.run_secs(5);
+    assert_eq!(net.nodes[&2].table().count(State::Dead), 6);
+    assert_eq!(net.state(2, 0), Some(State::Confirmed));
+}
+
+/// DET-GAP-45: voters that were away or came too late agree when they are asked, and so does one that has forgotten.
+#[test]
+fn voters_that_never_met_the_dead_agree_to_their_death() {
+    let mut settings = settings();
+    settings.voters = (0..4).map(id).collect();
+    let mut net = Net::cluster(9, &settings);
+    // Two voters start anew just when all the others die: they never meet them.
+    for index in 4..9 {
+        net.nodes.remove(&index);
+    }
+    for index in 2..4 {
+        net.nodes.remove(&index);
+        net.start(index, swim(peer(index, 2), settings.clone()));
+    }
+    net.run_secs(200);
+    for at in 0..2 {
+        assert_eq!(net.nodes[&at].table().count(State::Dead), 5, "{at}");
+    }
+    assert!(net.nodes.values().any(|n| n.counters().deaths_held > 0));
+}
+
+/// Two who know the same need not show it to each other; one news more, and they do.
+#[test]
+fn members_that_know_the_same_have_the_same_digest() {
+    let mut net = Net::cluster(5, &settings());
+    let digest = |net: &Net, at: usize| net.nodes[&at].full_state().digest();
+    assert!((1..5).all(|at| digest(&net, at) == digest(&net, 0)));
+    net.nodes.remove(&4);
+    while net.state(0, 4) == Some(State::Confirmed) {
+        net.run(Duration::from_millis(10));
+    }
+    let before = digest(&net, 0);
+    while net.state(0, 4) == Some(State::Suspect) {
+        net.run(Duration::from_millis(100));
+    }
+    assert_ne!(digest(&net, 0), before);
+    net.run_secs(5);
+    assert!((1..4).all(|at| digest(&net, at) == digest(&net, 0)));
+}
+
 /// DET-GAP-23: a farewell is told apart from a death, everywhere.
 #[test]
 fn a_farewell_is_not_a_death() {

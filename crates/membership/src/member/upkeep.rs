@@ -261,9 +261,10 @@ impl Swim {
             self.counters.deaths_held += 1;
         }
         let origin = self.me.node;
-        // Said again for as long as it is held: an agreement that is lost would hold it for ever.
+        // Said again for as long as it is held: an agreement that is lost would hold it for ever. From one that has no
+        // vote it is a question, and voters that know better answer it.
         let say_again = self.now >= self.next_upkeep;
-        if say_again && self.settings.voters.contains(&origin) {
+        if say_again && !self.settings.voters.is_empty() {
             let claim = Claim::Held;
             self.rumours.add(Rumour { claim, about: peer.node, life, incarnation, origin });
         }

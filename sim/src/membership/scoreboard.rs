@@ -1,0 +1,480 @@
+//! The figures of failure detection: which are measured, what they have to be, and how they are shown.
+//!
+//! The same seeds run with Lifeguard on and off; the second is the baseline that the first is measured against. Each
+//! experiment is a job of its own, so that they can run side by side.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use ::membership::Lifeguard;
+use serde::Serialize;
+
+use super::figures::{self, Cost, Detection, Heal, Lossy, Paused, Stalls};
+use super::world::Fault;
+
+/// How much to measure.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How many members are stalled at a time.
+    pub stalled: Vec<usize>,
+    pub members: usize,
+    pub sizes: Vec<usize>,
+    pub victims: usize,
+    /// How long loss lasts at 0, 5 and 30 %.
+    pub lossy: [Duration; 3],
+}
+
+impl Options {
+    /// All that was promised.
+    #[must_use]
+    pub fn full() -> Self {
+        let (stalled, sizes) = (vec![1, 4, 8, 16, 32], vec![16, 128, 1024]);
+        let day = Duration::from_secs(86_400);
+        Self { stalled, members: 128, sizes, victims: 60, lossy: [day, day, day / 24] }
+    }
+
+    /// A taste of each, in seconds.
+    #[must_use]
+    pub fn quick() -> Self {
+        let time = Duration::from_secs(600);
+        Self { stalled: vec![4], members: 32, sizes: vec![16, 64], victims: 8, lossy: [time; 3] }
+    }
+}
+
+/// Who has which part of Lifeguard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub enum Switch {
+    Off,
+    On,
+    /// On, with the default patience of alpha 4 against the baseline's 5.
+    OnAlpha4,
+}
+
+impl Switch {
+    fn alpha(self) -> f64 {
+        if self == Self::OnAlpha4 { 4.0 } else { 5.0 }
+    }
+
+    fn lifeguard(self) -> Lifeguard {
+        if self == Self::Off { Lifeguard::OFF } else { Lifeguard::ON }
+    }
+}
+
+/// One experiment.
+#[derive(Clone, Debug)]
+enum Job {
+    Stalls(Fault, usize, Switch),
+    /// Members, tenths of alpha, Lifeguard on.
+    Detection(usize, u32, bool),
+    Heal(usize),
+    Lossy(f64, Duration),
+    Cost(usize),
+    Pause,
+}
+
+/// What it found.
+enum Found {
+    Stalls(Stalls),
+    Detection(Detection),
+    Heal(Heal),
+    Lossy(Lossy),
+    Cost(Cost),
+    Pause(Paused),
+}
+
+/// Everything that was found. Stalls add up over the seeds; the rest is listed.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Report {
+    pub seeds: Vec<u64>,
+    pub stalls: Vec<StallRow>,
+    pub detections: Vec<Detection>,
+    pub heals: Vec<Heal>,
+    pub losses: Vec<Lossy>,
+    pub costs: Vec<Cost>,
+    pub pauses: Vec<Paused>,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct StallRow {
+    pub fault: Fault,
+    pub stalled: usize,
+    pub switch: Switch,
+    pub found: Stalls,
+}
+
+fn jobs(options: &Options) -> Vec<Job> {
+    let mut jobs = Vec::new();
+    for &size in options.sizes.iter().rev() {
+        jobs.extend([Job::Cost(size), Job::Detection(size, 40, true)]);
+        jobs.push(Job::Detection(size, 50, true));
+    }
+    let members = options.members;
+    jobs.extend([Job::Detection(members, 50, false), Job::Detection(members, 20, true)]);
+    jobs.extend([Job::Detection(64, 40, true), Job::Pause]);
+    jobs.extend(options.sizes.iter().filter(|size| **size <= 256).map(|size| Job::Heal(*size)));
+    let [none, some, much] = options.lossy;
+    jobs.extend([Job::Lossy(0.0, none), Job::Lossy(0.05, some), Job::Lossy(0.3, much)]);
+    for fault in [Fault::Receive, Fault::Both] {
+        for &stalled in &options.stalled {
+            let switches = [Switch::Off, Switch::On, Switch::OnAlpha4];
+            jobs.extend(switches.map(|switch| Job::Stalls(fault, stalled, switch)));
+        }
+    }
+    jobs
+}
+
+fn perform(job: &Job, seed: u64, options: &Options) -> Found {
+    let victims = |size: usize| options.victims.min(if size > 256 { 30 } else { usize::MAX });
+    match *job {
+        Job::Stalls(fault, stalled, switch) => {
+            let (alpha, lifeguard) = (switch.alpha(), switch.lifeguard());
+            let stalls = figures::stalls(seed, options.members, stalled, fault, alpha, lifeguard);
+            Found::Stalls(stalls)
+        }
+        Job::Detection(size, alpha, on) => {
+            let alpha = f64::from(alpha) / 10.0;
+            let lifeguard = if on { Lifeguard::ON } else { Lifeguard::OFF };
+            Found::Detection(figures::detection(seed, size, victims(size), alpha, lifeguard))
+        }
+        Job::Heal(size) => Found::Heal(figures::heal(seed, size)),
+        Job::Lossy(loss, time) => Found::Lossy(figures::lossy(seed, 16, loss, time)),
+        Job::Cost(size) => Found::Cost(figures::cost(seed, size)),
+        Job::Pause => Found::Pause(figures::pause(seed, options.members)),
+    }
+}
+
+/// Measures everything for each seed, with so many threads. `progress` hears of each job that is done.
+///
+/// The same seeds and options give the same report, but for the processor time.
+pub fn run(
+    seeds: &[u64],
+    options: &Options,
+    threads: usize,
+    progress: &(dyn Fn(usize, usize) + Sync),
+) -> Report {
+    let jobs = jobs(options);
+    let orders: Vec<(u64, &Job)> =
+        seeds.iter().flat_map(|seed| jobs.iter().map(move |job| (*seed, job))).collect();
+    let (next, done) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..threads.max(1) {
+            scope.spawn(|| {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    let Some((seed, job)) = orders.get(number) else { return };
+                    let found = perform(job, *seed, options);
+                    let Ok(mut done) = done.lock() else { return };
+                    done.insert(number, (*job, found));
+                    progress(done.len(), orders.len());
+                }
+            });
+        }
+    });
+    let mut report = Report { seeds: seeds.to_vec(), ..Report::default() };
+    let done = done.into_inner().unwrap_or_default();
+    done.into_values().for_each(|(job, found)| report.take(job, found));
+    report
+}
+
+impl Report {
+    fn take(&mut self, job: &Job, found: Found) {
+        match (job, found) {
+            (Job::Stalls(fault, stalled, switch), Found::Stalls(found)) => {
+                let (fault, stalled, switch) = (*fault, *stalled, *switch);
+                let is_row = |row: &&mut StallRow| {
+                    (row.fault, row.stalled, row.switch) == (fault, stalled, switch)
+                };
+                match self.stalls.iter_mut().find(is_row) {
+                    Some(row) => row.found.add(found),
+                    None => self.stalls.push(StallRow { fault, stalled, switch, found }),
+                }
+            }
+            (_, Found::Detection(found)) => self.detections.push(found),
+            (_, Found::Heal(found)) => self.heals.push(found),
+            (_, Found::Lossy(found)) => self.losses.push(found),
+            (_, Found::Cost(found)) => self.costs.push(found),
+            (_, Found::Pause(found)) => self.pauses.push(found),
+            (_, Found::Stalls(_)) => {}
+        }
+    }
+
+    /// All rows of a switch that `choose` takes, added up.
+    fn total(&self, switch: Switch, choose: impl Fn(&StallRow) -> bool) -> Stalls {
+        let mut total = Stalls::default();
+        let rows = self.stalls.iter().filter(|row| row.switch == switch && choose(row));
+        rows.for_each(|row| total.add(row.found));
+        total
+    }
+
+    /// Everything that is not as it has to be. Empty is good.
+    #[must_use]
+    pub fn violations(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut must = |holds: bool, what: String| {
+            if !holds {
+                found.push(what);
+            }
+        };
+        let off = self.total(Switch::Off, |_| true);
+        let on = self.total(Switch::On, |_| true);
+        let alpha4 = self.total(Switch::OnAlpha4, |_| true);
+        for (part, whole, bound, what) in [
+            (on.false_deaths, off.false_deaths, 2.0, "false deaths"),
+            (on.at_healthy, off.at_healthy, 2.0, "false deaths at healthy members"),
+            (alpha4.false_deaths, off.false_deaths, 5.0, "false deaths at alpha 4"),
+            (on.datagrams, off.datagrams, 112.0, "messages"),
+            (on.bytes, off.bytes, 105.0, "bytes"),
+        ] {
+            let share = percent(part, whole);
+            must(share <= bound, format!("{what}: {share:.2} % of the baseline, not {bound} %"));
+        }
+        for d in self.detections.iter().filter(|d| d.lifeguard) {
+            let (n, alpha) = (d.members, d.alpha);
+            // The median of some dozens of victims is off by a few percent.
+            let p50_max = d.predicted_p50 * 1.05;
+            must(d.all_p50 <= p50_max, format!("n {n}, alpha {alpha}: median above the formula's"));
+            must(
+                d.all_p99 <= d.predicted_p99,
+                format!("n {n}, alpha {alpha}: p99 above the formula's"),
+            );
+            must(
+                d.false_deaths == 0,
+                format!("n {n}, alpha {alpha}: false deaths while detecting"),
+            );
+        }
+        for (d, share, bound) in self.against_baseline() {
+            must(share <= bound, format!("alpha {}: {share:.0} % of the baseline", d.alpha));
+        }
+        for heal in &self.heals {
+            let is_in = heal.merged.is_some_and(|merged| merged <= heal.bound);
+            must(is_in, format!("{} members had not merged in time after the split", heal.members));
+        }
+        for loss in &self.losses {
+            let name = format!("{:.0} % loss", loss.loss * 100.0);
+            must(loss.false_deaths == 0, format!("{name}: {} false deaths", loss.false_deaths));
+            must(loss.converged.is_some(), format!("{name}: no convergence afterwards"));
+            let is_quiet = loss.loss > 0.05 || loss.suspicions <= 1.0;
+            must(is_quiet, format!("{name}: {:.2} suspicions per member-hour", loss.suspicions));
+        }
+        for (what, value) in FLAT {
+            let values: Vec<f64> = self.costs.iter().map(value).collect();
+            let most = values.iter().copied().fold(0.0, f64::max);
+            let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+            must(most <= least * 1.5, format!("{what} is not flat: {least:.1} to {most:.1}"));
+        }
+        for pause in &self.pauses {
+            must(pause.before_drained == 0, "deaths declared before the socket was read".into());
+            must(pause.after_drained == 0, "a resumed process declared false deaths".into());
+        }
+        found
+    }
+
+    /// Median full detection against the baseline of alpha 5 without Lifeguard: which, how much of it, and the bound.
+    fn against_baseline(&self) -> Vec<(&Detection, f64, f64)> {
+        let Some(baseline) = self.detections.iter().find(|d| !d.lifeguard) else {
+            return Vec::new();
+        };
+        let same = self.detections.iter().filter(|d| d.lifeguard && d.members == baseline.members);
+        same.filter_map(|d| {
+            let bounds = [(5.0, 105.0), (4.0, 88.0), (2.0, 62.0)];
+            let bound = bounds.into_iter().find(|(alpha, _)| *alpha == d.alpha)?.1;
+            Some((d, d.all_p50 / baseline.all_p50 * 100.0, bound))
+        })
+        .collect()
+    }
+}
+
+type Measure = fn(&Cost) -> f64;
+
+/// What has to be the same for every size.
+const FLAT: [(&str, Measure); 3] = [
+    ("messages", |cost| cost.datagrams),
+    ("bytes", |cost| cost.bytes + cost.exchanged_bytes),
+    ("processor time", |cost| cost.cpu_us),
+];
+
+fn percent(part: u64, whole: u64) -> f64 {
+    part as f64 / whole.max(1) as f64 * 100.0
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "membership, figures of seeds {:?}", self.seeds)?;
+        self.show_stalls(f)?;
+        writeln!(f, "\ndetection of a crash, in probe periods")?;
+        writeln!(
+            f,
+            "      n alpha lifeguard   first p50   p99   all p50   p99   formula p50   p99"
+        )?;
+        for d in &self.detections {
+            writeln!(
+                f,
+                "  {:>5} {:>5} {:>9}   {:>9.1} {:>5.1}   {:>7.1} {:>5.1}   {:>11.1} {:>5.1}",
+                d.members,
+                d.alpha,
+                if d.lifeguard { "on" } else { "off" },
+                d.first_p50,
+                d.first_p99,
+                d.all_p50,
+                d.all_p99,
+                d.predicted_p50,
+                d.predicted_p99
+            )?;
+        }
+        for (d, share, bound) in self.against_baseline() {
+            let (n, alpha) = (d.members, d.alpha);
+            writeln!(
+                f,
+                "  n {n} alpha {alpha}: median {share:.0} % of the baseline (at most {bound} %)"
+            )?;
+        }
+        writeln!(f, "\nsplit in halves, and healed")?;
+        for heal in &self.heals {
+            let merged =
+                heal.merged.map_or("not merged".into(), |m| format!("merged after {m:.1}"));
+            let (n, buried, bound) = (heal.members, heal.buried, heal.bound);
+            writeln!(f, "  n {n:>4}: {buried} burials, {merged} periods (at most {bound:.0})")?;
+        }
+        writeln!(f, "\nloss")?;
+        for l in &self.losses {
+            writeln!(
+                f,
+                "  {:>2.0} %, {:>4.1} h, n {}: {} false deaths, {:.2} suspicions per member-hour, \
+                 whole after {:?} periods",
+                l.loss * 100.0,
+                l.hours,
+                l.members,
+                l.false_deaths,
+                l.suspicions,
+                l.converged
+            )?;
+        }
+        writeln!(f, "\ncost per member and second")?;
+        writeln!(f, "      n  datagrams  bytes  exchange bytes   cpu us")?;
+        for c in &self.costs {
+            let Cost { members, datagrams, bytes, exchanged_bytes, cpu_us, .. } = c;
+            writeln!(
+                f,
+                "  {members:>5}  {datagrams:>9.2}  {bytes:>5.0}  {exchanged_bytes:>14.1}   {cpu_us:>6.1}"
+            )?;
+        }
+        for pause in &self.pauses {
+            writeln!(
+                f,
+                "\npause of twice the longest time-out: {} deaths declared before the socket was read, \
+                 {} false ones after, whole after {:?} periods",
+                pause.before_drained, pause.after_drained, pause.converged
+            )?;
+        }
+        let violations = self.violations();
+        for violation in &violations {
+            writeln!(f, "NOT MET: {violation}")?;
+        }
+        if violations.is_empty() {
+            writeln!(f, "\nall met")?;
+        }
+        Ok(())
+    }
+}
+
+impl Report {
+    fn show_stalls(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "\nstalled members: deaths of healthy members, without and with Lifeguard (alpha 5)"
+        )?;
+        writeln!(
+            f,
+            "                     by anybody            by healthy      messages  bytes   alpha 4   of the stalled"
+        )?;
+        let mut keys: Vec<(Fault, usize)> =
+            self.stalls.iter().map(|row| (row.fault, row.stalled)).collect();
+        keys.dedup();
+        for (fault, stalled) in keys {
+            let choose = |row: &StallRow| row.fault == fault && row.stalled == stalled;
+            self.show_row(f, &format!("{} {stalled}", fault.name()), choose)?;
+        }
+        self.show_row(f, "all", |_| true)
+    }
+
+    fn show_row(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        name: &str,
+        choose: impl Fn(&StallRow) -> bool + Copy,
+    ) -> fmt::Result {
+        let off = self.total(Switch::Off, choose);
+        let on = self.total(Switch::On, choose);
+        let alpha4 = self.total(Switch::OnAlpha4, choose);
+        writeln!(
+            f,
+            "  {name:<12} {:>6} -> {:>4} ({:5.2} %)  {:>5} -> {:>3} ({:5.2} %)  {:5.1} %  {:5.1} %   \
+             {:5.2} %   {} -> {}",
+            off.false_deaths,
+            on.false_deaths,
+            percent(on.false_deaths, off.false_deaths),
+            off.at_healthy,
+            on.at_healthy,
+            percent(on.at_healthy, off.at_healthy),
+            percent(on.datagrams, off.datagrams),
+            percent(on.bytes, off.bytes),
+            percent(alpha4.false_deaths, off.false_deaths),
+            off.of_stalled,
+            on.of_stalled,
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tiny() -> Options {
+        let time = Duration::from_secs(60);
+        Options { stalled: vec![3], members: 16, sizes: vec![8, 16], victims: 2, lossy: [time; 3] }
+    }
+
+    /// Whatever has to be counted is counted, and the same seed gives the same figures but for the processor's time.
+    #[test]
+    fn every_experiment_reports_and_repeats() {
+        let mut reports = [1, 2].map(|threads| run(&[7], &tiny(), threads, &|_, _| {}));
+        for report in &mut reports {
+            assert!(report.costs.iter().all(|cost| cost.cpu_us > 0.0 && cost.datagrams > 1.0));
+            report.costs.iter_mut().for_each(|cost| cost.cpu_us = 0.0);
+        }
+        let [first, second] = reports.map(|report| serde_json::to_string(&report).unwrap());
+        assert_eq!(first, second);
+    }
+
+    /// DET-GAP-9, S-34: a paused process judges nobody before it has read its socket; halves merge in time.
+    #[test]
+    fn a_pause_and_a_split_do_no_lasting_harm() {
+        let pause = figures::pause(3, 12);
+        assert_eq!((pause.before_drained, pause.after_drained), (0, 0));
+        assert!(pause.converged.is_some());
+        let heal = figures::heal(3, 12);
+        assert!(heal.buried > 0 && heal.merged.is_some_and(|merged| merged <= heal.bound));
+    }
+
+    /// A figure that is missed is named.
+    #[test]
+    fn what_is_not_met_is_said() {
+        let row = |switch, false_deaths| StallRow {
+            fault: Fault::Receive,
+            stalled: 1,
+            switch,
+            found: Stalls { false_deaths, ..Stalls::default() },
+        };
+        let good = Report {
+            stalls: vec![row(Switch::Off, 100), row(Switch::On, 2), row(Switch::OnAlpha4, 5)],
+            ..Report::default()
+        };
+        assert_eq!(good.violations(), Vec::<String>::new());
+        let bad = Report { stalls: vec![row(Switch::Off, 100), row(Switch::On, 3)], ..good };
+        assert_eq!(bad.violations(), ["false deaths: 3.00 % of the baseline, not 2 %"]);
+        assert!(bad.to_string().contains("NOT MET"));
+    }
+}
