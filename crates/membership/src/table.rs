@@ -343,7 +343,7 @@ mod tests {
 
     const NOW: Duration = Duration::from_secs(9);
 
-    /// DET-1, DET-12, DET-100: the transition table, complete.
+    /// DET-1, DET-12: the transition table, complete.
     #[test]
     fn only_the_listed_transitions_are_legal() {
         use Cause::{Direct, Gossip, Leave};
