@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering;
 use fence::NodeId;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::oneshot::error::TryRecvError;
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Duration, Instant, sleep_until};
 use tonic::Status;
 
@@ -106,6 +107,8 @@ pub(crate) async fn elections(core: Arc<Core>, mut events: mpsc::Receiver<Event>
     let start = Instant::now();
     let mut election = Election::new(core.me.node, timing, Duration::ZERO, jitter());
     let mut asked = FuturesUnordered::new();
+    // Answered when Raft has come to the election that was asked for last.
+    let mut begun: Option<oneshot::Receiver<()>> = None;
     loop {
         // At least once a heartbeat: this node may have become a voter, or stopped leading.
         let soon = Instant::now() + core.timing.heartbeat;
@@ -124,9 +127,13 @@ pub(crate) async fn elections(core: Arc<Core>, mut events: mpsc::Receiver<Event>
         if core.serving().is_err() {
             return;
         }
+        if begun.as_mut().is_some_and(|begun| begun.try_recv() != Err(TryRecvError::Empty)) {
+            begun = None;
+        }
+        let electing = begun.is_some();
         let (view, members) = {
             let standing = core.standing.borrow();
-            let view = View { configs: standing.configs(), leading: standing.leading };
+            let view = View { configs: standing.configs(), leading: standing.leading, electing };
             (view, Arc::clone(&standing.membership))
         };
         let effect = election.step(event, start.elapsed(), jitter(), &view);
@@ -156,6 +163,12 @@ pub(crate) async fn elections(core: Arc<Core>, mut events: mpsc::Receiver<Event>
                     core.fail(&error.to_string());
                     return;
                 }
+                // Raft takes its messages in order.
+                let (tell, told) = oneshot::channel();
+                core.raft.external_request(move |_| {
+                    let _ = tell.send(());
+                });
+                begun = Some(told);
             }
         }
     }

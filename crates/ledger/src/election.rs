@@ -44,6 +44,8 @@ pub struct View {
     pub configs: Vec<BTreeSet<NodeId>>,
     /// This node leads.
     pub leading: bool,
+    /// An election was asked for, and Raft has not come to it yet: its disk may hold it up for seconds.
+    pub electing: bool,
 }
 
 impl View {
@@ -170,6 +172,12 @@ impl Election {
             self.due = now + self.timing.lease + self.patience(jitter);
             return None;
         }
+        if view.electing {
+            // One more now would be held later, when nobody may be there any more, and raise the term for nothing.
+            self.asking = None;
+            self.due = self.due.max(now + self.timing.round);
+            return None;
+        }
         if let Some(asking) = &self.asking {
             if now >= asking.ends {
                 self.asking = None;
@@ -197,6 +205,7 @@ impl Election {
     fn decide(&mut self, now: Duration, jitter: Duration, view: &View) -> Option<Effect> {
         let asking = self.asking.as_ref()?;
         if view.leading
+            || view.electing
             || now >= asking.ends
             || !quorum::reached(&view.configs, self.me, &asking.yes)
         {

@@ -20,7 +20,7 @@ fn ms(ms: u64) -> Duration {
 
 fn view(configs: &[&[u128]]) -> View {
     let configs = configs.iter().map(|ids| ids.iter().copied().map(NodeId).collect()).collect();
-    View { configs, leading: false }
+    View { configs, leading: false, electing: false }
 }
 
 fn three() -> View {
@@ -47,6 +47,23 @@ fn a_majority_of_yes_starts_one_election() {
 
     assert_eq!(election.step(yes(1, 2), ms(710), ms(0), &three()), Some(Effect::Elect));
     assert_eq!(election.step(yes(1, 3), ms(711), ms(0), &three()), None, "one election a round");
+}
+
+/// CORE-20: while Raft has not come to an election that was asked for, because its disk is slow, there is no other: it
+/// would be held when nobody may be there any more, and raise the term for nothing.
+#[test]
+fn elections_do_not_pile_up_behind_a_slow_disk() {
+    let mut election = fresh();
+    election.step(Event::Tick, ms(700), ms(0), &three());
+    assert_eq!(election.step(yes(1, 2), ms(710), ms(0), &three()), Some(Effect::Elect));
+    let held_up = View { electing: true, ..three() };
+    for now in (720..5_000).step_by(10) {
+        assert_eq!(election.step(Event::Tick, ms(now), ms(0), &held_up), None, "at {now}");
+    }
+    assert!(election.wake_at() <= ms(5_000) + TIMING.round);
+    let asked = election.step(Event::Tick, ms(5_300), ms(0), &three());
+    assert!(matches!(asked, Some(Effect::Ask { round: 2, .. })), "{asked:?}");
+    assert_eq!(election.step(yes(2, 2), ms(5_310), ms(0), &held_up), None, "begun meanwhile");
 }
 
 /// S-1, S-3, S-4, CORE-22: without a majority nothing happens, however often it is tried.

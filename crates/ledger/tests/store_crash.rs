@@ -9,7 +9,7 @@ use ledger::store::{LogStore, StateMachine, Storage};
 use ledger::types::{LogId, StorageError, Vote};
 use openraft::storage::{RaftLogStorage, RaftLogStorageExt, RaftStateMachine, StorageHelper};
 use openraft::{RaftLogReader, RaftSnapshotBuilder};
-use store_support::{GROUP, NODE, command, limits, log_id, open, run};
+use store_support::{GROUP, NODE, blank, command, limits, log_id, open, run};
 use wal::FaultyDisk;
 use wal::faulty::{CrashMode, Fault, Injection};
 
@@ -286,4 +286,27 @@ fn no_write_of_the_log_may_fail_unnoticed() {
 #[test]
 fn a_failed_flush_of_a_snapshot_loses_nothing() {
     assert!(every_fault(Fault::SyncError, "snapshots") > 3);
+}
+
+/// LEDG-55: how far the log is committed is noted with the next entry, and costs no flush of its own.
+#[test]
+fn a_note_of_what_is_committed_costs_no_flush() {
+    let disk = FaultyDisk::new(1);
+    run(async {
+        let storage = open(&disk, 1).expect("opens");
+        let mut log = storage.log_store();
+        log.blocking_append([blank(1, 0)]).await.expect("appended");
+        let flushes = storage.wal_metrics().fsyncs;
+        log.save_committed(Some(log_id(1, 0))).await.expect("noted");
+        tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+        assert_eq!(storage.wal_metrics().fsyncs, flushes);
+        log.blocking_append([blank(1, 1)]).await.expect("appended");
+        assert_eq!(storage.wal_metrics().fsyncs, flushes + 1);
+        drop((log, storage));
+        disk.crash(CrashMode::LoseAll);
+        disk.power_on();
+        let storage = open(&disk, 2).expect("opens again");
+        let committed = storage.log_store().read_committed().await.expect("reads");
+        assert_eq!(committed, Some(log_id(1, 0)), "it was flushed with the entry after it");
+    });
 }

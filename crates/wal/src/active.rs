@@ -40,6 +40,28 @@ impl Active {
         Ok(Self { file, id, path, end: HEAD_BYTES as u64, len: bytes, limit, dirty: false })
     }
 
+    /// Makes the name of a segment without records certain. If the flush of its name has failed, the name can be seen
+    /// and is not on the disk, and another flush would not put it there. So the file is made again beside it, and takes
+    /// its place. One that has records has a certain name: none is written before.
+    pub fn make_again(disk: &dyn Disk, folder: &Path, id: u64) -> Result<(), Failure> {
+        let path = segment_path(folder, id);
+        let fresh = path.with_extension("new");
+        let again = || {
+            let head = read_head(&*disk.open(&path)?)?.map_err(|_| {
+                io::Error::new(io::ErrorKind::InvalidData, "it reads differently now")
+            })?;
+            match disk.remove(&fresh) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+            let file = disk.create(&fresh)?;
+            file.write_all_at(&head.encode(), 0)?;
+            file.sync_data()?;
+            disk.rename(&fresh, &path)
+        };
+        again().map_err(Failure::at(&path, "making again"))
+    }
+
     pub fn reopen(
         disk: &dyn Disk,
         folder: &Path,

@@ -15,7 +15,7 @@ use fence::Hlc;
 use crate::active::Active;
 use crate::disk::Disk;
 use crate::error::OpenError;
-use crate::frame::{self, FRAME_BYTES, Frame, Head, Place};
+use crate::frame::{self, FRAME_BYTES, Frame, HEAD_BYTES, Head, Place};
 use crate::mark::{Mark, Witness};
 use crate::options::{LogIdentity, Lsn, Options, Recovery};
 use crate::reader::{Reader, Records};
@@ -112,6 +112,9 @@ impl Log {
         let mut space = Space::default();
         let active = match segments.last_key_value() {
             Some((id, segment)) => {
+                if survey.end == HEAD_BYTES as u64 {
+                    Active::make_again(&*disk, &folder, *id)?;
+                }
                 let mut active = Active::reopen(&*disk, &folder, *id, *segment, survey.end)?;
                 let torn = recovery.torn.is_some();
                 active.settle(&*disk, identity.log, survey.uncertain_from, torn)?;

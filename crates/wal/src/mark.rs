@@ -164,13 +164,20 @@ impl Witness {
         found: &Found,
     ) -> Result<Self, OpenError> {
         let path = folder.join(MARK_FILE);
+        if matches!(found, Found::Unreadable(_)) {
+            // A first try ended before anything was written. If it was the flush of the name that failed, the name
+            // can be seen and is not on the disk, and another flush would not put it there: it is made anew.
+            disk.remove(&path).map_err(|error| OpenError::io(&path, "removing", error))?;
+        }
         let file = match found {
-            Found::Missing => {
+            Found::Missing | Found::Unreadable(_) => {
                 let made =
                     disk.create(&path).and_then(|file| disk.sync_folder(folder).map(|()| file));
                 made.map_err(|error| OpenError::io(&path, "making", error))?
             }
-            _ => disk.open(&path).map_err(|error| OpenError::io(&path, "opening", error))?,
+            Found::Mark(..) => {
+                disk.open(&path).map_err(|error| OpenError::io(&path, "opening", error))?
+            }
         };
         let (mark, flushed) = match found {
             Found::Mark(mark, slot) => (*mark, *slot),

@@ -13,7 +13,7 @@ pub type Lsn = u64;
 /// How far an append goes before it counts as done. A log has one mode; a single append may ask for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Durability {
-    /// Kept in memory until something else has it written. For tests.
+    /// Kept in memory until something else has it written, or `flush_interval` is over. For what can be found again.
     None = 0,
     /// Given to the operating system: survives the process, not the computer.
     Flush = 1,

@@ -120,10 +120,20 @@ impl Wal {
 
     /// Appends a record if there is room at this moment.
     pub fn try_append(&self, kind: u8, payload: Vec<u8>) -> Result<Lsn, AppendError> {
+        self.try_append_with(kind, payload, AppendOptions::default())
+    }
+
+    /// As `try_append`, with options; it never waits.
+    pub fn try_append_with(
+        &self,
+        kind: u8,
+        payload: Vec<u8>,
+        options: AppendOptions,
+    ) -> Result<Lsn, AppendError> {
         let records = vec![(kind, payload)];
         let (count, bytes) = self.measure(&records)?;
         let permits = self.permits_now(count, bytes)?;
-        self.put(records, bytes, permits, AppendOptions::default(), false).map(|(lsn, _)| lsn)
+        self.put(records, bytes, permits, options, false).map(|(lsn, _)| lsn)
     }
 
     /// Appends a record; waits for room in the queue for this long at most.

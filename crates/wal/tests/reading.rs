@@ -77,6 +77,32 @@ async fn a_follower_waits_for_what_is_not_there_yet() {
     assert_eq!(follow.position(), 5);
 }
 
+/// WAL-65: whoever reads a long log lets others run at least every 100 records.
+#[tokio::test(start_paused = true)]
+async fn a_long_scan_lets_others_run() {
+    let disk = FaultyDisk::new(1);
+    let wal = running(&disk, &Options::default(), 1_000).await;
+    let mut follow = wal.reader().follow(1, wal.durable_lsn());
+    let turns = Arc::new(Mutex::new(0));
+    let other = Arc::clone(&turns);
+    let other = tokio::spawn(async move {
+        loop {
+            *other.lock().unwrap() += 1;
+            tokio::task::yield_now().await;
+        }
+    });
+    let (mut last, mut alone) = (0, 0);
+    for lsn in 1..=1_000 {
+        assert_eq!(follow.next().await.unwrap().unwrap().lsn, lsn);
+        let now = *turns.lock().unwrap();
+        alone = if now == last { alone + 1 } else { 0 };
+        last = now;
+        assert!(alone < 100, "nobody else has run for {alone} records before {lsn}");
+    }
+    assert!(last >= 9, "{last} turns in 1,000 records");
+    other.abort();
+}
+
 /// Scenario 18. WAL-64: records across the border of a chunk, and larger than one.
 #[tokio::test(start_paused = true)]
 async fn records_across_a_chunk_border_are_put_together() {

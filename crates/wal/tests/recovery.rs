@@ -493,3 +493,37 @@ async fn a_nearly_full_segment_is_followed_by_a_new_one_at_open() {
     let (_, recovery) = open(&disk, &options).unwrap();
     assert_eq!((recovery.segments, recovery.last_lsn), (2, 4));
 }
+
+/// SC-9: a flush that failed while a log was made or begun anew leaves nothing uncertain behind: what the next life
+/// acknowledges survives a power failure.
+#[tokio::test(start_paused = true)]
+async fn a_failed_flush_of_a_name_costs_no_later_record() {
+    let options = Options::small(4_096);
+    let mut failed = 0;
+    for skip in 0..12 {
+        let disk = FaultyDisk::new(skip);
+        inject(&disk, Fault::SyncError, FOLDER, skip);
+        // The first life ends where the flush fails: in the beginning, or at a new segment.
+        if let Ok((log, _)) = open(&disk, &options) {
+            let wal = Wal::start_task(log, clock());
+            for _ in 0..8 {
+                let _ = wal.append_durable(vec![(1, vec![b'x'; 900])]).await;
+            }
+            failed += u32::from(wal.poisoned().is_some());
+            let _ = wal.close().await;
+        } else {
+            failed += 1;
+        }
+        settle().await;
+        disk.kill();
+        let (wal, _) = start(&disk, &options);
+        wal.append_durable(one("later")).await.unwrap();
+        drop(wal);
+        settle().await;
+        disk.crash(CrashMode::LoseAll);
+        disk.power_on();
+        let found = contents(&disk, &options).unwrap_or_else(|error| panic!("{skip}: {error}"));
+        assert_eq!(payloads(&found).last().map(String::as_str), Some("later"), "{skip}");
+    }
+    assert!(failed > 8, "only {failed} flushes have failed");
+}

@@ -37,6 +37,9 @@ enum Action {
     Mend(usize),
 }
 
+/// A slow disk takes this long at most for one flush.
+pub const SLOWEST_FLUSH_MS: u64 = 2_000;
+
 pub struct Chaos {
     world: Rc<World>,
     random: Rng,
@@ -226,7 +229,7 @@ impl Chaos {
         let disk = &self.world.hosts[host].disk;
         match class {
             Class::SlowSync => {
-                let longest = millis(&mut self.random, 20..=2_000);
+                let longest = millis(&mut self.random, 20..=SLOWEST_FLUSH_MS);
                 disk.set_flush_delay(longest / 4, longest);
             }
             Class::NoSpace => {

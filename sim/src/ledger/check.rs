@@ -10,7 +10,8 @@ use control::ledger::{BlobRef, Reply, RequestId, State, check_step};
 use fence::{GroupId, NodeId};
 use sha2::{Digest, Sha256};
 
-use super::class::Mark;
+use super::chaos::SLOWEST_FLUSH_MS;
+use super::class::{Class, Mark};
 use super::client::counters;
 use super::watch::{self, Notice};
 use super::world::World;
@@ -180,8 +181,11 @@ impl Checks {
 
     /// Pre-vote: who reaches nobody does not raise its term.
     pub fn isolation(&mut self, now_ms: u64) {
+        // What a node says of its term is as old as the flush that holds it up, and one election may wait behind it.
+        let slow = self.world.plan.classes.contains(&Class::SlowSync);
+        let settles_ms = ISOLATION_SETTLES_MS + if slow { 2 * SLOWEST_FLUSH_MS } else { 0 };
         for (host, isolation) in &mut self.isolated {
-            if now_ms < isolation.since_ms + ISOLATION_SETTLES_MS {
+            if now_ms < isolation.since_ms + settles_ms {
                 continue;
             }
             let Some(node) = self.world.node(*host) else { continue };

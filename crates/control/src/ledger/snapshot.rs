@@ -22,6 +22,8 @@ pub enum DecodeError {
     Trailing {
         bytes: usize,
     },
+    /// It reads well and cannot be: no sequence of commands leads to it.
+    Impossible(String),
 }
 
 impl fmt::Display for DecodeError {
@@ -39,6 +41,7 @@ impl fmt::Display for DecodeError {
                     "{bytes} bytes follow the ledger's state; it was not written by this program"
                 )
             }
+            Self::Impossible(why) => write!(f, "the ledger's state breaks a promise: {why}"),
         }
     }
 }
@@ -53,6 +56,8 @@ impl State {
         postcard::to_extend(self, vec![VERSION]).expect("the state has a form in postcard")
     }
 
+    /// Reads what [`State::encode`] wrote. A state that breaks a promise is refused as damage is: to go on from it
+    /// would spread what went wrong, and the other members, or an older snapshot and the log, have a whole one.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let (&version, body) = bytes.split_first().ok_or(DecodeError::Empty)?;
         if version != VERSION {
@@ -63,7 +68,9 @@ impl State {
         if !rest.is_empty() {
             return Err(DecodeError::Trailing { bytes: rest.len() });
         }
+        state.limits.check().map_err(|bad| DecodeError::Impossible(bad.to_string()))?;
         state.derived = state.derive();
+        state.check().map_err(|violation| DecodeError::Impossible(violation.to_string()))?;
         Ok(state)
     }
 

@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use wal::{AppendError, AppendOptions, Pending, Wal};
+use wal::{AppendError, AppendOptions, Durability, Pending, Wal};
 
 use super::lane::lock;
 use super::live_log::{Hole, LiveLog};
@@ -230,12 +230,14 @@ impl RaftLog {
     }
 
     /// Notes how far the log is committed. It need not be durable: it is found again from the leader, and only saves
-    /// time.
+    /// time. So it goes to the disk with the next entry, and costs no flush of its own: on a slow disk the next entry
+    /// would have to wait for that one.
     pub fn save_committed(&self, committed: Option<Position>) -> Result<(), LogError> {
         lock(&self.live).set_committed(committed);
         let Some(position) = committed else { return Ok(()) };
         let (kind, payload) = Record::Committed(position).to_wal()?;
-        match self.wal.try_append(kind, payload) {
+        let options = AppendOptions { durability: Some(Durability::None), ..Default::default() };
+        match self.wal.try_append_with(kind, payload, options) {
             // A full queue or a full disk costs nothing but a longer replay.
             Ok(_) | Err(AppendError::QueueFull | AppendError::NotWritten(_)) => Ok(()),
             Err(error) => Err(error.into()),
