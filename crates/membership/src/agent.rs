@@ -159,8 +159,8 @@ impl Agent {
         Ok(Self { commands, view, address, thread: Some(thread) })
     }
 
-    /// The same as a task of the runtime at hand, on a socket that is there already: for simulations, which have neither
-    /// threads nor sockets of the system.
+    /// The same as a task of the runtime at hand, on a socket that is there already: for simulations, which have
+    /// neither threads nor sockets of the system.
     pub fn start_task(config: AgentConfig, socket: impl Datagrams) -> Self {
         let (commands, inbox) = mpsc::channel(COMMANDS_MAX);
         let (seeds, address) = (config.seeds.clone(), config.bind);

@@ -49,7 +49,7 @@ pub struct Cli {
     pub command: Option<Command>,
     /// Settings file; default: volley.toml here, then in ~/.config/volley, then in /etc/volley
     #[arg(long, global = true, value_name = "FILE", help_heading = "Settings")]
-    pub config: Option<PathBuf>,
+    pub settings: Option<PathBuf>,
     #[command(flatten)]
     pub quick: QuickArgs,
 }
@@ -79,7 +79,7 @@ pub enum Command {
     /// Show who is in a cluster, and look after the keys of its gossip
     Members(AgentMembersArgs),
     /// Show which settings are in force and where each comes from
-    Config(ConfigArgs),
+    Settings(SettingsArgs),
     /// Print the JSON Schema of plans, for editors
     Schema(SchemaArgs),
 }
@@ -121,7 +121,7 @@ pub struct QuickArgs {
 }
 
 #[derive(Args)]
-pub struct ConfigArgs {
+pub struct SettingsArgs {
     /// Every key that a file may have, with its variable
     #[arg(long)]
     pub keys: bool,

@@ -2,7 +2,6 @@
 
 mod agent;
 mod certs;
-pub mod config;
 mod ctl;
 mod demo;
 mod explain;
@@ -14,6 +13,7 @@ pub mod quick;
 mod run;
 mod runner;
 mod script;
+pub mod settings;
 mod target;
 
 use crate::cli::Command;
@@ -33,7 +33,7 @@ pub fn dispatch(command: Command) -> i32 {
         Command::Agent(args) => agent::agent(&args),
         Command::Members(args) => members::members(&args),
         // `main` has read the file and shows it.
-        Command::Config(_) => 0,
+        Command::Settings(_) => 0,
         Command::Schema(args) => {
             if args.markdown {
                 print::out(&plan::reference());

@@ -66,7 +66,7 @@ impl fmt::Display for ConfigError {
 
 /// Which file: the one that is named, or the first that is there.
 pub fn find(named: Option<PathBuf>, env: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
-    if let Some(named) = named.or_else(|| env("VOLLEY_CONFIG").map(PathBuf::from)) {
+    if let Some(named) = named.or_else(|| env("VOLLEY_SETTINGS").map(PathBuf::from)) {
         return Some(named);
     }
     let home = env("XDG_CONFIG_HOME")
@@ -251,7 +251,7 @@ impl Reader<'_> {
         let near = |other: &&String| distance(other) <= 1 + name.len() / 4;
         let hint = match known.min_by_key(distance).filter(near) {
             Some(other) => format!("did you mean `{other}`?"),
-            None => "`volley config --keys` lists what there is".to_owned(),
+            None => "`volley settings --keys` lists what there is".to_owned(),
         };
         self.problems.push((line, format!("{line}: no {what} `{name}`; {hint}")));
     }
@@ -371,7 +371,7 @@ mod tests {
         };
         assert_eq!(of("worker"), ["quiet", "worker.cores"]);
         assert_eq!(of("run"), ["quiet"]);
-        let args = ["volley", "--config", "f", "worker", "--cores", "3"].map(str::to_owned);
+        let args = ["volley", "--settings", "f", "worker", "--cores", "3"].map(str::to_owned);
         assert_eq!(invoked(args.into_iter(), &Cli::command()), "worker");
     }
 
@@ -383,7 +383,7 @@ mod tests {
 
     #[test]
     fn a_named_file_comes_before_the_usual_places() {
-        let env = |name: &str| (name == "VOLLEY_CONFIG").then(|| "/some/where.toml".to_owned());
+        let env = |name: &str| (name == "VOLLEY_SETTINGS").then(|| "/some/where.toml".to_owned());
         assert_eq!(find(Some("named.toml".into()), env), Some("named.toml".into()));
         assert_eq!(find(None, env), Some("/some/where.toml".into()));
     }

@@ -18,7 +18,7 @@ fn main() {
     let config = read_config();
     let cli = cli::Cli::try_parse().unwrap_or_else(|error| refuse(&error, &config));
     let code = match cli.command {
-        Some(cli::Command::Config(args)) => commands::config::config(&args, &config),
+        Some(cli::Command::Settings(args)) => commands::settings::settings(&args, &config),
         Some(command) => commands::dispatch(command),
         None => commands::quick::quick(&cli.quick),
     };
@@ -29,7 +29,7 @@ fn main() {
 /// every command: what it was meant to say is not known.
 fn read_config() -> config::Config {
     let env = |name: &str| std::env::var(name).ok();
-    let Some(path) = config::find(named_config(std::env::args()), env) else {
+    let Some(path) = config::find(named_settings(std::env::args()), env) else {
         return config::Config::default();
     };
     let command = cli::Cli::command();
@@ -45,11 +45,11 @@ fn read_config() -> config::Config {
     }
 }
 
-/// `--config FILE`, found before the arguments are parsed, because it decides how they are.
-fn named_config(args: impl Iterator<Item = String>) -> Option<std::path::PathBuf> {
+/// `--settings FILE`, found before the arguments are parsed, because it decides how they are.
+fn named_settings(args: impl Iterator<Item = String>) -> Option<std::path::PathBuf> {
     let mut args = args.take_while(|arg| arg != "--");
     while let Some(arg) = args.next() {
-        match arg.strip_prefix("--config") {
+        match arg.strip_prefix("--settings") {
             Some("") => return args.next().map(Into::into),
             Some(rest) => {
                 if let Some(path) = rest.strip_prefix('=') {

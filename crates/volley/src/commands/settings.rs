@@ -1,12 +1,12 @@
-//! `volley config`: what is set, and by whom.
+//! `volley settings`: what is set, and by whom.
 
 use clap::CommandFactory;
 
-use crate::cli::{Cli, ConfigArgs};
+use crate::cli::{Cli, SettingsArgs};
 use crate::config::{self, Config};
 use crate::print;
 
-pub fn config(args: &ConfigArgs, config: &Config) -> i32 {
+pub fn settings(args: &SettingsArgs, config: &Config) -> i32 {
     if args.keys {
         keys(args.json);
     } else {
