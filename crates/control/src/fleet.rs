@@ -13,3 +13,5 @@
 //! **Invariant:** every message can be sent again; the second does nothing and gets the answer of the first.
 
 pub mod message;
+pub mod outbox;
+pub mod worker;
