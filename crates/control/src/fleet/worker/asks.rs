@@ -40,7 +40,7 @@ impl Worker {
             }
             Ask::Steer { job, epoch, receiver, number, steer } => self
                 .install(receiver, job, epoch, from)
-                .and_then(|()| self.steer(job, (epoch, number), steer, out)),
+                .and_then(|()| self.steer(job, (epoch, number), &steer, out)),
             Ask::Rows { shard, attempt, epoch, receiver, rows } => self
                 .install(receiver, shard.job, epoch, from)
                 .and_then(|()| self.rows(Run::new(shard, attempt), rows, out)),
@@ -347,7 +347,7 @@ impl Worker {
         &mut self,
         job: JobId,
         place: (Epoch, u64),
-        steer: Steer,
+        steer: &Steer,
         out: &mut Vec<Effect>,
     ) -> Result<Answer, Refused> {
         let (now, limit) = (self.now, self.settings.limits.steered);
@@ -363,7 +363,7 @@ impl Worker {
         }
         let full = |what: &str| Refused::TooMany { what: what.to_owned(), limit: limit as u64 };
         let mut paused_for = None;
-        match steer {
+        match *steer {
             Steer::Pause => {
                 steered.paused_at.get_or_insert(now);
             }
@@ -382,7 +382,7 @@ impl Worker {
             }
         }
         steered.last = Some(place);
-        let workflow = match steer {
+        let workflow = match *steer {
             Steer::Pause | Steer::Resume => None,
             Steer::Vus { workflow, .. } | Steer::Rate { workflow, .. } => Some(workflow),
         };

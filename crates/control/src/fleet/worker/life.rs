@@ -36,6 +36,9 @@ impl Worker {
         } else if let Some(dispatch) = live.dispatch.take() {
             live.phase = Phase::Preparing { until };
             out.push(Effect::Prepare { core: live.core.core(), dispatch });
+            if let Some(until) = live.gate_until {
+                out.push(Effect::MoveGate { run, until });
+            }
         }
     }
 
@@ -88,7 +91,10 @@ impl Worker {
         let Some(live) = self.live.get_mut(&run) else { return };
         if let Granted::Until(until) = live.lease.renewal_granted(ticket, self.now) {
             live.gate_until = Some(until);
-            out.push(Effect::MoveGate { run, until });
+            // Before that there is no gate to move.
+            if !matches!(live.phase, Phase::Fetching { .. }) {
+                out.push(Effect::MoveGate { run, until });
+            }
         }
     }
 

@@ -42,9 +42,11 @@ impl Renewals {
         self.managers = managers;
         if !self.current.is_some_and(|current| self.managers.contains(&current)) {
             self.current = self.managers.first().copied();
-            let lost: Vec<u64> = self.waiting().map(|(number, _)| number).collect();
-            if !lost.is_empty() {
+            if self.waiting().next().is_some() {
                 self.again = Some(now);
+            }
+            for sent in self.under_way.values_mut() {
+                sent.gave_up = true;
             }
         }
     }
@@ -100,7 +102,8 @@ impl Renewals {
     /// The tickets of a message that was answered. None: it is not known, or was answered before.
     pub fn answered(&mut self, number: u64) -> Option<BTreeMap<Run, Ticket>> {
         let sent = self.under_way.remove(&number)?;
-        if self.managers.contains(&sent.to) {
+        // One that was given up on answers late; it is not asked again before its turn.
+        if !sent.gave_up && self.managers.contains(&sent.to) {
             self.current = Some(sent.to);
         }
         self.failed_in_a_row = 0;
@@ -121,7 +124,7 @@ impl Renewals {
             let next = place.map_or(0, |place| place + 1);
             self.current = self.managers.get(next).or(self.managers.first()).copied();
         }
-        let all_failed = self.failed_in_a_row % self.managers.len().max(1) == 0;
+        let all_failed = self.failed_in_a_row.is_multiple_of(self.managers.len().max(1));
         self.again = Some(if all_failed { now.after(pause) } else { now });
         true
     }

@@ -60,7 +60,7 @@ fn a_lower_attempt_is_refused_an_equal_one_repeats_a_higher_one_enters() {
          0  m1@5 dispatch s0.6 h1   => store s0.5 stopped, fetch s0.6, done, tell 1 m1 s0.5 stopped
          0  m1@5 dispatch s0.5 h1   => refused attempt of the shard: stale
          0  m1@4 dispatch s1.1 h1   => refused epoch of the job: stale
-         0  m1 inspect              => 0/4 free; s0.6 preparing@5 s0.5 ended@5",
+         0  m1 inspect              => 1/4 free; s0.6 preparing@5 s0.5 ended@5",
     );
     assert_eq!(rig.worker.fence_counts().0.stale, 3);
 }
@@ -263,9 +263,8 @@ fn every_way_out_gives_the_core_back() {
     ];
     for (way, status) in ways {
         let mut rig = Rig::new(1);
-        let said = format!(
-            "1.1 managers => \n {way} => store s0.1 {status}, tell 2 m1 s0.1 {status}"
-        );
+        let said =
+            format!("1.1 managers => \n {way} => store s0.1 {status}, tell 2 m1 s0.1 {status}");
         let before = rig.running(&["s0.1"]).worker.figures();
         assert_eq!(before.cores_free, 0);
         rig.play(&said).play("2 tell 2 failed => \n 3 s0.1 not stored => ");
@@ -350,7 +349,8 @@ fn a_report_is_told_until_it_is_forgotten() {
 #[test]
 fn a_restart_brings_reports_and_makes_those_that_are_missing() {
     let mut rig = Rig::new(1);
-    rig.running(&["s0.1"]).play("1.1 s0.1 completed => store s0.1 completed, tell 2 m1 s0.1 completed");
+    rig.running(&["s0.1"])
+        .play("1.1 s0.1 completed => store s0.1 completed, tell 2 m1 s0.1 completed");
     let stored = rig.worker.outbox().get(run("s0.1")).unwrap().clone();
     let counters = crate::ledger::Counters { issued: 42, ..Default::default() };
     let file = |name| IssuedFile { run: run(name), boot: testing::BOOT, counters };
@@ -433,9 +433,12 @@ fn rows_are_given_once_in_rising_order() {
          1.3  m1@5 rows s0.1 0 100     => rows s0.1 0..100, done
          1.3  m1@5 rows s0.1 0 100     => done
          1.4  s0.1 wants rows          => tell 3 m1 s0.1 wants rows
-         1.5  m1@5 rows s0.1 0 100     => renew 2 at m1 s0.1
-         ",
+         1.5  m1@5 rows s0.1 0 100     => done, renew 2 at m1 s0.1
+         1.6  m1@5 rows s0.1 100 200   => rows s0.1 100..200, done
+         1.7  m1@5 rows s0.1 200 200   => rows s0.1 200..200, done
+         1.8  m1@5 rows s1.1 200 300   => refused attempt",
     );
+    assert_eq!(rig.worker.counts().rows_repeated, 2);
 }
 
 /// A late duplicate of a steering command does not undo a later one, and attempts that come later follow the last.

@@ -93,7 +93,7 @@ pub(super) fn end(how: RunHow) -> RunEnd {
 pub(super) struct Rig {
     pub worker: Worker,
     pub now: Moment,
-    asks: u64,
+    pub asks: u64,
 }
 
 impl Rig {
@@ -125,7 +125,7 @@ impl Rig {
             self.now = at(seconds.parse().unwrap_or_else(|_| panic!("no time: {line}")));
             let effects = self.event(left.trim());
             let shown = effects.iter().map(|effect| self.show(effect)).collect::<Vec<_>>();
-            assert_eq!(shown.join(", "), expected.trim(), "in `{line}`");
+            assert_eq!(shown.join(", ").trim(), expected.trim(), "in `{line}`");
         }
         self
     }
@@ -306,7 +306,11 @@ impl Rig {
                 format!("tell {number} m{} {}", to.0, show_tell(tell))
             }
             Effect::Store { report } => {
-                format!("store {} {}", show_run(Run::new(report.shard, report.attempt)), report.status)
+                format!(
+                    "store {} {}",
+                    show_run(Run::new(report.shard, report.attempt)),
+                    report.status
+                )
             }
             Effect::Remove { run } => format!("remove {}", name(run)),
             Effect::Drained => "drained".to_owned(),
@@ -371,7 +375,11 @@ fn show_answer(answer: &Answer) -> String {
         Answer::Holding(holdings) => {
             let one = |held: &Held| {
                 let phase = format!("{:?}", held.phase).to_lowercase();
-                format!("{} {phase}@{}", show_run(Run::new(held.shard, held.attempt)), held.epoch.number)
+                format!(
+                    "{} {phase}@{}",
+                    show_run(Run::new(held.shard, held.attempt)),
+                    held.epoch.number
+                )
             };
             let all: Vec<_> = holdings.attempts.iter().map(one).collect();
             format!("{}/{} free; {}", holdings.cores_free, holdings.cores, all.join(" "))
