@@ -11,6 +11,8 @@ use fence::invariant::{Holder, one_holder};
 use fence::{Act, Attempt, BootId, Epoch, Fence, Handover, Holding, JobId, Moment, NodeId};
 use fence::{Order, ShardKey, Terms, WorkflowNo};
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
 
 use super::testing::{at, dispatch, epoch, settings};
 use super::*;
@@ -79,6 +81,8 @@ struct World {
     sent: BTreeMap<Run, u64>,
     /// Attempts that some life must answer for.
     owed: BTreeSet<Run>,
+    /// What workers had counted when their processes died.
+    counted: Vec<Counts>,
 }
 
 fn key(shard: u8) -> ShardKey {
@@ -122,6 +126,7 @@ impl World {
             open: BTreeMap::new(),
             sent: BTreeMap::new(),
             owed: BTreeSet::new(),
+            counted: vec![],
         };
         for site in 0..2 {
             world.step(site, Event::Managers(vec![NodeId::from(1), NodeId::from(2)]));
@@ -178,14 +183,16 @@ impl World {
                         thread.shut = true;
                     }
                 }
-                Effect::Kill { run } => {
-                    if let Some(thread) = threads.get_mut(&run).filter(|thread| thread.stubborn) {
-                        let counters = Counters { issued: thread.issued, ..Counters::default() };
+                // In the same process: nothing is lost between the engine and the worker.
+                Effect::Kill { run } => match threads.get(&run).cloned() {
+                    Some(Thread { stubborn: true, issued, .. }) => {
+                        let counters = Counters { issued, ..Counters::default() };
                         let progress = Progress { counters, ..Progress::default() };
-                        // In the same process: nothing is lost between the engine and the worker.
                         self.step(site, Event::Abandoned { run, progress });
                     }
-                }
+                    Some(_) => self.thread_ends(site, run),
+                    None => {}
+                },
                 Effect::SendRenewal { number, renew, .. } => {
                     self.mail.push(Mail::Renew { site, boot, number, renew });
                 }
@@ -405,6 +412,7 @@ impl World {
     fn restart(&mut self, site: usize) {
         let Site { worker, threads, reports, issued } = &mut self.sites[site];
         let before = worker.boot();
+        self.counted.push(worker.counts());
         threads.clear();
         self.owed.retain(|run| {
             let here = worker.live.contains_key(run) || worker.outbox.get(*run).is_some();
@@ -514,13 +522,53 @@ impl World {
     }
 }
 
+fn histories() -> impl Strategy<Value = Vec<(u8, u8, u8)>> {
+    prop::collection::vec((any::<u8>(), any::<u8>(), any::<u8>()), 0..220)
+}
+
+/// The histories below go everywhere; otherwise they would show nothing.
+#[test]
+fn the_histories_go_everywhere() {
+    let mut runner = TestRunner::deterministic();
+    let mut seen: BTreeMap<&str, u64> = BTreeMap::new();
+    for _ in 0..150 {
+        let history = histories().new_tree(&mut runner).expect("a history").current();
+        let mut world = World::new();
+        for op in history {
+            world.act(op);
+        }
+        let mut add = |what, count| *seen.entry(what).or_default() += count;
+        let now = world.sites.iter().map(|site| site.worker.counts());
+        for counts in now.chain(world.counted.iter().copied()) {
+            add("let in", counts.attempts_let_in);
+            add("completed", counts.attempts_completed);
+            add("interrupted", counts.attempts_interrupted);
+            add("lapsed", counts.lapses);
+            add("refused a renewal", counts.renewals_refused);
+            add("superseded", counts.superseded);
+            add("forced", counts.forced);
+            add("killed", counts.kills);
+            add("abandoned", counts.abandoned);
+            add("recovered", counts.reports_recovered);
+            add("told again", counts.tells_again);
+            add("forgotten", counts.reports_forgotten);
+            add("without a core", counts.refused_no_cores);
+            add("holds of a replaced owner", counts.holds_superseded);
+        }
+        add("sent", world.sent.values().sum());
+        add("second attempts", world.sent.keys().filter(|run| run.attempt.0 > 1).count() as u64);
+    }
+    let missing: Vec<_> = seen.iter().filter(|(_, count)| **count == 0).collect();
+    assert!(missing.is_empty(), "never: {missing:?} of {seen:?}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     /// P1, W1 to W3, EXEC-133, ARCH-90: whatever happens, in whatever order.
     #[test]
     fn no_history_doubles_a_shard_leaks_a_core_or_loses_a_report(
-        history in prop::collection::vec((any::<u8>(), any::<u8>(), any::<u8>()), 0..220),
+        history in histories(),
     ) {
         let mut world = World::new();
         for op in history {
