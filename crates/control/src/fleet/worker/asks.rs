@@ -28,9 +28,9 @@ impl Worker {
                 })
             }
             Ask::Dispatch(dispatch) => self.dispatch(dispatch, from, out),
-            Ask::Start { job, epoch, receiver, attempts, after } => self
+            Ask::Start { job, epoch, receiver, attempts, after, elapsed } => self
                 .install(receiver, job, epoch, from)
-                .and_then(|()| self.start(job, &attempts, after)),
+                .and_then(|()| self.start(job, &attempts, after, elapsed)),
             Ask::Stop { order, how, reason } => {
                 match self.stop(id, &order, how, reason, from, out) {
                     Some(answer) => answer,
@@ -48,6 +48,9 @@ impl Worker {
                 self.forget(Run::new(shard, attempt), out);
                 Ok(Answer::Done)
             }
+            Ask::Install { job, epoch, receiver } => self
+                .install(receiver, job, epoch, from)
+                .map(|()| Answer::Holding(Box::new(self.holdings(Some(job))))),
             Ask::Inspect { job } => Ok(Answer::Holding(Box::new(self.holdings(job)))),
         };
         let answer = answer.unwrap_or_else(|refused| {
@@ -281,13 +284,16 @@ impl Worker {
         job: JobId,
         attempts: &[(ShardKey, fence::Attempt)],
         after: std::time::Duration,
+        elapsed: std::time::Duration,
     ) -> Result<Answer, Refused> {
         let at = self.now.after(after);
         let mut known = false;
         for (shard, attempt) in attempts.iter().filter(|(shard, _)| shard.job == job) {
             let run = Run::new(*shard, *attempt);
             if let Some(live) = self.live.get_mut(&run) {
-                live.start.get_or_insert(at);
+                if live.start.is_none() {
+                    (live.start, live.elapsed_at_start) = (Some(at), elapsed);
+                }
                 self.post.settle(Matter::Ready(run));
                 known = true;
             }

@@ -43,7 +43,7 @@ struct Reservation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reserve {
     Held,
-    /// The same hold, in the same words.
+    /// The same hold, in the same words: it lasts longer.
     Repeat,
     /// The same hold, in other words.
     Differs,
@@ -86,8 +86,12 @@ impl Cores {
         until: Moment,
         taken: &BTreeSet<u32>,
     ) -> Reserve {
-        if let Some(held) = self.holds.get(&name(&hold)) {
-            return if held.asked == cores { Reserve::Repeat } else { Reserve::Differs };
+        if let Some(held) = self.holds.get_mut(&name(&hold)) {
+            if held.asked != cores {
+                return Reserve::Differs;
+            }
+            held.until = held.until.max(until);
+            return Reserve::Repeat;
         }
         let free = self.free(taken);
         if cores == 0 || cores > free {

@@ -136,6 +136,7 @@ pub(super) struct Live {
     pub cause: Option<Cause>,
     /// When the owner wants it to begin, and when it did.
     pub start: Option<Moment>,
+    /// Where its schedule stands then: as dispatched, until the start says better.
     pub elapsed_at_start: Duration,
     pub run_at_most: Duration,
     pub graceful_stop: Duration,

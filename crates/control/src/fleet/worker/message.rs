@@ -161,10 +161,11 @@ pub enum Effect {
         core: u32,
         dispatch: Box<Dispatch>,
     },
-    /// Begin its schedule at this moment, which may be past: what was due is then late, not lost.
+    /// At this moment its schedule stands at `elapsed`. The moment may be past: what was due is then late, not lost.
     Start {
         run: Run,
         at: Moment,
+        elapsed: Duration,
     },
     /// It may send until then, by its own look at the clock.
     MoveGate {

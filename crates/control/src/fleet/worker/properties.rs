@@ -356,7 +356,11 @@ impl World {
                     2 | 3 => {
                         let attempts = vec![(shard, attempt)];
                         let after = Duration::from_millis(u64::from(what));
-                        self.ask(site, Ask::Start { job: JOB, epoch, receiver, attempts, after });
+                        let elapsed = Duration::ZERO;
+                        self.ask(
+                            site,
+                            Ask::Start { job: JOB, epoch, receiver, attempts, after, elapsed },
+                        );
                     }
                     4 if epoch == self.epoch => {
                         let from = Holding { shard, attempt, worker: node(site), boot: receiver };

@@ -116,6 +116,8 @@ fn a_new_owner_takes_over_what_runs() {
     rig.running(&["s0.1", "s1.1"]).play(
         "1.2  s1.1 completed            => store s1.1 completed, tell 3 m1 s1.1 completed
          1.3  m2 inspect                => 3/4 free; s0.1 running@5 s1.1 ended@5
+         1.4  m2@9 install              => 3/4 free; s0.1 running@9 s1.1 ended@9
+         1.4  m1@5 install              => refused epoch of the job: stale
          1.4  m2@9 dispatch s0.1 h1     => done
          1.4  m2@9 start s0.1 in 100ms  => done
          1.5  m2 inspect                => 3/4 free; s0.1 running@9 s1.1 ended@9
@@ -533,6 +535,22 @@ fn an_abort_is_told_until_the_attempt_ends() {
     );
 }
 
+/// R5a: a retry joins the schedule where the start says that it stands, and the first start stands.
+#[test]
+fn a_retry_joins_the_schedule_where_the_start_says() {
+    let mut rig = Rig::new(1);
+    rig.play(
+        "0    managers m1                       =>
+         0    m1@5 reserve h1 1                 => done
+         0    m1@5 dispatch s0.2 h1             => fetch s0.2, done, renew 1 at m1 s0.2
+         0    m1@5 start s0.2 in 100ms from 30s => done
+         0.1  m1@5 start s0.2 in 100ms from 99s => done
+         0.2  s0.2 fetched                      => prepare s0.2 on 0
+         0.3  renewal 1 granted                 => gate s0.2 6
+         0.4  s0.2 prepared                     => start s0.2 at 0.1 from 30",
+    );
+}
+
 /// A hold that has run out or was given up does not begin again by a late repeat.
 #[test]
 fn a_late_repeat_of_a_reservation_holds_nothing() {
@@ -546,7 +564,9 @@ fn a_late_repeat_of_a_reservation_holds_nothing() {
          2   m1@5 release h1     => done
          3   m1@5 reserve h1 3   => refused hold
          3   m1@5 reserve h2 4   => done
-         13  m1@5 reserve h2 4   => refused hold
-         13  m1 inspect          => 4/4 free;",
+         8   m1@5 reserve h2 4   => done
+         13  m1 inspect          => 0/4 free;
+         18  m1@5 reserve h2 4   => refused hold
+         18  m1 inspect          => 4/4 free;",
     );
 }

@@ -131,7 +131,7 @@ impl Worker {
                 live.begun = true;
                 live.phase = Phase::Starting { at };
                 self.post.settle(Matter::Ready(run));
-                out.push(Effect::Start { run, at });
+                out.push(Effect::Start { run, at, elapsed: live.elapsed_at_start });
                 out.extend(steers.into_iter().map(|steer| Effect::Steer { run, steer }));
                 // The moment may be past, if a lease was late.
                 if at <= self.now {

@@ -210,10 +210,16 @@ impl Rig {
                 }
                 Ask::Dispatch(Box::new(dispatch))
             }
-            ["start", names @ .., "in", after] => {
+            ["install"] => Ask::Install { job, epoch, receiver },
+            ["start", names @ .., "in", after] | ["start", names @ .., "in", after, "from", _] => {
                 let runs = names.iter().map(|name| run(name));
                 let attempts = runs.map(|run| (run.shard, run.attempt)).collect();
-                Ask::Start { job, epoch, receiver, attempts, after: duration(after) }
+                let after = duration(after);
+                let elapsed = match words {
+                    [.., "from", elapsed] => duration(elapsed),
+                    _ => Duration::ZERO,
+                };
+                Ask::Start { job, epoch, receiver, attempts, after, elapsed }
             }
             ["stop", name, how] => {
                 let run = run(name);
@@ -280,7 +286,13 @@ impl Rig {
                 let Order { shard, step, .. } = dispatch.order;
                 format!("prepare {} on {core}", show_run(Run::new(shard, step.attempt)))
             }
-            Effect::Start { run, at } => format!("start {} at {}", name(run), moment(at)),
+            Effect::Start { run, at, elapsed } => {
+                let from = match elapsed.as_secs() {
+                    0 => String::new(),
+                    seconds => format!(" from {seconds}"),
+                };
+                format!("start {} at {}{from}", name(run), moment(at))
+            }
             Effect::MoveGate { run, until } => format!("gate {} {}", name(run), moment(until)),
             Effect::ShutGate { run } => format!("shut {}", name(run)),
             Effect::Halt { run, how: Halt::Now } => format!("halt {}", name(run)),
@@ -364,6 +376,7 @@ fn show_tell(tell: &Tell) -> String {
             format!("{} {}", name(&report.shard, &report.attempt), report.status)
         }
         Tell::Draining { .. } => "draining".to_owned(),
+        Tell::MoreTime { .. } => "more time".to_owned(),
     }
 }
 
