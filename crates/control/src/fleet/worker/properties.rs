@@ -29,6 +29,7 @@ fn terms() -> Terms {
 /// A thread of the engine. It outlives commands, not its process.
 #[derive(Clone, Debug, Default)]
 struct Thread {
+    core: u32,
     begun: bool,
     until: Option<Moment>,
     shut: bool,
@@ -159,9 +160,10 @@ impl World {
                     self.owed.insert(run);
                     self.mail.push(engine(Event::Fetched { run, result: Ok(()) }));
                 }
-                Effect::Prepare { dispatch, .. } => {
+                Effect::Prepare { core, dispatch } => {
                     let run = Run::new(dispatch.order.shard, dispatch.order.step.attempt);
-                    assert!(threads.insert(run, Thread::default()).is_none(), "{run} runs once");
+                    let thread = Thread { core, ..Thread::default() };
+                    assert!(threads.insert(run, thread).is_none(), "{run} runs once");
                     self.sites[site].issued.insert(run, (boot, 0));
                     let graceful_stop = Duration::from_secs(1);
                     self.mail.push(engine(Event::Prepared { run, graceful_stop }));
@@ -295,6 +297,13 @@ impl World {
     }
 
     fn told(&mut self, site: usize, tell: Tell) {
+        if let Tell::Ready { shard, attempt } = tell {
+            let Some(current) = self.current.get(&shard) else { return };
+            let (receiver, epoch, after) = (current.boot, self.epoch, Duration::from_millis(100));
+            let (attempts, elapsed) = (vec![(shard, attempt)], Duration::ZERO);
+            self.ask(site, Ask::Start { job: JOB, epoch, receiver, attempts, after, elapsed });
+            return;
+        }
         let Tell::Ended(report) = tell else { return };
         let run = Run::new(report.shard, report.attempt);
         self.proven(site, report.boot, run);
@@ -366,6 +375,10 @@ impl World {
                         let from = Holding { shard, attempt, worker: node(site), boot: receiver };
                         let revoked = Handover::revoke_seen_committed(from, terms(), now);
                         current.handover.get_or_insert(revoked);
+                        let order =
+                            Order::new(receiver, shard, Fence { epoch, attempt }, Act::Stop);
+                        let reason = "revoked".to_owned();
+                        self.ask(site, Ask::Stop { order, how: Halt::Now, reason });
                     }
                     5 => {
                         let steer = if what > 128 { Steer::Pause } else { Steer::Resume };
@@ -462,7 +475,9 @@ impl World {
         for (place, site) in self.sites.iter().enumerate() {
             let boot = site.worker.boot();
             let known = invariant::holders(&site.worker, self.now);
+            let taken = site.worker.taken();
             for (run, thread) in &site.threads {
+                assert!(taken.contains(&thread.core), "the core of {run} is free while it runs");
                 let valid = thread.until.is_some_and(|until| self.now < until);
                 if thread.begun && !thread.saw_shut && valid {
                     let Run { shard, attempt } = *run;
@@ -478,7 +493,12 @@ impl World {
     fn act(&mut self, (kind, a, b): (u8, u8, u8)) {
         let pick = |len: usize| usize::from(a) % len.max(1);
         match kind {
-            0..=89 if !self.mail.is_empty() => {
+            0..=29 => {
+                for mail in std::mem::take(&mut self.mail) {
+                    self.deliver(mail);
+                }
+            }
+            30..=89 if !self.mail.is_empty() => {
                 let mail = self.mail.remove(pick(self.mail.len()));
                 self.deliver(mail);
             }
@@ -498,10 +518,11 @@ impl World {
             110..=159 => self.lead(key(a), b, self.epoch),
             160..=169 => self.lead(key(a), b, epoch(5)),
             170..=209 => self.engine(a, b),
-            210..=245 => self.advance(Duration::from_millis(u64::from(a) * 20)),
+            210..=235 => self.advance(Duration::from_millis(u64::from(a) * 4)),
+            236..=245 => self.advance(Duration::from_millis(u64::from(a) * 20)),
             246..=248 => self.advance(Duration::from_secs(u64::from(b) * 20)),
-            249..=251 => self.epoch = epoch(9),
-            252 => self.restart(usize::from(b % 2)),
+            249 => self.epoch = epoch(9),
+            250..=251 => self.restart(usize::from(b % 2)),
             _ => {}
         }
     }
