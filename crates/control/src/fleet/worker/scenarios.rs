@@ -366,7 +366,7 @@ fn a_restart_brings_reports_and_makes_those_that_are_missing() {
     rig.play(
         "0    managers m2               => tell 1 m2 s0.1 completed, tell 2 m2 s1.3 interrupted
          0.1  tell 1 not owner m3       => tell 3 m3 s0.1 completed
-         0.2  m3@9 dispatch s0.2 h1     => refused other life: the command names boot 7 of this worker, and this is boot 8; what ran there is gone
+         0.2  m3@9 dispatch s0.2 h1     => refused: boot 7 is named, and this is 8
          0.3  m3 inspect                => 1/1 free; s0.1 ended@0 s1.3 ended@0
          0.4  m3 forget s1.3            => remove s1.3, done",
     );
@@ -396,7 +396,8 @@ fn a_lost_shard_shares_a_core_of_its_workflow() {
          1.2  m1@5 dispatch s2.2 shared    => fetch s2.2, done, renew 4 at m1 s0.1+s1.2+s2.2+w1s0.1
          1.2  m1@5 dispatch s3.2 shared    => fetch s3.2, done
          1.2  m1@5 dispatch s4.2 shared    => refused 1 cores: 0 of 2 are free
-         1.3  s0.1 completed               => store s0.1 completed, renew 5 at m1 s1.2+s2.2+s3.2+w1s0.1, tell 3 m1 s0.1 completed
+         1.25 tick                         => renew 5 at m1 s0.1+s1.2+s2.2+s3.2+w1s0.1
+         1.3  s0.1 completed               => store s0.1 completed, tell 3 m1 s0.1 completed
          1.3  m1@5 reserve h2 1            => refused 1 cores: 0 of 2 are free
          1.4  w1s0.1 completed             => store w1s0.1 completed, tell 4 m1 w1s0.1 completed
          1.4  m1@5 reserve h2 1            => done",

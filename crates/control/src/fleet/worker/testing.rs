@@ -1,7 +1,7 @@
 //! A worker in a script: `time event => effects`, in words.
 //!
-//! Attempts are `s0.1`: attempt 1 of shard 0, of workflow 0 of job 1 unless it says otherwise (`j2w1s0.1`). Managers are
-//! `m1`; `m1@5` is manager 1 as the owner under epoch 5.
+//! Attempts are `s0.1`: attempt 1 of shard 0, of workflow 0 of job 1 unless it says otherwise (`j2w1s0.1`). Managers
+//! are `m1`; `m1@5` is manager 1 as the owner under epoch 5.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -398,6 +398,9 @@ fn show_answer(answer: &Answer) -> String {
             format!("{}/{} free; {}", holdings.cores_free, holdings.cores, all.join(" "))
         }
         Answer::Refused(refused) => match refused {
+            Refused::Fence(fence::OrderRefusal::OtherLife { own, named }) => {
+                format!("refused: boot {named} is named, and this is {own}")
+            }
             Refused::Fence(refusal) => {
                 let text = refusal.to_string();
                 format!("refused {}", text.split(": offered").next().unwrap_or_default())
