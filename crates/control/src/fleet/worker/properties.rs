@@ -14,7 +14,7 @@ mod world;
 use world::World;
 
 fn histories() -> impl Strategy<Value = Vec<(u8, u8, u8)>> {
-    prop::collection::vec((any::<u8>(), any::<u8>(), any::<u8>()), 0..220)
+    prop::collection::vec((any::<u8>(), any::<u8>(), any::<u8>()), 0..300)
 }
 
 /// The histories below go everywhere; otherwise they would show nothing.
@@ -54,7 +54,7 @@ fn the_histories_go_everywhere() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(1000))]
 
     /// P1, W1 to W3, EXEC-133, ARCH-90: whatever happens, in whatever order.
     #[test]

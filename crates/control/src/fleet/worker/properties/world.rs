@@ -56,6 +56,12 @@ enum Mail {
     Stored { site: usize, boot: BootId, report: Box<EndReport> },
 }
 
+/// A question on its way: to whom, and which attempt of which life it wants to stop.
+pub(super) struct Asked {
+    site: usize,
+    stop: Option<(BootId, Run)>,
+}
+
 /// What the ledger says of a shard.
 #[derive(Clone, Debug)]
 struct Current {
@@ -75,7 +81,7 @@ pub(super) struct World {
     job_over: bool,
     hold: u32,
     asks: u64,
-    pub open: BTreeMap<u64, usize>,
+    pub open: BTreeMap<u64, Asked>,
     pub sent: BTreeMap<Run, u64>,
     /// Attempts that some life must answer for.
     pub owed: BTreeSet<Run>,
@@ -150,8 +156,13 @@ impl World {
             let engine = |event| Mail::Engine { site, boot, event };
             match effect {
                 Effect::Answer { to, answer } => {
-                    assert!(self.open.remove(&to).is_some(), "one answer to each question");
-                    let _ = answer;
+                    let asked = self.open.remove(&to).expect("one answer to each question");
+                    // That it has stopped is a proof, whether it is said at once or when its thread has seen it.
+                    if let (Asked { stop: Some((boot, run)), .. }, Answer::Stopped { .. }) =
+                        (asked, answer)
+                    {
+                        self.proven(site, boot, run);
+                    }
                 }
                 Effect::Fetch { run, .. } => {
                     self.owed.insert(run);
@@ -214,15 +225,14 @@ impl World {
         match mail {
             Mail::Ask { site, from, ask } => {
                 self.asks += 1;
-                self.open.insert(self.asks, site);
-                let (id, stop) = (self.asks, matches!(ask, Ask::Stop { .. }));
-                let asked = ask.clone();
-                let effects =
-                    self.sites[site].worker.step(Event::Asked { id, from, ask }, self.now);
-                if stop {
-                    self.stopped(site, &asked, &effects);
-                }
-                self.carry_out(site, effects);
+                let stop = match &ask {
+                    Ask::Stop { order, .. } => {
+                        Some((order.receiver, Run::new(order.shard, order.step.attempt)))
+                    }
+                    _ => None,
+                };
+                self.open.insert(self.asks, Asked { site, stop });
+                self.step(site, Event::Asked { id: self.asks, from, ask });
             }
             Mail::Renew { site, boot, number, renew } => {
                 for current in self.current.values_mut() {
@@ -273,17 +283,6 @@ impl World {
             | Mail::Stored { .. } => {}
         }
         self.check();
-    }
-
-    /// The owner hears `Stopped`, which is a proof. It may also come later, when the thread has seen it.
-    fn stopped(&mut self, site: usize, ask: &Ask, effects: &[Effect]) {
-        let Ask::Stop { order, .. } = ask else { return };
-        let said = |effect: &Effect| {
-            matches!(effect, Effect::Answer { answer: Answer::Stopped { .. }, .. })
-        };
-        if effects.iter().any(said) {
-            self.proven(site, order.receiver, Run::new(order.shard, order.step.attempt));
-        }
     }
 
     fn proven(&mut self, site: usize, boot: BootId, run: Run) {
@@ -372,10 +371,13 @@ impl World {
                         let from = Holding { shard, attempt, worker: node(site), boot: receiver };
                         let revoked = Handover::revoke_seen_committed(from, terms(), now);
                         current.handover.get_or_insert(revoked);
-                        let order =
-                            Order::new(receiver, shard, Fence { epoch, attempt }, Act::Stop);
-                        let reason = "revoked".to_owned();
-                        self.ask(site, Ask::Stop { order, how: Halt::Now, reason });
+                        // Without a stop, the worker finds out by its renewal, or by having none.
+                        if what > 128 {
+                            let fence = Fence { epoch, attempt };
+                            let order = Order::new(receiver, shard, fence, Act::Stop);
+                            let reason = "revoked".to_owned();
+                            self.ask(site, Ask::Stop { order, how: Halt::Now, reason });
+                        }
                     }
                     5 => {
                         let steer = if what > 128 { Steer::Pause } else { Steer::Resume };
@@ -439,7 +441,7 @@ impl World {
         let files = (reports.values().cloned().collect(), files.collect());
         let (worker, effects) = start(site, before.next(), files, self.now);
         self.sites[site].worker = worker;
-        self.open.retain(|_, of| *of != site);
+        self.open.retain(|_, asked| asked.site != site);
         self.carry_out(site, effects);
         self.step(site, Event::Managers(vec![NodeId::from(1), NodeId::from(2)]));
     }
