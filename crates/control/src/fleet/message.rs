@@ -37,12 +37,16 @@ pub enum Ask {
     /// Second phase: this attempt, on one core of the hold. The worker prepares and says [`Tell::Ready`].
     Dispatch(Box<Dispatch>),
     /// Begin, this long after the message was received. The owner has taken half the round trip off.
+    ///
+    /// `elapsed` is the time in the schedule at that instant. It stands in for the one of the dispatch: preparing takes
+    /// its time, and a start may have to be said again.
     Start {
         job: JobId,
         epoch: Epoch,
         receiver: BootId,
         attempts: Vec<(ShardKey, Attempt)>,
         after: Duration,
+        elapsed: Duration,
     },
     Stop {
         order: Order,
@@ -68,7 +72,13 @@ pub enum Ask {
         shard: ShardKey,
         attempt: Attempt,
     },
-    /// What do you hold? For an owner that has just taken over, and for those who look for orphans.
+    /// A new owner says its epoch before it acts (R3), and is told what is there, as by [`Ask::Inspect`].
+    Install {
+        job: JobId,
+        epoch: Epoch,
+        receiver: BootId,
+    },
+    /// What do you hold? For those who look for orphans.
     Inspect {
         job: Option<JobId>,
     },
@@ -108,9 +118,14 @@ impl Eq for Steer {}
 pub enum Task {
     /// A share of a workflow's load.
     Load,
-    /// The plan's own setup or teardown, once per job; its `workflow` is one past the last.
-    Setup,
-    Teardown,
+    /// The setup or teardown of the plan itself, or of one of its workflows: once per job, on one core. Its `workflow`
+    /// is one past the last; what a setup leaves is in its report's `provided`, by the name of the variable.
+    Setup {
+        of: Option<WorkflowNo>,
+    },
+    Teardown {
+        of: Option<WorkflowNo>,
+    },
 }
 
 /// An attempt, with everything that a worker needs to run it: nothing is fetched but blobs, by hash.
@@ -236,6 +251,14 @@ pub enum Tell {
         reason: String,
     },
     Ended(Box<EndReport>),
+    /// The job's time may run out, and there is still progress: a number that only rises. Each grant is smaller than
+    /// the one before, and none is made without progress since.
+    MoreTime {
+        job: JobId,
+        worker: NodeId,
+        boot: BootId,
+        progress: u64,
+    },
     /// It drains: what runs ends, nothing new is wanted.
     Draining {
         worker: NodeId,
