@@ -53,10 +53,13 @@ pub enum Ask {
         how: Halt,
         reason: String,
     },
+    /// Numbers rise within an epoch: what is not above the last one is a repeat, however late it comes. Attempts that
+    /// are dispatched to this worker afterwards follow it too.
     Steer {
         job: JobId,
         epoch: Epoch,
         receiver: BootId,
+        number: u64,
         steer: Steer,
     },
     /// The answer to [`Tell::RowsWanted`], committed before it was sent. An empty block: there are none left.
@@ -128,11 +131,20 @@ pub enum Task {
     },
 }
 
+/// Which core an attempt runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Seat {
+    /// A core of this hold, its own until it ends.
+    Own(Hold),
+    /// Beside an attempt of the same workflow that runs on this worker, because no other core is free (R14).
+    Shared,
+}
+
 /// An attempt, with everything that a worker needs to run it: nothing is fetched but blobs, by hash.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dispatch {
     pub order: Order,
-    pub hold: Hold,
+    pub seat: Seat,
     pub task: Task,
     /// This is shard `order.shard` of so many of its workflow.
     pub shards: u32,
@@ -264,6 +276,18 @@ pub enum Tell {
         worker: NodeId,
         boot: BootId,
     },
+}
+
+/// A manager's answer to a [`Tell`]. What settles it comes from the owner: `Start` settles `Ready`, `Rows` settles
+/// `RowsWanted`, `Forget` settles `Ended`. Until then it is told again, more slowly once it was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Told {
+    /// The owner has it.
+    Taken,
+    /// Not mine; ask this one.
+    NotOwner { owner: Option<NodeId> },
+    /// A linearizable read knows of no such job.
+    UnknownJob,
 }
 
 /// A worker's last word on an attempt; it lies in its outbox until it is durable on the managers' side.
