@@ -116,6 +116,19 @@ pub enum Steer {
 
 impl Eq for Steer {}
 
+impl Steer {
+    /// Whether nothing is left of `other` once this is said.
+    #[must_use]
+    pub fn replaces(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Pause | Self::Resume, Self::Pause | Self::Resume) => true,
+            (Self::Vus { workflow: a, .. }, Self::Vus { workflow: b, .. })
+            | (Self::Rate { workflow: a, .. }, Self::Rate { workflow: b, .. }) => a == b,
+            _ => false,
+        }
+    }
+}
+
 /// What a shard's attempt does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Task {
