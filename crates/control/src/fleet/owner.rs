@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use fence::{Attempt, BootId, Epoch, JobId, Moment, NodeId, ShardKey, WorkflowNo};
 use sha2::{Digest, Sha256};
-use stats::{Outcome, WorkflowStatus};
+use stats::Outcome;
 
 use crate::fleet::message::{Ask, EndReport, Halt, Hold, RowBlock, Steer, Task, Tell};
 use crate::fleet::pool::{Dice, Pool};
@@ -40,8 +40,10 @@ mod halt;
 mod loss;
 mod manifest;
 mod seat;
+mod settings;
 mod shard;
 mod talk;
+mod view;
 mod wave;
 
 pub use adopt::Adoption;
@@ -50,6 +52,7 @@ pub use event::{Conclusion, Conclusive, Effect, Event, Gap, Mended, Note, Queued
 pub use manifest::{
     DataPart, Manifest, OnWorkerLoss, Part, Policy, Provided, WhenFull, WhenNoneLeft,
 };
+pub use settings::Settings;
 pub use shard::{State as ShardState, Transition};
 
 use context::Values;
@@ -58,66 +61,6 @@ use wave::{Batch, Wave};
 
 /// Workflow and shard by number. Setups and teardowns have the number after the last workflow.
 type Sid = (u32, u32);
-
-/// What a manager's configuration says. The defaults work.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Settings {
-    pub lease: fence::Terms,
-    /// Tries after the first one (R5); the ledger has the same limit.
-    pub retries: u32,
-    /// For how long a worker keeps cores that nothing was dispatched to.
-    pub hold_for: Duration,
-    /// The first wait before something is tried again; each later one is twice as long, up to `again_most`.
-    pub again: Duration,
-    pub again_most: Duration,
-    pub ready_within: Duration,
-    /// How long a lost shard may be without a core before it is given up.
-    pub seat_within: Duration,
-    /// From the moment all are ready to the common start.
-    pub start_ahead: Duration,
-    /// How long a worker may take to carry out a stop, beyond what the plan grants.
-    pub stop_within: Duration,
-    /// How much later than planned an attempt may end.
-    pub overdue: Duration,
-    pub aside_at_most: Duration,
-    /// How long a new owner waits for workers to say what they hold.
-    pub sync_within: Duration,
-    /// Orphans are looked for this often (GATE-107).
-    pub scan_every: Duration,
-    /// All values that a job's workflows hand on (X37).
-    pub context_bytes: usize,
-    /// The ledger's limits for what lies in it and beside it.
-    pub inline_bytes: usize,
-    pub result_bytes: usize,
-    pub text_bytes: usize,
-    pub commits_at_once: usize,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        let seconds = Duration::from_secs;
-        Self {
-            lease: fence::Terms::default(),
-            retries: 3,
-            hold_for: seconds(30),
-            again: Duration::from_millis(300),
-            again_most: seconds(5),
-            ready_within: seconds(60),
-            seat_within: seconds(300),
-            start_ahead: Duration::from_millis(50),
-            stop_within: seconds(5),
-            overdue: seconds(15),
-            aside_at_most: seconds(600),
-            sync_within: seconds(5),
-            scan_every: seconds(30),
-            context_bytes: 1 << 20,
-            inline_bytes: 16 << 10,
-            result_bytes: 4 << 20,
-            text_bytes: 1_024,
-            commits_at_once: 256,
-        }
-    }
-}
 
 /// How often something happened that should not, or that did nothing (LIFE-2, R10).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -275,7 +218,7 @@ pub struct Owner {
     commits: BTreeMap<u64, Purpose>,
     backlog: VecDeque<(u64, Command)>,
     in_flight: usize,
-    errands: BTreeMap<u64, (Errand, u32)>,
+    errands: BTreeMap<u64, (Errand, u32, NodeId)>,
     later: BTreeMap<(Moment, u64), (Errand, u32)>,
     parcels: BTreeMap<u64, Parcel>,
     reports: BTreeMap<(Sid, Attempt), EndReport>,
@@ -404,78 +347,6 @@ impl Owner {
             due.extend(shard.due.filter(|_| !standing));
         }
         due.into_iter().min()
-    }
-
-    // ── what can be seen from outside ──────────────────────────────────────────────────────────
-
-    #[must_use]
-    pub fn job(&self) -> JobId {
-        self.id
-    }
-
-    #[must_use]
-    pub fn epoch(&self) -> Epoch {
-        self.epoch
-    }
-
-    #[must_use]
-    pub fn is_over(&self) -> bool {
-        matches!(self.phase, Phase::Finished | Phase::Deposed)
-    }
-
-    #[must_use]
-    pub fn counts(&self) -> Counts {
-        self.counts
-    }
-
-    /// The whole history of transitions, oldest first (LIFE-7).
-    #[must_use]
-    pub fn history(&self) -> &[Transition] {
-        &self.history
-    }
-
-    #[must_use]
-    pub fn timeline(&self) -> &[Note] {
-        &self.timeline
-    }
-
-    /// Why nothing runs, if so.
-    #[must_use]
-    pub fn queued(&self) -> Option<&Queued> {
-        self.queued.as_ref()
-    }
-
-    /// The state of a shard and its attempt; `None` if there is no such shard (X-13: unknown is not PENDING).
-    #[must_use]
-    pub fn shard(&self, key: &ShardKey) -> Option<(State, Attempt)> {
-        let shard = self.shards.get(&(key.workflow.0, key.shard)).filter(|_| key.job == self.id)?;
-        Some((shard.state, shard.attempt()))
-    }
-
-    pub fn shards(&self) -> impl Iterator<Item = (ShardKey, State, Attempt)> {
-        self.shards.values().map(|shard| (shard.key, shard.state, shard.attempt()))
-    }
-
-    /// A workflow's state, from those of its shards.
-    #[must_use]
-    pub fn workflow(&self, number: usize) -> stats::WorkflowState {
-        let own = self.shards_of(number);
-        if self.machine.status(number).is_none() && own.clone().any(|s| s.state == State::Running) {
-            return stats::WorkflowState::Running;
-        }
-        self.machine.state(number)
-    }
-
-    /// The status with which a workflow ended; `None` while it waits or runs.
-    #[must_use]
-    pub fn status(&self, number: usize) -> Option<&WorkflowStatus> {
-        self.machine.status(number)
-    }
-
-    /// What the job's workflows hand on, as far as it is committed.
-    #[must_use]
-    pub fn values(&self) -> &Values {
-        &self.values
     }
 
     // ── small tools ────────────────────────────────────────────────────────────────────────────

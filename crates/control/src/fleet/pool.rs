@@ -46,7 +46,7 @@ impl Dice {
     }
 
     /// splitmix64.
-    pub fn next(&mut self) -> u64 {
+    pub fn roll(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -56,7 +56,7 @@ impl Dice {
 
     /// One of `0..limit`; 0 if there is none. The bias of the remainder is below one in 2^32 for any fleet.
     pub fn below(&mut self, limit: usize) -> usize {
-        if limit == 0 { 0 } else { (self.next() % limit as u64) as usize }
+        if limit == 0 { 0 } else { (self.roll() % limit as u64) as usize }
     }
 
     pub fn shuffle<T>(&mut self, items: &mut [T]) {

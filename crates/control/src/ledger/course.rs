@@ -47,11 +47,9 @@ impl State {
                 return Err(Refusal::OtherDivision { workflow, shards: known.shards });
             }
         }
-        if let Some((workflow, _)) = shards.first()
-            && shards.iter().all(|(workflow, _)| known(workflow).is_some())
-        {
-            let epoch = known(workflow).map_or(here.epoch, |known| known.epoch);
-            return Ok(Reply::Already { epoch });
+        if shards.iter().all(|(workflow, _)| known(workflow).is_some()) {
+            let first = shards.first().and_then(|(workflow, _)| known(workflow));
+            return Ok(Reply::Already { epoch: first.map_or(here.epoch, |known| known.epoch) });
         }
         job.refuse_cancelled()?;
         let more: u32 = shards.iter().map(|(_, count)| *count).sum();

@@ -140,7 +140,7 @@ impl Owner {
         owner.read_division(job);
         owner.read_contexts(job);
         owner.read_shards(job);
-        owner.read_history(job, now_ms);
+        owner.read_history(job);
         owner.install();
         owner.drive();
         let effects = std::mem::take(&mut owner.out);
@@ -297,7 +297,7 @@ impl Owner {
     }
 
     /// The timeline so far, as far as the ledger has it. Its times are wall clocks', for people.
-    fn read_history(&mut self, job: &ledger::Job, now_ms: u64) {
+    fn read_history(&mut self, job: &ledger::Job) {
         let mut created = None;
         let mut lost: BTreeMap<(u32, u32), (Duration, NodeId)> = BTreeMap::new();
         let mut notes = Vec::new();
@@ -337,7 +337,6 @@ impl Owner {
                 _ => {}
             }
         }
-        let _ = now_ms;
         self.timeline = notes;
     }
 

@@ -207,7 +207,8 @@ impl Owner {
                 return self.report(*report);
             }
             Answer::Stopped { report: None } => true,
-            Answer::Refused(Refused::UnknownAttempt) => true,
+            // It has seen a later step of this shard: what was before is over there.
+            Answer::Refused(Refused::UnknownAttempt | Refused::Fence(OrderRefusal::Step(_))) => true,
             // Told; it ends in its own time, and says so. A lost one is asked again.
             Answer::Done => {
                 if let Some(shard) = self.shards.get_mut(&sid).filter(|_| current) {

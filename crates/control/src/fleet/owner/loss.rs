@@ -118,6 +118,7 @@ impl Owner {
         proof: Option<Lapse>,
     ) {
         self.timeouts.forget(node);
+        self.recovery.asked.remove(&(node, boot));
         let mut lost: BTreeMap<u32, u32> = BTreeMap::new();
         let here: Vec<Sid> = self.shards.keys().copied().collect();
         for sid in here {

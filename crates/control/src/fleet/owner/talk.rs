@@ -68,12 +68,13 @@ pub(super) fn ask(owner: &Owner, errand: &Errand) -> Option<(NodeId, Ask)> {
             };
             Some((one.worker, Ask::Stop { order, how, reason }))
         }
-        Errand::Steer { worker, boot, number, steer } => {
+        Errand::Steer { worker, boot, number, steer } if owner.pool.is_live(*worker, *boot) => {
             let (receiver, number, steer) = (*boot, *number, steer.clone());
             Some((*worker, Ask::Steer { job, epoch, receiver, number, steer }))
         }
         Errand::Rows { sid, attempt, rows } => {
-            let shard = owner.shards.get(sid).filter(|shard| shard.attempt() == *attempt)?;
+            let shard = owner.shards.get(sid);
+            let shard = shard.filter(|shard| shard.attempt() == *attempt && shard.is_out())?;
             let one = shard.current()?;
             let (receiver, rows) = (one.boot, *rows);
             let ask = Ask::Rows { shard: shard.key, attempt: *attempt, epoch, receiver, rows };
@@ -82,10 +83,11 @@ pub(super) fn ask(owner: &Owner, errand: &Errand) -> Option<(NodeId, Ask)> {
         Errand::Forget(shard, attempt, worker) => {
             Some((*worker, Ask::Forget { shard: *shard, attempt: *attempt }))
         }
-        Errand::Install(worker, boot) => {
+        Errand::Install(worker, boot) if owner.recovery.asked.contains(&(*worker, *boot)) => {
             Some((*worker, Ask::Install { job, epoch, receiver: *boot }))
         }
         Errand::Scan(worker, _) => Some((*worker, Ask::Inspect { job: Some(job) })),
+        Errand::Steer { .. } | Errand::Install(..) => None,
     }
 }
 
@@ -134,7 +136,7 @@ impl Owner {
     fn send_again(&mut self, errand: Errand, tries: u32) {
         if let Some((worker, ask)) = self.ask(&errand) {
             let tag = self.tag();
-            self.errands.insert(tag, (errand, tries));
+            self.errands.insert(tag, (errand, tries, worker));
             self.out.push(Effect::Ask { tag, worker, ask });
         }
     }
@@ -162,7 +164,7 @@ impl Owner {
     }
 
     pub(super) fn unanswered(&mut self, tag: u64) {
-        let Some((errand, tries)) = self.errands.remove(&tag) else {
+        let Some((errand, tries, _)) = self.errands.remove(&tag) else {
             self.counts.repeats += 1;
             return;
         };
@@ -179,15 +181,13 @@ impl Owner {
     }
 
     pub(super) fn answered(&mut self, tag: u64, answer: Answer, took: Duration) {
-        let Some((errand, tries)) = self.errands.remove(&tag) else {
+        let Some((errand, tries, worker)) = self.errands.remove(&tag) else {
             self.counts.repeats += 1;
             return;
         };
         self.changed();
-        if let Some((worker, _)) = self.ask(&errand) {
-            let rtt = self.rtts.entry(worker).or_insert(took);
-            *rtt = (*rtt * 3 + took) / 4;
-        }
+        let rtt = self.rtts.entry(worker).or_insert(took);
+        *rtt = (*rtt * 3 + took) / 4;
         match errand {
             Errand::Reserve(number) => self.reserve_answered(number, &answer),
             Errand::Dispatch(sid, attempt) => self.dispatch_answered(sid, attempt, &answer),

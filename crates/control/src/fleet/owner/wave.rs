@@ -410,6 +410,8 @@ impl Owner {
         wave.step = WaveStep::Running;
         wave.clock = Some(Clock { origin: at, offset: Duration::ZERO, paused: Duration::ZERO });
         let members = wave.members.clone();
+        // A pause that began before the load is none of its schedule's time.
+        self.paused = self.paused.map(|_| at);
         let age = self.age();
         self.began.get_or_insert(age);
         let numbers: BTreeSet<u32> = members.iter().map(|sid| sid.0).collect();
