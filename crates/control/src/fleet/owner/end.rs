@@ -56,8 +56,8 @@ impl Owner {
             if shard.is_out() {
                 shard.step = Step::Ending;
                 shard.due = None;
+                self.leave_hold(sid, true);
             }
-            self.leave_hold(sid, true);
             self.check_context(sid, &mut report);
         }
         self.keep(sid, report);
@@ -115,7 +115,8 @@ impl Owner {
             let errand = Errand::Forget(report.shard, attempt, report.worker);
             self.send(errand);
         }
-        if current {
+        // Replaced, and the answer to the start of the next one is on its way: only the counts were taken (R17).
+        if current && !matches!(reply, Reply::Superseded { .. }) {
             self.settle(sid, status, report);
         }
     }
@@ -130,6 +131,9 @@ impl Owner {
         let age = self.age();
         if let Some(span) = self.spans.get_mut(&(sid.0 as usize)) {
             span.1 = age;
+        }
+        if state == State::Pending && self.settle_pending(sid, status, report.as_ref()) {
+            return;
         }
         if state == State::Cancelling {
             // the cancel wins, the counts are kept.
@@ -177,6 +181,47 @@ impl Owner {
                 self.set(sid, Step::Lapsed);
             }
         }
+    }
+
+    /// The next attempt was about to be started when the end of the one before came: if it is final, there is none.
+    ///
+    /// One that is proposed already will be refused as settled, which has the same effect (see `attempt_refused`).
+    fn settle_pending(
+        &mut self,
+        sid: Sid,
+        status: AttemptStatus,
+        report: Option<&EndReport>,
+    ) -> bool {
+        let Some(shard) = self.shards.get_mut(&sid) else { return true };
+        let proposed = shard.step == Step::Proposed;
+        match status {
+            AttemptStatus::Stopped | AttemptStatus::Interrupted => return true,
+            AttemptStatus::Failed => shard.error = report.and_then(|report| report.error.clone()),
+            AttemptStatus::Completed => {
+                let provided = report.map(|report| report.provided.clone()).unwrap_or_default();
+                self.provided.entry(sid.0 as usize).or_default().insert(sid.1, provided);
+                if sid.0 == self.asides() {
+                    self.aside_provided(sid);
+                }
+            }
+        }
+        if !proposed {
+            self.set(sid, Step::Idle);
+            self.leave_hold(sid, false);
+            self.settled(sid, status);
+        }
+        true
+    }
+
+    /// The ledger has the shard's result, although its attempt was taken for lost.
+    pub(super) fn settled(&mut self, sid: Sid, status: AttemptStatus) {
+        self.go(sid, State::Failed, "its report came before it was started again");
+        if status == AttemptStatus::Completed {
+            self.go(sid, State::Completed, "worker reported success");
+            return self.never_mended(sid);
+        }
+        let error = self.shards.get(&sid).and_then(|shard| shard.error.clone());
+        self.give_up(sid, error.unwrap_or_else(|| "it failed without a reason".to_owned()));
     }
 
     /// What a setup leaves: the plan's is a stage of its own, a workflow's is for its own shards.
@@ -381,7 +426,7 @@ impl Owner {
         if self.committed >= needed {
             return true;
         }
-        if !self.committing {
+        if !self.committing && !self.stop_proposed {
             self.committing = true;
             let values = self.fresh.remove(&self.committed).unwrap_or_default();
             let content = context::encode_values(&values);

@@ -70,10 +70,7 @@ impl Owner {
             Refusal::Cancelled { .. } => {
                 self.go(sid, State::Cancelled, "the job was cancelled");
             }
-            Refusal::Settled { status: AttemptStatus::Completed, .. } => {
-                self.go(sid, State::Failed, refusal.to_string());
-                self.go(sid, State::Completed, "the ledger has its result");
-            }
+            Refusal::Settled { status, .. } => self.settled(sid, *status),
             other => self.give_up(sid, format!("the ledger refused its attempt: {other}")),
         }
     }
@@ -420,7 +417,7 @@ impl Owner {
         self.close_gap(sid, if shared { Mended::Shared } else { Mended::Elsewhere });
     }
 
-    fn never_mended(&mut self, sid: Sid) {
+    pub(super) fn never_mended(&mut self, sid: Sid) {
         self.close_gap(sid, Mended::Never);
     }
 

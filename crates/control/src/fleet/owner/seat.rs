@@ -254,9 +254,14 @@ impl Owner {
         }
         self.release(number);
         for sid in shards {
-            self.seat_later(*sid);
-            if self.shards.get(sid).is_some_and(|shard| shard.step == Step::Unsent) {
-                self.lose(*sid, "its core is gone", None);
+            match self.shards.get(sid).map(|shard| &shard.step) {
+                Some(Step::Idle | Step::Seated) => {
+                    self.set(*sid, Step::Idle);
+                    self.seat_later(*sid);
+                }
+                Some(Step::Unsent) => self.lose(*sid, "its core is gone", None),
+                // Its attempt is in the ledger or on its way there; the worker will refuse it, and that leads on.
+                _ => {}
             }
         }
     }

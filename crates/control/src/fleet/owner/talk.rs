@@ -18,11 +18,7 @@ pub(super) fn ask(owner: &Owner, errand: &Errand) -> Option<(NodeId, Ask)> {
     match errand {
         Errand::Reserve(number) => {
             let held = owner.holds.get(number)?;
-            let cores = if held.granted {
-                u32::try_from(held.shards.len()).unwrap_or(held.cores)
-            } else {
-                held.cores
-            };
+            let cores = held.cores;
             let (hold, receiver) = (owner.hold(*number), held.boot);
             let within = owner.settings.hold_for;
             Some((held.worker, Ask::Reserve { hold, receiver, cores, within }))
@@ -33,6 +29,7 @@ pub(super) fn ask(owner: &Owner, errand: &Errand) -> Option<(NodeId, Ask)> {
         Errand::Dispatch(sid, attempt) => {
             let shard = owner.shards.get(sid)?;
             let current = shard.attempt() == *attempt && shard.step == Step::Sent;
+            let current = current && shard.stop.is_none();
             current.then(|| dispatch(owner, *sid)).flatten()
         }
         Errand::Start { worker, boot, attempts } => {
