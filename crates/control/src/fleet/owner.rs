@@ -322,7 +322,7 @@ impl Owner {
             Phase::Finished | Phase::Deposed => return None,
             Phase::Recovering { until } => {
                 due.push(until);
-                return due.into_iter().min();
+                return due.into_iter().filter(|at| *at > self.now).min();
             }
             Phase::Active => {
                 due.extend(self.timeouts.due());
@@ -346,7 +346,8 @@ impl Owner {
             let standing = self.paused.is_some() && shard.step == Step::Running;
             due.extend(shard.due.filter(|_| !standing));
         }
-        due.into_iter().min()
+        // What was due by now was looked at in the last step; if it still stands, it waits for something else.
+        due.into_iter().filter(|at| *at > self.now).min()
     }
 
     // ── small tools ────────────────────────────────────────────────────────────────────────────

@@ -141,7 +141,7 @@ fn a_stop_outlives_its_owner() {
 /// ARCH-SC-62, G-16: a cancel outlives its owner too, and a pause is known to the next one.
 #[test]
 fn cancels_and_pauses_outlive_their_owner() {
-    let mut world = World::new(manifest(vec![part("load", 2, 60)]), &[2]);
+    let mut world = World::new(manifest(vec![part("load", 2, 900)]), &[2]);
     world.own();
     world.until(|world| world.running() == 2);
     world.steer(Steer::Pause);
