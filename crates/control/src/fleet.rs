@@ -12,6 +12,11 @@
 //! **Invariant:** an attempt that was not committed is never dispatched, and a shard has one live attempt.
 //! **Invariant:** every message can be sent again; the second does nothing and gets the answer of the first.
 
+pub mod claims;
 pub mod message;
 pub mod outbox;
+pub mod owner;
+pub mod pool;
+pub mod queue;
+pub mod timeouts;
 pub mod worker;
