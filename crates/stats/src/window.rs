@@ -48,17 +48,24 @@ pub enum DropCause {
     TimeOver,
     /// The data set had no row left.
     DataExhausted,
+    /// The worker was lost, and its arrivals were due before another took over (R5a).
+    WorkerLost,
 }
 
 impl DropCause {
-    pub const ALL: [DropCause; 3] =
-        [DropCause::NoFreeVu, DropCause::TimeOver, DropCause::DataExhausted];
+    pub const ALL: [DropCause; 4] = [
+        DropCause::NoFreeVu,
+        DropCause::TimeOver,
+        DropCause::DataExhausted,
+        DropCause::WorkerLost,
+    ];
 
     pub fn name(self) -> &'static str {
         match self {
             DropCause::NoFreeVu => "no_free_vu",
             DropCause::TimeOver => "time_over",
             DropCause::DataExhausted => "data_exhausted",
+            DropCause::WorkerLost => "worker_lost",
         }
     }
 }
