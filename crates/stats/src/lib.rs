@@ -13,6 +13,7 @@
 //! **Invariant:** memory depends on the plan (steps × stages × capped tags), never on the length of
 //! the run.
 
+pub mod aggregate;
 mod error_kind;
 #[cfg(test)]
 mod fixture;
@@ -26,6 +27,7 @@ pub mod threshold;
 pub mod time;
 pub mod totals;
 mod trend;
+pub mod verdict;
 mod window;
 
 pub use error_kind::ErrorKind;

@@ -3,7 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use stats::{DropCause, ErrorKind, Trend, Verdict, VerdictState, Window};
+use crate::error_kind::ErrorKind;
+use crate::result::{Verdict, VerdictState};
+use crate::trend::Trend;
+use crate::window::{DropCause, Window};
 
 /// More than this share of late starts is more than bad luck.
 const LATE_SHARE_MAX: f64 = 0.01;
@@ -86,7 +89,7 @@ fn share(part: u64, whole: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use stats::{Block, StepStats};
+    use crate::window::{Block, StepStats};
 
     use super::*;
 
