@@ -6,14 +6,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
+use crate::delta::Delta;
 use crate::error_kind::ErrorKind;
 use crate::layout::Layout;
 use crate::result::{ErrorSample, HistoryPoint};
 use crate::series::{SeriesLayout, SeriesWindow, Sink, builtin};
 use crate::snapshot::{Snapshot, StepSnapshot, TotalSnapshot};
 use crate::totals;
-use crate::trend::Trend;
-use crate::window::{DropCause, Window};
+use crate::trend::{SparseTrend, Trend};
+use crate::window::{DropCause, TAG_SETS_MAX, Window};
 
 /// Points of history that are kept; beyond it neighbours are joined, so that a run of any length
 /// fits.
@@ -40,6 +43,14 @@ pub struct Aggregate {
     pub busiest_core: f64,
     /// Of a script's run.
     pub series: Option<Box<SeriesWindow>>,
+}
+
+/// What of it a new owner of a job takes up, beside the tables.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct SavedAggregate {
+    history: Vec<HistoryPoint>,
+    samples: Vec<(usize, ErrorKind, String, Option<String>)>,
+    busiest_core: f64,
 }
 
 impl Aggregate {
@@ -70,6 +81,11 @@ impl Aggregate {
         }
     }
 
+    /// The same, of counts that came in their sparse form.
+    pub fn add_delta(&mut self, delta: &Delta) {
+        delta.add_to(&mut self.delta, &self.layout);
+    }
+
     /// Virtual users alive on this core, by workflow: in place of what it said before.
     pub fn set_vus(&mut self, core: usize, vus: impl IntoIterator<Item = (usize, u64)>) {
         self.vus.retain(|(known, _), _| *known != core);
@@ -87,6 +103,89 @@ impl Aggregate {
     /// CPU time of this core's thread so far, user and system.
     pub fn set_cpu(&mut self, core: usize, cpu: (Duration, Duration)) {
         self.cpu_total.insert(core, cpu);
+    }
+
+    pub fn cpu_sum(&self) -> (Duration, Duration) {
+        let none = (Duration::ZERO, Duration::ZERO);
+        self.cpu_total.values().fold(none, |(user, system), core| (user + core.0, system + core.1))
+    }
+
+    /// Remarks that the counts call for, at the end.
+    pub fn notes(&self, samples_dropped: u64, unrecordable: u64) -> Vec<String> {
+        let steps = || self.totals.blocks.iter().flatten().flat_map(|block| &block.steps);
+        let mut notes = Vec::new();
+        let folded: u64 = steps().map(|step| step.tags_folded).sum();
+        if folded > 0 {
+            notes.push(format!(
+                "{folded} requests had tag values beyond the limit of {TAG_SETS_MAX} per step; they \
+                 are counted under `other`"
+            ));
+        }
+        if samples_dropped > 0 {
+            notes.push(format!(
+                "{samples_dropped} samples did not reach the output files: writing was slower than \
+                 the load"
+            ));
+        }
+        if unrecordable > 0 {
+            notes.push(format!(
+                "{unrecordable} values for custom metrics were no numbers and were left out"
+            ));
+        }
+        let requests: u64 = steps().map(|step| step.requests).sum();
+        let failed: u64 = steps().map(|step| step.failed).sum();
+        if self.busiest_core > 0.95 && failed * 2 < requests {
+            notes.push(
+                "a generator core was fully used: the target may be able to do more; give `--cores` or \
+                 more machines to find out"
+                    .to_owned(),
+            );
+        }
+        notes
+    }
+
+    /// Counts that no tick has closed over yet.
+    pub(crate) fn open_tick(&self) -> Delta {
+        Delta::of(&self.delta)
+    }
+
+    pub(crate) fn save(&self) -> SavedAggregate {
+        let samples = self.samples.iter().map(|(&(step, kind), (text, exchange))| {
+            (step, kind, text.clone(), exchange.clone())
+        });
+        SavedAggregate {
+            history: self.history.clone(),
+            samples: samples.collect(),
+            busiest_core: self.busiest_core,
+        }
+    }
+
+    pub(crate) fn restore(
+        &mut self,
+        saved: SavedAggregate,
+        totals: &Delta,
+        loop_lag: &SparseTrend,
+        series: Option<Box<SeriesWindow>>,
+    ) {
+        totals.add_to(&mut self.totals, &self.layout);
+        self.loop_lag.merge_sparse(loop_lag);
+        self.series = series;
+        self.history = saved.history;
+        let recent = self.history.len().saturating_sub(RECENT_MAX);
+        self.recent = self.history[recent..].to_vec();
+        self.busiest_core = saved.busiest_core;
+        let steps = self.layout.steps.len();
+        for (step, kind, text, exchange) in saved.samples {
+            if step < steps {
+                self.samples.insert((step, kind), (text, exchange));
+            }
+        }
+    }
+
+    /// CPU time that was used before, and belongs to no tick to come.
+    pub(crate) fn restore_cpu(&mut self, core: usize, cpu: (Duration, Duration)) {
+        self.cpu_total.insert(core, cpu);
+        self.cpu.insert(core, cpu.0 + cpu.1);
     }
 
     /// All cores have reported for an interval that ended at `elapsed`.
@@ -237,7 +336,7 @@ impl Aggregate {
 }
 
 /// Two neighbours as one. Percentiles cannot be averaged: the worse one stands for both.
-fn join(pair: &[HistoryPoint]) -> HistoryPoint {
+pub(crate) fn join(pair: &[HistoryPoint]) -> HistoryPoint {
     let last = pair[pair.len() - 1];
     pair[..pair.len() - 1].iter().fold(last, |sum, point| HistoryPoint {
         at_s: sum.at_s,

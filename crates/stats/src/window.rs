@@ -53,12 +53,8 @@ pub enum DropCause {
 }
 
 impl DropCause {
-    pub const ALL: [DropCause; 4] = [
-        DropCause::NoFreeVu,
-        DropCause::TimeOver,
-        DropCause::DataExhausted,
-        DropCause::WorkerLost,
-    ];
+    pub const ALL: [DropCause; 4] =
+        [DropCause::NoFreeVu, DropCause::TimeOver, DropCause::DataExhausted, DropCause::WorkerLost];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -236,7 +232,7 @@ impl CustomValue {
         }
     }
 
-    fn merge(&mut self, other: &CustomValue) {
+    pub(crate) fn merge(&mut self, other: &CustomValue) {
         match (self, other) {
             (CustomValue::Counter { sum, count }, CustomValue::Counter { sum: s, count: c }) => {
                 *sum += s;
@@ -317,7 +313,7 @@ impl Block {
 }
 
 impl StepStats {
-    fn trends_mut(&mut self) -> [&mut Trend; 8] {
+    pub(crate) fn trends_mut(&mut self) -> [&mut Trend; 8] {
         [
             &mut self.latency,
             &mut self.duration,
@@ -330,7 +326,7 @@ impl StepStats {
         ]
     }
 
-    fn trends(&self) -> [&Trend; 8] {
+    pub(crate) fn trends(&self) -> [&Trend; 8] {
         [
             &self.latency,
             &self.duration,

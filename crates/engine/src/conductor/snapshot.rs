@@ -33,6 +33,8 @@ impl Conductor {
             loop_lag: &self.aggregate.loop_lag,
             panicked_cores: &self.panicked,
             expects_requests: over && !self.program.layout.steps.is_empty(),
+            lost: &[],
+            incomplete: &[],
         })
     }
 
