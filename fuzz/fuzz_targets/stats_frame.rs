@@ -115,7 +115,7 @@ fuzz_target!(|data: &[u8]| {
         1 => {
             let now = Duration::from_secs(5);
             if let Ok(mut merge) =
-                Merge::restore(schema.clone(), &[], Settings::default(), &bytes, now)
+                Merge::restore(schema.clone(), &[], Settings::default(), Some(&bytes), now)
             {
                 merge.step(Duration::from_secs(60));
                 drop(merge.checkpoint());

@@ -24,6 +24,7 @@ const HISTORY_MAX: usize = 3600;
 /// Points that the live view gets.
 const RECENT_MAX: usize = 120;
 
+#[derive(Debug)]
 pub struct Aggregate {
     layout: Arc<Layout>,
     pub totals: Window,

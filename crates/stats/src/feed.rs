@@ -57,8 +57,22 @@ impl Tally {
         }
     }
 
-    /// What came after `before`. An owner that lost frames for good may count less than the one
-    /// before it did: that is shown as nothing.
+    /// The larger of each. A new owner may know less than the one before it had shown, until the
+    /// senders have repeated it.
+    fn most(&self, other: &Tally) -> Tally {
+        Tally {
+            requests: self.requests.max(other.requests),
+            failed: self.failed.max(other.failed),
+            iterations: self.iterations.max(other.iterations),
+            dropped: self.dropped.max(other.dropped),
+            checks_passed: self.checks_passed.max(other.checks_passed),
+            checks_failed: self.checks_failed.max(other.checks_failed),
+            bytes_sent: self.bytes_sent.max(other.bytes_sent),
+            bytes_received: self.bytes_received.max(other.bytes_received),
+        }
+    }
+
+    /// What came after `before`.
     pub fn since(&self, before: &Tally) -> Tally {
         Tally {
             requests: self.requests.saturating_sub(before.requests),
@@ -376,7 +390,7 @@ impl Watcher {
                 }
                 self.position.window = window.last + 1;
                 let counted = window.totals.since(&self.totals);
-                self.totals = window.totals;
+                self.totals = self.totals.most(&window.totals);
                 Some(Shown::Window { window, counted })
             }
             What::Note(note) => {

@@ -127,14 +127,34 @@ impl Merge {
         acks
     }
 
-    /// Goes on where a checkpoint stands. Windows wait until every live stream has resumed.
+    /// Takes over a job that another owner had begun: goes on where its last checkpoint stands, or
+    /// from nothing if it had stored none. Windows wait until every live stream has resumed.
     pub fn restore(
+        schema: Schema,
+        thresholds: &[Threshold],
+        settings: Settings,
+        checkpoint: Option<&[u8]>,
+        now: Duration,
+    ) -> Result<Merge, WireError> {
+        let (mut merge, carried) = match checkpoint {
+            Some(bytes) => Merge::read(schema, thresholds, settings, bytes, now)?,
+            None => (Merge::new(schema, thresholds, settings), Delta::default()),
+        };
+        let through = merge.window_at(now).max(merge.next);
+        merge.catch_up = Some(CatchUp { through, since: now });
+        let pending = Pending { delta: carried, coalesced: true, ..Pending::default() };
+        merge.pending.insert(through, pending);
+        Ok(merge)
+    }
+
+    /// The state that a checkpoint holds, and what was pending.
+    fn read(
         schema: Schema,
         thresholds: &[Threshold],
         settings: Settings,
         bytes: &[u8],
         now: Duration,
-    ) -> Result<Merge, WireError> {
+    ) -> Result<(Merge, Delta), WireError> {
         let mut reader = Reader::new(open(KIND, bytes, CHECKPOINT_BYTES_MAX)?, PAGES_MAX);
         read_fingerprint(&mut reader, &schema)?;
         let plain: Plain = read_plain(&mut reader, CHECKPOINT_BYTES_MAX)?;
@@ -162,11 +182,7 @@ impl Merge {
             merge.aggregate.restore_cpu(saved.number, cpu);
             merge.streams.insert(saved.key, restored(saved, &settings, now));
         }
-        let through = merge.window_at(now).max(merge.next);
-        merge.catch_up = Some(CatchUp { through, since: now });
-        let pending = Pending { delta: carried, coalesced: true, ..Pending::default() };
-        merge.pending.insert(through, pending);
-        Ok(merge)
+        Ok((merge, carried))
     }
 }
 

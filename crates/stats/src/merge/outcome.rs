@@ -98,7 +98,9 @@ impl Merge {
         for pending in std::mem::take(&mut self.pending).into_values() {
             self.aggregate.add_delta(&pending.delta);
         }
-        self.close_tick(elapsed.max(self.ticked));
+        if elapsed > self.ticked || !self.aggregate.open_tick().is_empty() {
+            self.close_tick(elapsed.max(self.ticked));
+        }
         let verdict = self.verdict(true);
         let exact = self.incomplete.is_empty();
         let notes = self.notes();

@@ -156,13 +156,9 @@ impl World {
     fn die(&mut self) {
         self.under_way.clear();
         self.landed.clear();
-        self.owner = match &self.disk {
-            Some(bytes) => {
-                let schema = self.schema.clone();
-                Merge::restore(schema, &self.thresholds, self.settings, bytes, self.now).unwrap()
-            }
-            None => Merge::new(self.schema.clone(), &self.thresholds, self.settings),
-        };
+        let (schema, disk) = (self.schema.clone(), self.disk.as_deref());
+        self.owner =
+            Merge::restore(schema, &self.thresholds, self.settings, disk, self.now).unwrap();
         self.epoch += 1;
         self.feed = Feed::new(self.epoch, FeedLimits { windows: 5, ..FeedLimits::default() });
         (0..self.senders.len()).for_each(|at| self.reconnect(at));
@@ -301,7 +297,7 @@ proptest! {
         let bytes = world.owner.checkpoint().bytes;
         let restore = |bytes: &[u8]| {
             let (schema, settings) = (world.schema.clone(), world.settings);
-            Merge::restore(schema, &world.thresholds, settings, bytes, world.now)
+            Merge::restore(schema, &world.thresholds, settings, Some(bytes), world.now)
         };
         prop_assert!(restore(&bytes).is_ok());
         let at = at.index(bytes.len());

@@ -29,9 +29,12 @@ impl Merge {
             None => told.max(self.next).min(self.window_at(now).max(self.next)),
         };
         let late = caught_up.is_none() && told < self.next;
+        let full = self.pending.len() as u64 >= BACKLOG_MAX && !self.pending.contains_key(&at);
+        let newest = self.pending.last_key_value().map(|(newest, _)| *newest);
+        let at = newest.filter(|_| full).unwrap_or(at);
         let pending = self.pending.entry(at).or_default();
         pending.late |= late;
-        pending.coalesced |= several;
+        pending.coalesced |= several | full;
         pending
     }
 
@@ -58,7 +61,10 @@ impl Merge {
         };
         let mut live = self.streams.values().filter(|stream| stream.live).peekable();
         let nobody = live.peek().is_none();
-        if !nobody && live.all(|stream| stream.next > last) {
+        // Where all have ended, what they told of is complete.
+        let told = self.streams.values().map(|stream| stream.next).max().unwrap_or(0);
+        let complete = if nobody { last < told } else { live.all(|stream| stream.next > last) };
+        if complete {
             return Some((last, false));
         }
         if now < at {

@@ -163,8 +163,9 @@ impl Cursor {
     }
 
     fn note_gap(&mut self, first: u64, last: u64, reason: GapReason) {
+        let full = self.gaps.len() >= GAPS_MAX;
         match self.gaps.last_mut() {
-            Some(gap) if gap.1 + 1 == first || self.gaps.len() >= GAPS_MAX => gap.1 = last,
+            Some(gap) if gap.1 + 1 == first || full => gap.1 = last,
             _ => self.gaps.push((first, last, reason)),
         }
     }
