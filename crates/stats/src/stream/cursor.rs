@@ -20,7 +20,7 @@ pub struct CursorLimits {
 
 impl Default for CursorLimits {
     fn default() -> Self {
-        CursorLimits { held_frames: 64, held_bytes: 2 << 20 }
+        CursorLimits { held_frames: 64, held_bytes: 512 << 10 }
     }
 }
 

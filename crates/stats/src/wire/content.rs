@@ -68,11 +68,11 @@ impl Content {
             (mine, theirs) => *mine = mine.take().or(theirs),
         }
         for message in later.messages {
-            let is_it = |known: &&mut FailureMessage| {
+            let is_it = |known: &FailureMessage| {
                 (known.step, known.kind) == (message.step, message.kind)
             };
-            match self.messages.iter_mut().find(is_it) {
-                Some(known) if known.exchange.is_none() => *known = message,
+            match self.messages.iter().position(is_it) {
+                Some(at) if self.messages[at].exchange.is_none() => self.messages[at] = message,
                 Some(_) => {}
                 None if self.messages.len() < MESSAGES_MAX => self.messages.push(message),
                 // Beyond the limit only their counts are told.

@@ -230,13 +230,13 @@ fn read_buckets(reader: &mut Reader<'_>, buckets: &mut Buckets) -> Read<u64> {
         if bucket >= limit {
             return Err(WireError::OutOfRange { what: "a bucket", value: bucket, limit });
         }
-        if page != bucket >> FRACTION_BITS {
-            page = bucket >> FRACTION_BITS;
-            let left = reader.pages_left.checked_sub(1);
-            reader.pages_left =
-                left.ok_or(WireError::Contradiction { what: "too wide a distribution" })?;
-        }
         let count = reader.counter()?;
+        // Counts beyond 32 bits are kept in a list that is searched: these are paid for as well.
+        let cost = usize::from(page != bucket >> FRACTION_BITS) + usize::from(count >> 32 > 0);
+        page = bucket >> FRACTION_BITS;
+        let left = reader.pages_left.checked_sub(cost);
+        reader.pages_left =
+            left.ok_or(WireError::Contradiction { what: "too wide a distribution" })?;
         if count == 0 {
             return Err(WireError::Contradiction { what: "a bucket of nothing" });
         }
