@@ -26,11 +26,12 @@ use control::job::{Effect, Event, Job, Shape, WorkflowEnd};
 use control::schedule;
 use plan::Plan;
 use scripted::ScriptState;
+use stats::aggregate::Aggregate;
 use stats::series::SeriesWindow;
 use stats::threshold::Evaluator;
 use stats::{Layout, RunResult, RunState, SampleSink, Snapshot, StopReason, TimelineEntry, Window};
 
-use crate::aggregate::Aggregate;
+use crate::aggregate;
 use crate::core::{Aside, Command, CoreHandle, CoreSetup, Report};
 use crate::machine;
 use crate::options::{Controller, Request, RunOptions};
@@ -310,7 +311,7 @@ impl Conductor {
             }
             Report::ShardEnded { workflow, shard, end } => self.shard_ended(workflow, shard, end),
             Report::Swapped(swapped) => {
-                let (clear, series) = self.aggregate.take(*swapped);
+                let (clear, series) = aggregate::take(&mut self.aggregate, *swapped);
                 self.spare.push(clear);
                 self.spare_series.extend(series);
                 if let Some((_, left)) = &mut self.tick {

@@ -31,7 +31,6 @@ mod text;
 mod trace;
 mod user;
 mod vars;
-mod verdict;
 mod vu;
 mod words;
 

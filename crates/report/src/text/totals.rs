@@ -144,6 +144,7 @@ pub(super) fn dropped_text(dropped: &[u64; DropCause::ALL.len()]) -> String {
                 DropCause::NoFreeVu => "no free VU",
                 DropCause::TimeOver => "time was over",
                 DropCause::DataExhausted => "data exhausted",
+                DropCause::WorkerLost => "worker lost",
             };
             format!("{} {why}", format::count(*n))
         })
