@@ -62,8 +62,8 @@ impl Aggregate {
 
     /// Takes one core's window; what is left of it, cleared, can be used again.
     pub fn take(&mut self, swapped: Swapped) -> (Window, Option<Box<SeriesWindow>>) {
-        let Swapped { core, mut window, mut series, vus, messages, samples_dropped, cpu, loop_lag } =
-            swapped;
+        let Swapped { core, mut window, mut series, vus, messages, samples_dropped, .. } = swapped;
+        let (cpu, loop_lag) = (swapped.cpu, swapped.loop_lag);
         if let (Some(sum), Some(one)) = (&mut self.series, &mut series) {
             sum.merge(one);
             one.clear();
