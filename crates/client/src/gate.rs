@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::clock::Mono;
 
-/// Times before every reading of the clock, so that the one comparison refuses them.
+/// No reading of a clock is as low as these.
 const LAPSED: u64 = 0;
 const ASKING: u64 = 1;
 const CLOSED: u64 = 2;
@@ -66,7 +66,9 @@ impl SendGate {
     /// To be asked before every send. `now`: a reading since which this thread has waited for nothing.
     #[inline]
     pub fn may_send(&self, now: Mono) -> bool {
-        now.0 < self.until.load(Ordering::Relaxed) || self.refused(now)
+        let until = self.until.load(Ordering::Relaxed);
+        // The second comparison is for a thread that has never read the clock.
+        now.0 < until && until > CLOSED || self.refused(now)
     }
 
     /// Whether it is of a kind that can lapse or be closed.
@@ -200,7 +202,7 @@ mod tests {
             let renewing = gate.clone();
             let renewer = std::thread::spawn(move || {
                 (1_000..1_100)
-                    .for_each(|t| drop(renewing.extend(Mono(t + 50), Mono(t + round % 60))));
+                    .for_each(|t| _ = renewing.extend(Mono(t + 50), Mono(t + round % 60)));
             });
             let mut shut = false;
             for t in 900..1_400 {

@@ -98,7 +98,8 @@ pub(super) async fn drive(context: &Rc<ShardContext>) {
     context.took(join.spent);
     if counts_iterations {
         context.dropped(DropCause::WorkerLost, join.lost(join.spent));
-        if join.spent > 0 && pile.rest(users as usize) == 0 {
+        // Nothing is left of it, or there are more shards than users.
+        if (join.spent > 0 || users == 0) && pile.rest(users as usize) == 0 {
             return;
         }
     }
@@ -178,8 +179,13 @@ fn pile(executor: &Executor, shard: usize, shards: usize, spent: u64, users: u64
     let begun = Rc::default();
     let spent = (spent, users);
     match executor {
-        Executor::SharedIterations { iterations, .. } => {
-            let mine = schedule::share(*iterations, shard, shards).saturating_sub(spent.0);
+        Executor::SharedIterations { vus, iterations, .. } => {
+            // A shard without a user could not do any.
+            let with_users = shards.min(*vus as usize).max(1);
+            let mine = match shard < with_users {
+                true => schedule::share(*iterations, shard, with_users).saturating_sub(spent.0),
+                false => 0,
+            };
             Pile { left: Some(Rc::new(Cell::new(mine))), per_vu: None, spent, begun }
         }
         Executor::PerVuIterations { iterations, .. } => {

@@ -10,12 +10,13 @@ use super::common::recording::{Recording, ok};
 use super::common::{eventually, plan, target, url};
 use super::{load, run_all, sum};
 
-const LOADS: [&str; 8] = [
+const LOADS: [&str; 9] = [
     "vus: 5, duration: 300ms",
     "executor: ramping-vus, stages: [ { to: 7, over: 200ms }, { to: 0, over: 200ms } ]",
     "executor: per-vu-iterations, vus: 5, iterations: 7",
     "executor: per-vu-iterations, vus: 1, iterations: 3",
     "executor: shared-iterations, vus: 4, iterations: 53",
+    "executor: shared-iterations, vus: 2, iterations: 9",
     "rate: 200/s, duration: 500ms, max_vus: 200",
     "rate: 7/s, duration: 400ms, max_vus: 200",
     "start_rate: 50/s, stages: [ { to: 300/s, over: 400ms } ], max_vus: 200",

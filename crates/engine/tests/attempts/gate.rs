@@ -22,7 +22,7 @@ fn a_lapsed_lease_ends_the_attempt_and_nothing_is_sent_after_it() {
         ("", "rate: 500/s, duration: 60s, max_vus: 50", "{ get: / }"),
         ("version: 2", "vus: 4, duration: 60s", "{ get: / }"),
         ("keep_alive: false", "vus: 4, duration: 60s", "{ get: / }"),
-        ("", "vus: 4, duration: 60s", "{ post: /, body: hello }, { get: /redirect/2 }"),
+        ("", "vus: 4, duration: 60s", "{ post: /echo, body: hello }, { get: /redirect/2 }"),
         ("", "vus: 4, duration: 60s, graceful_stop: 30s", "{ get: /delay/5000 }"),
     ] {
         let target = target();

@@ -16,7 +16,7 @@ fn sleep(ms: u64) {
 #[test]
 fn a_paused_attempt_sends_nothing_and_goes_on_afterwards() {
     let target = target();
-    let text = plan("rate: 100/s, duration: 600ms, max_vus: 20", "{ get: / }");
+    let text = plan("rate: 100/s, duration: 600ms, max_vus: 100", "{ get: / }");
     let led = Led::prepare(&load(&text, &url(&target), Path::new(".")), ShardSpec::new(0, 0, 1));
     let led = led.ready();
     led.run.start_at(Mono::now());
@@ -69,7 +69,7 @@ fn virtual_users_and_rates_can_be_set() {
     assert_eq!(whole.how, Ending::Stopped);
     assert_eq!(whole.total().interrupted, 0, "running iterations came to their end");
 
-    let text = plan("rate: 10/s, duration: 600ms, max_vus: 20", "{ get: / }");
+    let text = plan("rate: 10/s, duration: 600ms, max_vus: 100", "{ get: / }");
     let led = Led::prepare(&load(&text, &url(&target), Path::new(".")), ShardSpec::new(0, 0, 1));
     let led = led.ready();
     led.run.set_rate(Rate { events: 100, per: Duration::from_secs(1) }, Duration::from_millis(400));
