@@ -16,6 +16,7 @@
 //! request, no failure).
 
 mod aggregate;
+pub mod attempt;
 mod conductor;
 mod core;
 mod json;
@@ -26,6 +27,7 @@ mod prepare;
 mod program;
 mod recorder;
 pub mod script;
+pub mod secrets;
 mod shard;
 mod text;
 mod trace;

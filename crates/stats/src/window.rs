@@ -48,13 +48,20 @@ pub enum DropCause {
     TimeOver,
     /// The data set had no row left.
     DataExhausted,
-    /// The worker was lost, and its arrivals were due before another took over (R5a).
+    /// Its worker was lost, and the next attempt does not make up for it (R5a).
     WorkerLost,
+    /// A row of a set that must not repeat was not handed out in time.
+    RowsLate,
 }
 
 impl DropCause {
-    pub const ALL: [DropCause; 4] =
-        [DropCause::NoFreeVu, DropCause::TimeOver, DropCause::DataExhausted, DropCause::WorkerLost];
+    pub const ALL: [DropCause; 5] = [
+        DropCause::NoFreeVu,
+        DropCause::TimeOver,
+        DropCause::DataExhausted,
+        DropCause::WorkerLost,
+        DropCause::RowsLate,
+    ];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -62,6 +69,7 @@ impl DropCause {
             DropCause::TimeOver => "time_over",
             DropCause::DataExhausted => "data_exhausted",
             DropCause::WorkerLost => "worker_lost",
+            DropCause::RowsLate => "rows_late",
         }
     }
 }

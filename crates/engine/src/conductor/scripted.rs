@@ -55,7 +55,9 @@ impl Conductor {
             let wanted = u64::from(script.run.scenarios[workflow].vus_before);
             for (shard, &core) in cores.iter().enumerate() {
                 let count = schedule::share(wanted, shard, shards);
-                self.cores[core].send(Command::MakeUsers { workflow, shard, shards, count });
+                let entry = Box::default();
+                let order = Command::MakeUsers { workflow, shard, shards, count, entry };
+                self.cores[core].send(order);
                 script.making += 1;
             }
         }
