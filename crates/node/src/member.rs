@@ -233,6 +233,12 @@ impl Member {
         Arc::clone(&self.inner.network)
     }
 
+    /// The channel to a node of this membership, by its address in the node table.
+    #[must_use]
+    pub fn channel(&self, address: SocketAddr, role: Role, node: NodeId) -> tonic::transport::Channel {
+        self.inner.channels.to(address, trust::Expected { role, node: Some(node) })
+    }
+
     /// Runs the other background tasks of this node as well.
     #[must_use]
     pub fn supervisor(&self) -> &Supervisor {

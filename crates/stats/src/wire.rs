@@ -40,7 +40,8 @@ pub(crate) use frame::read_fingerprint;
 pub use frame::{Body, FRAME_BYTES_MAX, Frame, GapReason, StreamKey};
 pub(crate) use report::{read_plain, write_plain};
 pub use report::{
-    RESULT_BYTES_MAX, decode_result, decode_snapshot, encode_result, encode_snapshot,
+    RESULT_BYTES_MAX, decode_result, decode_schema, decode_snapshot, encode_result, encode_schema,
+    encode_snapshot,
 };
 pub(crate) use series::{read_series, write_series};
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use fence::{Attempt, BootId, Epoch, JobId, NodeId, Order, ShardKey, WorkflowNo};
 use serde::{Deserialize, Serialize};
+use stats::wire::StreamKey;
 
 use crate::ledger::{AttemptStatus, BlobRef, Counters, Payload};
 
@@ -47,6 +48,9 @@ pub enum Ask {
         attempts: Vec<(ShardKey, Attempt)>,
         after: Duration,
         elapsed: Duration,
+        /// The time of the job itself at that instant, since anything of it first began. Windows of statistics are
+        /// numbered by it: a workflow of a later layer begins its schedule at zero, and its windows do not.
+        clock: Duration,
     },
     Stop {
         order: Order,
@@ -318,8 +322,39 @@ pub struct EndReport {
     pub provided: BTreeMap<String, Vec<u8>>,
     /// The last frame of its statistics stream: the report is complete when the owner has applied it.
     pub frames: u64,
-    /// Encoded totals of the attempt (`stats::wire`), to be stored beside the ledger.
+    /// The frames of its statistics that were not durable when it ended (`stats::stream::Tail`), to be stored beside the
+    /// ledger: whoever has the job's last checkpoint and this has all of it.
     pub totals: Vec<u8>,
+    /// The last lines that it wrote, for people.
+    pub log: String,
+}
+
+/// Frames of statistics from one worker, of all its attempts of one job; about ten times a second.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Frames {
+    pub job: JobId,
+    pub worker: NodeId,
+    pub boot: BootId,
+    /// Streams that have no receiver yet, or another one than before: where shall they go on?
+    pub open: Vec<StreamKey>,
+    pub frames: Vec<Vec<u8>>,
+}
+
+/// A manager's answer to [`Frames`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FramesAnswer {
+    Taken {
+        /// For each that was to be opened: its next frame, or why it is not counted.
+        resume: Vec<(StreamKey, Result<u64, String>)>,
+        /// By stream: what is applied, and what is durable.
+        acks: Vec<(StreamKey, u64, u64)>,
+        /// A frame of these was not counted: open them again.
+        refused: Vec<(StreamKey, String)>,
+    },
+    NotOwner {
+        owner: Option<NodeId>,
+    },
+    UnknownJob,
 }
 
 /// One message per worker for all its attempts, to any manager, every L/4.

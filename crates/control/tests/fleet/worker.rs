@@ -173,6 +173,7 @@ impl ModelWorker {
             provided,
             frames: 1,
             totals: vec![7; 4],
+            log: String::new(),
         };
         self.outbox.insert((key, attempt), report);
         // Its answer to a repeated start stays: it was done.
@@ -216,7 +217,7 @@ impl ModelWorker {
                 Answer::Done
             }
             Ask::Dispatch(dispatch) => self.dispatch(*dispatch),
-            Ask::Start { job, epoch, receiver, attempts, after, elapsed } => {
+            Ask::Start { job, epoch, receiver, attempts, after, elapsed, .. } => {
                 if let Err(refusal) = self.door.install(receiver, job, epoch) {
                     return Answer::Refused(Refused::Fence(refusal));
                 }

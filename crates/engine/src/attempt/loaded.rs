@@ -66,6 +66,20 @@ impl fmt::Display for LoadError {
 
 impl std::error::Error for LoadError {}
 
+/// The names behind the numbers of a plan's windows, without anything that only a generator needs: addresses are not
+/// looked up, and secrets stay where they are.
+pub fn layout_of(plan: &Plan) -> Result<Arc<Layout>, LoadError> {
+    let placeholder: SecretLookup = Arc::new(|_| Some("secret".to_owned()));
+    let program = Program::compile(plan, &placeholder).map_err(|error| LoadError(error.0))?;
+    Ok(program.layout)
+}
+
+/// The same for a script that was opened here.
+pub fn layout_of_script(run: &Arc<ScriptRun>) -> Result<Arc<Layout>, LoadError> {
+    let program = Program::for_script(run.clone()).map_err(|error| LoadError(error.0))?;
+    Ok(program.layout)
+}
+
 /// A data set whose rows must not be used twice in a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UniqueSet {

@@ -339,6 +339,13 @@ impl Sender {
         self.next - 1
     }
 
+    /// After the end: every frame that is not durable yet, as they are. Together with what is durable it is the
+    /// whole stream, and it can be received as often as one likes.
+    pub fn tail(&self) -> Vec<Vec<u8>> {
+        debug_assert!(self.ended, "frames could still be joined");
+        self.sent.iter().chain(&self.waiting).map(|frame| frame.bytes.to_vec()).collect()
+    }
+
     /// By the word of the present receiver.
     pub fn applied_through(&self) -> u64 {
         self.applied

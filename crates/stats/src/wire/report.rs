@@ -28,6 +28,7 @@ pub const RESULT_BYTES_MAX: usize = 4 << 20;
 const SNAPSHOT_BYTES_MAX: usize = 1 << 20;
 const RESULT: u8 = 3;
 const SNAPSHOT: u8 = 4;
+const SCHEMA: u8 = 6;
 /// 128 MiB of folded values: a long run of many groups.
 const PAGES_MAX: usize = 64 << 10;
 
@@ -233,6 +234,22 @@ pub fn decode_result(bytes: &[u8]) -> Result<RunResult, WireError> {
         notes: head.notes,
         script,
     })
+}
+
+/// For whoever has to count what others measure, and does not run what they run.
+pub fn encode_schema(schema: &Schema) -> Vec<u8> {
+    let names = schema.series.as_deref().map(SeriesNames::of);
+    seal(SCHEMA, |writer| write_plain(writer, &(&*schema.layout, names)))
+}
+
+pub fn decode_schema(bytes: &[u8]) -> Result<Schema, WireError> {
+    let mut reader = Reader::new(open(SCHEMA, bytes, SNAPSHOT_BYTES_MAX)?, 0);
+    let (layout, names): (Layout, Option<SeriesNames>) =
+        read_plain(&mut reader, SNAPSHOT_BYTES_MAX)?;
+    reader.end()?;
+    check(&layout)?;
+    let series = names.map(|names| names.make()).transpose()?;
+    Ok(Schema::new(Arc::new(layout), series.map(Arc::new)))
 }
 
 pub fn encode_snapshot(snapshot: &Snapshot) -> Vec<u8> {

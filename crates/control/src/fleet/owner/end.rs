@@ -291,6 +291,7 @@ impl Owner {
             provided: BTreeMap::new(),
             frames,
             totals,
+            log: String::new(),
         };
         self.unheard.push((key, attempt));
         self.keep(sid, report);

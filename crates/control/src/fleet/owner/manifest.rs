@@ -150,6 +150,26 @@ impl Manifest {
         }
     }
 
+    /// Whether it can be followed at all: it came over the wire.
+    ///
+    /// # Errors
+    /// With what is wrong.
+    pub fn check(&self) -> Result<(), String> {
+        let count = self.workflows.len();
+        if count == 0 {
+            return Err("it has no workflow".to_owned());
+        }
+        for part in &self.workflows {
+            let early = |number: &usize| {
+                self.workflows.get(*number).is_some_and(|other| other.layer < part.layer)
+            };
+            if !part.depends_on.iter().all(early) || part.layer >= count {
+                return Err(format!("the layers of {} do not fit its dependencies", part.name));
+            }
+        }
+        Ok(())
+    }
+
     pub(super) fn candidate(&self, workflow: usize) -> Candidate {
         let Part { name, priority, is_test, vus_max, .. } = &self.workflows[workflow];
         Candidate { name: name.clone(), priority: *priority, is_test: *is_test, vus_max: *vus_max }

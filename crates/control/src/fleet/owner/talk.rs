@@ -46,8 +46,10 @@ pub(super) fn ask(owner: &Owner, errand: &Errand) -> Option<(NodeId, Ask)> {
             let origin = owner.wave.as_ref().and_then(|wave| wave.clock).map(|clock| clock.origin);
             let after = origin.map_or(Duration::ZERO, |at| at.since(owner.now).saturating_sub(half));
             let elapsed = owner.schedule_at(owner.now.after(half + after));
+            let clock = owner.clock(owner.now.after(half + after));
             let receiver = *boot;
-            Some((*worker, Ask::Start { job, epoch, receiver, attempts, after, elapsed }))
+            let start = Ask::Start { job, epoch, receiver, attempts, after, elapsed, clock };
+            Some((*worker, start))
         }
         Errand::Stop(sid, attempt) => {
             let shard = owner.shards.get(sid)?;

@@ -71,6 +71,13 @@ impl Owner {
         self.machine.status(number)
     }
 
+    /// The time of the job itself, since anything of it first began: what windows of statistics are numbered by.
+    #[must_use]
+    pub fn clock(&self, at: fence::Moment) -> std::time::Duration {
+        let began = self.began.unwrap_or_else(|| self.timeouts.age(at));
+        self.timeouts.age(at).saturating_sub(began)
+    }
+
     /// What the job's workflows hand on, as far as it is committed.
     #[must_use]
     pub fn values(&self) -> &Values {

@@ -28,9 +28,9 @@ impl Worker {
                 })
             }
             Ask::Dispatch(dispatch) => self.dispatch(dispatch, from, out),
-            Ask::Start { job, epoch, receiver, attempts, after, elapsed } => self
+            Ask::Start { job, epoch, receiver, attempts, after, elapsed, clock } => self
                 .install(receiver, job, epoch, from)
-                .and_then(|()| self.start(job, &attempts, after, elapsed)),
+                .and_then(|()| self.start(job, &attempts, after, (elapsed, clock))),
             Ask::Stop { order, how, reason } => {
                 match self.stop(id, &order, how, reason, from, out) {
                     Some(answer) => answer,
@@ -284,7 +284,7 @@ impl Worker {
         job: JobId,
         attempts: &[(ShardKey, fence::Attempt)],
         after: std::time::Duration,
-        elapsed: std::time::Duration,
+        stand: (std::time::Duration, std::time::Duration),
     ) -> Result<Answer, Refused> {
         let at = self.now.after(after);
         let mut known = false;
@@ -292,7 +292,8 @@ impl Worker {
             let run = Run::new(*shard, *attempt);
             if let Some(live) = self.live.get_mut(&run) {
                 if live.start.is_none() {
-                    (live.start, live.elapsed_at_start) = (Some(at), elapsed);
+                    live.start = Some(at);
+                    (live.elapsed_at_start, live.clock_at_start) = stand;
                 }
                 self.post.settle(Matter::Ready(run));
                 known = true;

@@ -177,8 +177,8 @@ impl Worker {
         }
         let Some(live) = self.live.get_mut(&run) else { return self.unknown() };
         live.gate = Gate::Shut;
-        let RunEnd { how, counters, provided, frames, totals } = end;
-        self.finish(run, how, Remains { counters, provided, frames, totals }, out);
+        let RunEnd { how, counters, provided, frames, totals, log } = end;
+        self.finish(run, how, Remains { counters, provided, frames, totals, log }, out);
     }
 
     /// Not even killing has ended it. The job goes on without it; its core does not, until the thread is gone.
@@ -230,6 +230,7 @@ impl Worker {
             provided: remains.provided,
             frames: remains.frames,
             totals: remains.totals,
+            log: remains.log,
         };
         let report = self.keep(report, out);
         self.post.settle_where(|matter| match matter {
@@ -290,4 +291,5 @@ struct Remains {
     provided: BTreeMap<String, Vec<u8>>,
     frames: u64,
     totals: Vec<u8>,
+    log: String,
 }

@@ -138,6 +138,7 @@ pub(super) struct Live {
     pub start: Option<Moment>,
     /// Where its schedule stands then: as dispatched, until the start says better.
     pub elapsed_at_start: Duration,
+    pub clock_at_start: Duration,
     pub run_at_most: Duration,
     pub graceful_stop: Duration,
     pub progress: Option<Progress>,
@@ -165,6 +166,7 @@ impl Live {
             cause: None,
             start: None,
             elapsed_at_start: dispatch.elapsed,
+            clock_at_start: Duration::ZERO,
             run_at_most: dispatch.run_at_most,
             graceful_stop: Duration::ZERO,
             progress: None,

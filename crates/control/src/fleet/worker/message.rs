@@ -132,6 +132,8 @@ pub struct RunEnd {
     pub provided: BTreeMap<String, Vec<u8>>,
     pub frames: u64,
     pub totals: Vec<u8>,
+    /// Its last lines, for people.
+    pub log: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -166,6 +168,8 @@ pub enum Effect {
         run: Run,
         at: Moment,
         elapsed: Duration,
+        /// The job's time at that moment, for the numbers of windows.
+        clock: Duration,
     },
     /// It may send until then, by its own look at the clock.
     MoveGate {

@@ -53,6 +53,7 @@ impl Worker {
                 provided: std::collections::BTreeMap::new(),
                 frames: 0,
                 totals: Vec::new(),
+                log: String::new(),
             };
             worker.keep(report, &mut out);
         }

@@ -131,7 +131,8 @@ impl Worker {
                 live.begun = true;
                 live.phase = Phase::Starting { at };
                 self.post.settle(Matter::Ready(run));
-                out.push(Effect::Start { run, at, elapsed: live.elapsed_at_start });
+                let (elapsed, clock) = (live.elapsed_at_start, live.clock_at_start);
+                out.push(Effect::Start { run, at, elapsed, clock });
                 out.extend(steers.into_iter().map(|steer| Effect::Steer { run, steer }));
                 // The moment may be past, if a lease was late.
                 if at <= self.now {

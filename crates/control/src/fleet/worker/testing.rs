@@ -86,7 +86,8 @@ pub(super) fn dispatch(run: Run, epoch: Epoch, seat: Seat) -> Dispatch {
 
 pub(super) fn end(how: RunHow) -> RunEnd {
     let counters = Counters { issued: 10, completed: 9, ..Counters::default() };
-    RunEnd { how, counters, provided: BTreeMap::new(), frames: 3, totals: vec![1, 2, 3] }
+    let (provided, log) = (BTreeMap::new(), String::new());
+    RunEnd { how, counters, provided, frames: 3, totals: vec![1, 2, 3], log }
 }
 
 /// A worker, and the numbers that scripts refer to.
@@ -219,7 +220,7 @@ impl Rig {
                     [.., "from", elapsed] => duration(elapsed),
                     _ => Duration::ZERO,
                 };
-                Ask::Start { job, epoch, receiver, attempts, after, elapsed }
+                Ask::Start { job, epoch, receiver, attempts, after, elapsed, clock: elapsed }
             }
             ["stop", name, how] => {
                 let run = run(name);
@@ -286,7 +287,7 @@ impl Rig {
                 let Order { shard, step, .. } = dispatch.order;
                 format!("prepare {} on {core}", show_run(Run::new(shard, step.attempt)))
             }
-            Effect::Start { run, at, elapsed } => {
+            Effect::Start { run, at, elapsed, .. } => {
                 let from = match elapsed.as_secs() {
                     0 => String::new(),
                     seconds => format!(" from {seconds}"),

@@ -297,7 +297,7 @@ impl World {
             let Some(current) = self.current.get(&shard) else { return };
             let (receiver, epoch, after) = (current.boot, self.epoch, Duration::from_millis(100));
             let (attempts, elapsed) = (vec![(shard, attempt)], Duration::ZERO);
-            self.ask(site, Ask::Start { job: JOB, epoch, receiver, attempts, after, elapsed });
+            self.ask(site, Ask::Start { job: JOB, epoch, receiver, attempts, after, elapsed, clock: elapsed });
             return;
         }
         let Tell::Ended(report) = tell else { return };
@@ -364,7 +364,7 @@ impl World {
                         let elapsed = Duration::ZERO;
                         self.ask(
                             site,
-                            Ask::Start { job: JOB, epoch, receiver, attempts, after, elapsed },
+                            Ask::Start { job: JOB, epoch, receiver, attempts, after, elapsed, clock: elapsed },
                         );
                     }
                     4 if epoch == self.epoch => {
@@ -420,7 +420,8 @@ impl World {
         let Some(thread) = self.sites[site].threads.remove(&run) else { return };
         let how = if thread.shut { RunHow::Stopped } else { RunHow::Completed };
         let counters = Counters { issued: thread.issued, ..Counters::default() };
-        let end = RunEnd { how, counters, provided: BTreeMap::new(), frames: 0, totals: vec![] };
+        let (provided, totals, log) = (BTreeMap::new(), vec![], String::new());
+        let end = RunEnd { how, counters, provided, frames: 0, totals, log };
         self.step(site, Event::Ended { run, end });
     }
 
