@@ -12,5 +12,6 @@
 //! **Invariant:** nothing here decides. What a machine wants is done in its order, and what came of it is told to it.
 
 pub mod bundle;
+pub mod local;
 pub mod manager;
 pub mod wire;

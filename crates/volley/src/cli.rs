@@ -4,6 +4,7 @@ mod agent;
 mod certs;
 mod ledger;
 mod members;
+mod node;
 mod script;
 mod values;
 
@@ -17,6 +18,7 @@ pub use ledger::{
     ServeArgs, StatusArgs, VerifyArgs,
 };
 pub use members::{AgentMembersArgs, KeysArgs, KeysChange, MemberPlace, MembersAction, StateName};
+pub use node::{ManagerArgs, NodeArgs, UpArgs, WorkerArgs};
 pub use script::ScriptArgs;
 
 use std::net::SocketAddr;
@@ -70,6 +72,12 @@ pub enum Command {
     Target(TargetArgs),
     /// Steer a running test: pause, resume, scale, stop
     Ctl(CtlArgs),
+    /// Run a whole datacenter on this machine: managers and workers, ready for `volley submit`
+    Up(UpArgs),
+    /// Run a manager: it keeps jobs and leads them
+    Manager(ManagerArgs),
+    /// Run a worker: it makes the load
+    Worker(WorkerArgs),
     /// Run, check and look after a member of the replicated ledger
     Ledger(LedgerArgs),
     /// Make and look at the certificates of a cluster

@@ -8,6 +8,7 @@ mod explain;
 mod ledger;
 mod members;
 mod new;
+pub mod node;
 mod ping;
 pub mod quick;
 mod run;
@@ -15,6 +16,7 @@ mod runner;
 mod script;
 pub mod settings;
 mod target;
+mod up;
 
 use crate::cli::Command;
 use crate::print;
@@ -28,6 +30,9 @@ pub fn dispatch(command: Command) -> i32 {
         Command::Ping(args) => ping::ping(&args),
         Command::Target(args) => target::target(&args),
         Command::Ctl(args) => ctl::ctl(&args),
+        Command::Up(args) => up::up(&args),
+        Command::Manager(args) => node::manager(&args),
+        Command::Worker(args) => node::worker(&args),
         Command::Ledger(args) => ledger::ledger(&args),
         Command::Certs(args) => certs::certs(&args),
         Command::Agent(args) => agent::agent(&args),

@@ -40,7 +40,6 @@ impl ManagerConfig {
     /// The ledger's address: given, or the next port.
     pub(super) fn ledger_address(&self) -> SocketAddr {
         let bind = self.member.advertise.unwrap_or(self.member.bind);
-        let next = SocketAddr::new(bind.ip(), bind.port().wrapping_add(1));
-        self.ledger.unwrap_or(next)
+        self.ledger.unwrap_or_else(|| crate::local::ledger_of(bind))
     }
 }
