@@ -235,7 +235,12 @@ impl Member {
 
     /// The channel to a node of this membership, by its address in the node table.
     #[must_use]
-    pub fn channel(&self, address: SocketAddr, role: Role, node: NodeId) -> tonic::transport::Channel {
+    pub fn channel(
+        &self,
+        address: SocketAddr,
+        role: Role,
+        node: NodeId,
+    ) -> tonic::transport::Channel {
         self.inner.channels.to(address, trust::Expected { role, node: Some(node) })
     }
 

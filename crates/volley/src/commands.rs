@@ -5,6 +5,7 @@ mod certs;
 mod ctl;
 mod demo;
 mod explain;
+mod fleet;
 mod ledger;
 mod members;
 mod new;
@@ -29,6 +30,13 @@ pub fn dispatch(command: Command) -> i32 {
         Command::New(args) => new::new(&args),
         Command::Ping(args) => ping::ping(&args),
         Command::Target(args) => target::target(&args),
+        Command::Submit(args) => fleet::submit(&args),
+        Command::Watch(args) => fleet::watch(&args),
+        Command::Status(args) => fleet::status(&args),
+        Command::Jobs(args) => fleet::jobs(&args),
+        Command::Cancel(args) => fleet::cancel(&args),
+        Command::Results(args) => fleet::results(&args),
+        Command::Drain(args) => fleet::drain(&args),
         Command::Ctl(args) => ctl::ctl(&args),
         Command::Up(args) => up::up(&args),
         Command::Manager(args) => node::manager(&args),
