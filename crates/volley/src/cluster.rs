@@ -43,7 +43,6 @@ pub fn default_folder() -> Option<PathBuf> {
 }
 
 /// Writes `client.json` into `folder`, in one step: a reader sees the old one or the new one. Where it is.
-#[allow(dead_code, reason = "for `volley up`")]
 pub fn write(folder: &Path, file: &ClientFile) -> Result<PathBuf, String> {
     let path = folder.join(FILE);
     let fail = |error: std::io::Error| format!("{}: {error}", path.display());
@@ -58,10 +57,12 @@ pub fn write(folder: &Path, file: &ClientFile) -> Result<PathBuf, String> {
     Ok(path)
 }
 
-/// Takes the file away, if it is there: the cluster has ended.
-#[allow(dead_code, reason = "for `volley up`")]
-pub fn remove(folder: &Path) {
-    let _ = std::fs::remove_file(folder.join(FILE));
+/// Takes the file away, if it still says the same: the cluster has ended, and no other was started since.
+pub fn remove(folder: &Path, file: &ClientFile) {
+    let path = folder.join(FILE);
+    if read(&path).is_ok_and(|there| there.managers == file.managers) {
+        let _ = std::fs::remove_file(path);
+    }
 }
 
 /// The file of the nearest cluster, and where it is; `None`: there is none.
@@ -107,11 +108,13 @@ mod tests {
         let file = ClientFile { managers, certs: folder.path().join("me") };
         let path = write(&place, &file).unwrap();
         assert_eq!(read(&path), Ok(file.clone()));
-        let moved = ClientFile { managers: vec!["b:1".to_owned()], ..file };
+        let moved = ClientFile { managers: vec!["b:1".to_owned()], ..file.clone() };
         write(&place, &moved).unwrap();
-        assert_eq!(read(&path), Ok(moved));
-        remove(&place);
-        remove(&place);
+        assert_eq!(read(&path), Ok(moved.clone()));
+        remove(&place, &file);
+        assert!(path.exists(), "another cluster's");
+        remove(&place, &moved);
+        remove(&place, &moved);
         assert!(!path.exists());
     }
 

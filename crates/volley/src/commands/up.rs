@@ -1,9 +1,10 @@
 //! `volley up`: a whole datacenter on this machine, in one process or in many.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use fleet::client::{ClientOptions, FleetClient};
 use fleet::local::{LocalCluster, Place};
 use fleet::manager::Manager;
 use fleet::worker::{Worker, WorkerConfig};
@@ -76,7 +77,7 @@ async fn run(args: &UpArgs) -> Result<i32, String> {
         }
     }
     let file = ClientFile { managers: local.addresses(), certs: local.client.clone() };
-    let known = publish(&file, args.dir.as_deref());
+    let known = publish(&file);
     let ready = tokio::select! {
         biased;
         _ = stopped.recv() => None,
@@ -100,18 +101,15 @@ async fn run(args: &UpArgs) -> Result<i32, String> {
     }
     drop(stopped);
     if let Some(folder) = known {
-        cluster::remove(&folder);
+        cluster::remove(&folder, &file);
     }
     nodes.end().await;
     Ok(0)
 }
 
-/// So that `volley submit` finds it without being told. Another cluster's entry is not touched.
-fn publish(file: &ClientFile, dir: Option<&Path>) -> Option<PathBuf> {
-    let folder = match dir {
-        Some(dir) => Some(dir.to_path_buf()),
-        None => cluster::default_folder(),
-    }?;
+/// So that `volley submit` finds it without being told. The last one that was started is found.
+fn publish(file: &ClientFile) -> Option<PathBuf> {
+    let folder = cluster::default_folder()?;
     match cluster::write(&folder, file) {
         Ok(_) => Some(folder),
         Err(problem) => {
@@ -123,7 +121,13 @@ fn publish(file: &ClientFile, dir: Option<&Path>) -> Option<PathBuf> {
 
 async fn until_ready(file: &ClientFile, workers: u32) -> Result<Duration, String> {
     let began = Instant::now();
-    let mut client = file.connect().await?;
+    let credentials = node::config::CredentialFiles {
+        certificate: file.certs.join("client.pem"),
+        key: file.certs.join("client-key.pem"),
+        ca: file.certs.join("ca.pem"),
+    };
+    let options = ClientOptions::new(credentials, file.managers.clone());
+    let client = FleetClient::connect(options).await.map_err(|error| error.to_string())?;
     loop {
         let fleet = client.fleet().await;
         let is_worker = |node: &&fleet::wire::proto::FleetNode| {
@@ -159,7 +163,6 @@ fn tell(args: &UpArgs, local: &LocalCluster, nodes: &Nodes, took: Duration, know
         text.push_str(&format!("  {name:4} {bind:21} {what}{pid}\n"));
     }
     let how = match known {
-        Some(folder) if args.dir.is_some() => format!(" --cluster {}", folder.display()),
         Some(_) => String::new(),
         None => format!(" --manager {} --certs {}", local.addresses()[0], local.client.display()),
     };
