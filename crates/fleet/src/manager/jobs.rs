@@ -407,6 +407,7 @@ impl Jobs for Service {
                 status: report.status.to_string(),
                 error: report.error.unwrap_or_default(),
                 text: report.log,
+                counters: Some(status::counters(&report.counters)),
             });
         }
         Ok(Response::new(proto::LogsReply { logs }))

@@ -22,7 +22,7 @@ pub fn queued(queued: &Queued) -> String {
     format!("{why} (needs {needs} cores; {free} of {total} are free)")
 }
 
-fn counters(counters: &Counters) -> proto::Counters {
+pub fn counters(counters: &Counters) -> proto::Counters {
     let Counters { issued, completed, failed, iterations, dropped, .. } = *counters;
     proto::Counters { issued, completed, failed, iterations, dropped }
 }

@@ -103,11 +103,13 @@ fn tell(result: &RunResult, args: &FollowArgs) -> i32 {
 
 fn print_logs(logs: &[proto::AttemptLog], as_json: bool) {
     for log in logs {
-        let proto::AttemptLog { workflow, shard, attempt, worker, status, error, text } = log;
+        let proto::AttemptLog { workflow, shard, attempt, worker, status, error, text, .. } = log;
         if as_json {
+            let counted = log.counters.unwrap_or_default();
             let line = json!({
                 "workflow": workflow, "shard": shard, "attempt": attempt, "worker": worker,
                 "status": status, "error": error, "text": text,
+                "issued": counted.issued, "completed": counted.completed,
             });
             print::line(&line.to_string());
             continue;
