@@ -13,3 +13,4 @@
 
 pub mod bundle;
 pub mod wire;
+pub mod worker;
