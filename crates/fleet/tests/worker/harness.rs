@@ -1,5 +1,6 @@
 //! Certificates, a manager, a worker and a target.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use control::fleet::message::{Answer, Ask, Dispatch, EndReport, Halt, Hold, Seat
 use control::fleet::owner::Policy;
 use control::fleet::owner::context::{self, Handed};
 use control::ledger::{BlobRef, Payload};
-use engine::attempt::PlanParcel;
+use engine::attempt::{PlanParcel, ScriptParcel};
 use fence::{Act, Attempt, BootId, Epoch, Fence, GroupId, JobId, NodeId, Order, ShardKey, WorkflowNo};
 use fleet::bundle::Bundle;
 use fleet::wire::proto::crew_client::CrewClient;
@@ -18,6 +19,10 @@ use fleet::worker::{Worker, WorkerConfig};
 use membership::discovery::Seed;
 use node::secret::GossipKey;
 use node::{Config, CredentialFiles, Member};
+use script::heap::Budget;
+use script::options::{Options, Place};
+use script::program::Script;
+use script::source::Sources;
 use stats::wire::Schema;
 use target::{RunningTarget, Target, TargetConfig};
 use tempfile::TempDir;
@@ -176,6 +181,35 @@ impl Fleet {
         self.desk.put(bundle.encode().unwrap())
     }
 
+    /// The same of a script.
+    pub fn script(&self, code: &str) -> BlobRef {
+        let path = self.world.temp.path().join("script.js");
+        let code = code.replace("TARGET", &format!("http://{}", self.target.addr()));
+        std::fs::write(&path, code).unwrap();
+        let sources = Sources::open(&path, script::modules::builtins()).unwrap();
+        let script = Script::new(sources, BTreeMap::new(), Budget::new(1 << 30, 1 << 28));
+        let script = Arc::new(script);
+        let quiet: script::log::Logger = Arc::new(|_| {});
+        // Init code has a runtime of its own, which cannot be entered on a thread of this one.
+        let opened = std::thread::scope(|scope| {
+            let open = || {
+                let known = script::inspect::inspect(&script, &quiet);
+                let known = known.unwrap_or_else(|thrown| panic!("{}", thrown.full()));
+                let options = serde_json::from_str(&known.options.unwrap()).unwrap();
+                let (merged, _) = Options::from_json(&options, Place::Script).unwrap();
+                let (resolved, _) = script::options::resolve(merged).unwrap();
+                let parcel = ScriptParcel::pack(&script, &resolved.options, "script.js");
+                let run = parcel.open(&quiet, 1 << 30).unwrap();
+                (Arc::new(run), parcel)
+            };
+            scope.spawn(open).join()
+        });
+        let (run, parcel) = opened.unwrap();
+        let bundle = Bundle::of_script(&run, parcel, Policy::default()).unwrap();
+        self.desk.book.lock().unwrap().schema = Some(bundle.schema().unwrap());
+        self.desk.put(bundle.encode().unwrap())
+    }
+
     pub fn dispatch(&self, bundle: BlobRef, (shard, shards): (u32, u32), attempt: u32) -> Dispatch {
         let key = shard_key(0, shard);
         let fence = Fence { epoch: self.epoch(), attempt: Attempt(attempt) };
@@ -223,7 +257,14 @@ impl Fleet {
 
     /// One shard of a plan with one workflow, up to its start.
     pub async fn launch(&self, text: &str, change: impl FnOnce(&mut Dispatch)) -> ShardKey {
-        let bundle = self.bundle(text);
+        self.launch_bundle(self.bundle(text), change).await
+    }
+
+    pub async fn launch_bundle(
+        &self,
+        bundle: BlobRef,
+        change: impl FnOnce(&mut Dispatch),
+    ) -> ShardKey {
         assert_eq!(self.reserve(1, 1).await, Answer::Done);
         let mut dispatch = self.dispatch(bundle, (0, 1), 1);
         change(&mut dispatch);

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use control::fleet::message::{Answer, Ask, Refused, Task};
-use control::ledger::AttemptStatus;
+use control::fleet::owner::context::{self, Handed};
+use control::ledger::{AttemptStatus, Payload};
 use fence::{Attempt, Epoch, WorkflowNo};
 use fleet::worker::End;
 use stats::totals;
@@ -88,15 +89,15 @@ async fn a_report_alone_has_all_statistics() {
     assert_eq!(totals::grand_total(&finished.totals, &finished.layout).completed, 30);
 }
 
-/// A setup runs once, on its own core, and what it leaves is in its report; a teardown finds it.
+/// EXEC-40: a setup runs once, on its own core; what it leaves is in its report, and the load is handed it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_setup_leaves_its_variables() {
     let fleet = Fleet::start().await;
     let text = "target: TARGET\n\
-                setup: [ { get: /, extract: { kind: { header: content-type } } } ]\n\
-                workflows: [ { name: w, load: { vus: 1, iterations: 1 }, steps: [ { get: / } ] } ]\n";
+                setup: [ { get: /bytes/7, extract: { size: { header: content-length } } } ]\n\
+                workflows: [ { name: w, load: { vus: 1, iterations: 3 }, steps: [ { get: '/status/20${size}' } ] } ]\n";
     let bundle = fleet.bundle(text);
-    assert_eq!(fleet.reserve(1, 1).await, Answer::Done);
+    assert_eq!(fleet.reserve(1, 2).await, Answer::Done);
     let mut dispatch = fleet.dispatch(bundle, (0, 1), 1);
     dispatch.order.shard.workflow = WorkflowNo(1);
     dispatch.task = Task::Setup { of: None };
@@ -106,9 +107,18 @@ async fn a_setup_leaves_its_variables() {
     fleet.begin(vec![(shard, Attempt(1))]).await;
     let report = fleet.reports(1).await.remove(0);
     assert_eq!((report.status, report.error), (AttemptStatus::Completed, None));
-    let kind = String::from_utf8(report.provided["kind"].clone()).unwrap();
-    assert!(kind.starts_with("text/plain"), "{kind}");
+    assert_eq!(report.provided["size"], b"7");
     assert_eq!((report.counters.issued, fleet.target.counts().total), (1, 1));
+
+    let mut dispatch = fleet.dispatch(bundle, (0, 1), 1);
+    let handed = Handed { variables: report.provided, ..Handed::default() };
+    dispatch.context = Payload::Inline(context::encode(&handed));
+    assert_eq!(fleet.give(dispatch).await, Answer::Done);
+    fleet.ready(shard_key(0, 0), 1).await;
+    fleet.begin(vec![(shard_key(0, 0), Attempt(1))]).await;
+    let report = fleet.reports(2).await.remove(0);
+    assert_eq!((report.status, report.counters.completed), (AttemptStatus::Completed, 3));
+    assert_eq!(report.counters.failed, 0, "status 207 is a good one, and `20` alone would be none");
 }
 
 /// What cannot be run says why, and is final (R5).
