@@ -213,6 +213,10 @@ impl Sender {
         self.attached = false;
     }
 
+    pub fn is_attached(&self) -> bool {
+        self.attached
+    }
+
     /// The next frame for the receiver. `None`: no receiver, nothing new, or as much under way as is
     /// allowed.
     pub fn next_frame(&mut self) -> Option<Outgoing> {
