@@ -257,7 +257,7 @@ fn without_tags(window: &Window) -> Delta {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(ProptestConfig::with_cases(24))]
 
     /// R17, BAR-113: sums over all attempts of all shards, whoever owned the job in between; and
     /// what a watcher was shown adds up to them.
