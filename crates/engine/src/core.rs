@@ -21,7 +21,7 @@ pub use orders::{Aside, Command, CoreSetup, Entry, Report, Swapped};
 use crate::machine;
 use crate::recorder::Recorder;
 use crate::script::{self, AsideError, CoreSide};
-use crate::shard::{self, Rows, ShardContext, ShardControl, Stop};
+use crate::shard::{self, Join, Rows, ShardContext, ShardControl, Stop};
 use crate::vars::Base;
 use crate::vu::Vu;
 use client::Deadlines;
@@ -169,8 +169,8 @@ impl Core {
                         report(Report::UsersMade(context.make_users(count).await));
                     });
                 }
-                Command::StartShard { workflow, shard, shards, start, base } => {
-                    self.start_shard(workflow, (shard, shards), start, base);
+                Command::StartShard { workflow, shard, shards, start, base, elapsed } => {
+                    self.start_shard(workflow, (shard, shards), (start, elapsed), base);
                 }
                 Command::GrantRows { workflow, set, rows } => {
                     let (running, made) = (self.running.borrow(), self.made.borrow());
@@ -272,12 +272,15 @@ impl Core {
         self: &Rc<Self>,
         workflow: usize,
         place: (usize, usize),
-        start: Mono,
+        (start, elapsed): (Mono, Option<Duration>),
         base: Base,
     ) {
         let made = self.made.borrow_mut().remove(&workflow);
         let context = made.unwrap_or_else(|| self.context(workflow, place, base.clone()));
         *context.base.borrow_mut() = base;
+        if let Some(elapsed) = elapsed {
+            context.join.set(Join { elapsed, ..context.join.get() });
+        }
         context.control.clock.begin(start, context.join.get().elapsed);
         if let Some(at) = self.paused.get() {
             context.control.clock.pause(at.max(start));

@@ -235,7 +235,12 @@ impl Member {
 
     /// The channel to a node of this membership, by its address in the node table.
     #[must_use]
-    pub fn channel(&self, address: SocketAddr, role: Role, node: NodeId) -> tonic::transport::Channel {
+    pub fn channel(
+        &self,
+        address: SocketAddr,
+        role: Role,
+        node: NodeId,
+    ) -> tonic::transport::Channel {
         self.inner.channels.to(address, trust::Expected { role, node: Some(node) })
     }
 
@@ -266,7 +271,7 @@ impl Member {
     ///
     /// # Errors
     /// With the tasks that did not end in time and were cut off.
-    pub async fn leave(self, deadline: Duration) -> Result<(), Unfinished> {
+    pub async fn leave(&self, deadline: Duration) -> Result<(), Unfinished> {
         self.inner.leaving.send_replace(true);
         let farewell = tokio::time::timeout(deadline / 2, self.inner.agent.leave()).await;
         if !matches!(farewell, Ok(Ok(()))) {
@@ -279,9 +284,16 @@ impl Member {
     }
 }
 
-impl Drop for Member {
-    fn drop(&mut self) {
+impl Member {
+    /// Ends at once, as a crash would: nobody is told.
+    pub fn cut_off(&self) {
         self.inner.supervisor.cut_off();
         self.inner.agent.stop();
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        self.cut_off();
     }
 }

@@ -57,6 +57,40 @@ impl Tally {
         }
     }
 
+    /// The sum.
+    pub(crate) fn plus(&self, other: &Tally) -> Tally {
+        Tally {
+            requests: self.requests + other.requests,
+            failed: self.failed + other.failed,
+            iterations: self.iterations + other.iterations,
+            dropped: self.dropped + other.dropped,
+            checks_passed: self.checks_passed + other.checks_passed,
+            checks_failed: self.checks_failed + other.checks_failed,
+            bytes_sent: self.bytes_sent + other.bytes_sent,
+            bytes_received: self.bytes_received + other.bytes_received,
+        }
+    }
+
+    /// Of a stream since its start.
+    pub(crate) fn of(counters: &crate::delta::Counters) -> Tally {
+        let mut tally = Tally::default();
+        for block in counters.blocks.values() {
+            tally.iterations += block.own[0];
+            tally.dropped += block.own[3..].iter().sum::<u64>();
+            for [passes, fails] in block.checks.values() {
+                tally.checks_passed += passes;
+                tally.checks_failed += fails;
+            }
+        }
+        for step in counters.steps.values() {
+            tally.requests += step.own[0];
+            tally.failed += step.own[3];
+            tally.bytes_sent += step.own[6];
+            tally.bytes_received += step.own[7];
+        }
+        tally
+    }
+
     /// The larger of each. A new owner may know less than the one before it had shown, until the
     /// senders have repeated it.
     fn most(&self, other: &Tally) -> Tally {

@@ -453,6 +453,32 @@ impl Merge {
         self.streams.get(&key).map(|stream| &stream.cursor)
     }
 
+    /// What was applied of one attempt, over all its streams: the sums, the requests that it had begun, and how many
+    /// frames it were. `None`: it has sent nothing.
+    pub fn of_one_attempt(&self, workflow: u32, shard: u32, attempt: u32) -> Option<(Tally, u64, u64)> {
+        let key = StreamKey { workflow, shard, attempt, id: 0 };
+        let keys: Vec<StreamKey> = self.of_attempt(key).collect();
+        if keys.is_empty() {
+            return None;
+        }
+        let streams = keys.iter().filter_map(|key| self.streams.get(key));
+        Some(streams.fold((Tally::default(), 0, 0), |(tally, issued, frames), stream| {
+            let own = Tally::of(&stream.cursor.counters);
+            let issued = issued + stream.generator.issued;
+            (tally.plus(&own), issued, frames + stream.cursor.applied_through())
+        }))
+    }
+
+    /// The streams of one attempt.
+    pub fn streams_of(&self, workflow: u32, shard: u32, attempt: u32) -> Vec<StreamKey> {
+        self.of_attempt(StreamKey { workflow, shard, attempt, id: 0 }).collect()
+    }
+
+    /// The first window that was not released.
+    pub fn next_window(&self) -> u64 {
+        self.next
+    }
+
     /// Streams that windows wait for.
     pub fn live_streams(&self) -> usize {
         self.streams.values().filter(|stream| stream.live).count()

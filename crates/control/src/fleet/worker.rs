@@ -193,6 +193,13 @@ impl Worker {
                 self.outbox.stored(run, result.is_ok(), again);
             }
             Event::Drain => self.drain(),
+            Event::Shutdown => {
+                self.drain();
+                let runs: Vec<Run> = self.live.keys().copied().collect();
+                for run in runs {
+                    self.halt(run, live::Cause::Leaving, super::message::Halt::Now, out);
+                }
+            }
             Event::Tick => {}
         }
     }

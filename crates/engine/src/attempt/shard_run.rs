@@ -133,9 +133,20 @@ impl ShardRun {
     /// does so by itself; an attempt that joins is past that.
     pub fn start_at(&self, at: Mono) {
         let start = if self.joins { at } else { at.plus(self.start_after) };
+        self.begin(start, None);
+    }
+
+    /// At `at` the workflow has been going for `elapsed`, whatever the attempt was prepared for (R5a). Of that the
+    /// load has missed what lies beyond its `start_after`.
+    pub fn start_from(&self, at: Mono, elapsed: Duration) {
+        let ahead = self.start_after.saturating_sub(elapsed);
+        self.begin(at.plus(ahead), Some(elapsed.saturating_sub(self.start_after)));
+    }
+
+    fn begin(&self, start: Mono, elapsed: Option<Duration>) {
         let (workflow, (shard, shards)) = (self.workflow, self.place);
         let base = self.base.clone();
-        self.thread.begin(Command::StartShard { workflow, shard, shards, start, base });
+        self.thread.begin(Command::StartShard { workflow, shard, shards, start, base, elapsed });
     }
 
     /// Asks for what was counted. What is given takes its place; it must be clear.

@@ -58,8 +58,9 @@ impl Conductor {
         running.shards_left = running.cores.len();
         let shards = running.cores.len();
         for (shard, &core) in running.cores.iter().enumerate() {
-            let base = base.clone();
-            self.cores[core].send(Command::StartShard { workflow, shard, shards, start, base });
+            let (base, elapsed) = (base.clone(), None);
+            let command = Command::StartShard { workflow, shard, shards, start, base, elapsed };
+            self.cores[core].send(command);
         }
         self.note_event(text);
         self.step(Event::WorkflowReady { workflow });

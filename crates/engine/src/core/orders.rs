@@ -40,6 +40,8 @@ pub enum Command {
         shards: usize,
         start: Mono,
         base: Base,
+        /// Where its schedule stands then, if not where its entry says.
+        elapsed: Option<Duration>,
     },
     /// Rows that were asked for; `None`: there are no more.
     GrantRows {

@@ -107,3 +107,21 @@ fn earlier_orders_hold_for_a_later_attempt() {
     assert_eq!(whole.dropped(DropCause::WorkerLost), 60);
     assert_eq!(whole.iterations().iterations, 25);
 }
+
+/// R5a: the word of the start counts, not what was known when it was prepared; and a load that is to begin later has
+/// missed nothing before that.
+#[test]
+fn the_start_says_where_the_schedule_stands() {
+    let target = target();
+    let start = |load_text: &str, elapsed| {
+        let text = plan(load_text, "{ get: / }");
+        let loaded = load(&text, &url(&target), Path::new("."));
+        let led = Led::prepare(&loaded, ShardSpec::new(0, 0, 1)).ready();
+        led.run.start_from(Mono::now(), Duration::from_millis(elapsed));
+        let whole = led.finish().completed();
+        (whole.iterations().iterations, whole.dropped(DropCause::WorkerLost))
+    };
+    assert_eq!(start("rate: 100/s, duration: 1s, max_vus: 50", 600), (40, 60));
+    assert_eq!(start("rate: 100/s, duration: 1s, max_vus: 50, start_after: 500ms", 600), (90, 10));
+    assert_eq!(start("rate: 100/s, duration: 500ms, max_vus: 50, start_after: 500ms", 400), (50, 0));
+}

@@ -53,6 +53,8 @@ pub struct Generator {
     pub cpu_system: Duration,
     pub samples_dropped: u64,
     pub unrecordable: u64,
+    /// Requests begun, answered or not; from the file that outlives the process.
+    pub issued: u64,
     /// Of the whole process, so not to be added up over the shards of a worker.
     pub memory_max_bytes: u64,
     pub descriptors_max: u64,
@@ -149,6 +151,7 @@ pub(crate) fn write_generator(writer: &mut Writer, generator: &Generator) {
         nanos(generator.cpu_system),
         generator.samples_dropped,
         generator.unrecordable,
+        generator.issued,
         generator.memory_max_bytes,
         generator.descriptors_max,
         generator.descriptors_limit,
@@ -171,6 +174,7 @@ pub(crate) fn read_generator(reader: &mut Reader<'_>, schema: &Schema) -> Read<G
         cpu_system: Duration::from_nanos(reader.int()?),
         samples_dropped: reader.counter()?,
         unrecordable: reader.counter()?,
+        issued: reader.counter()?,
         memory_max_bytes: reader.int()?,
         descriptors_max: reader.int()?,
         descriptors_limit: reader.int()?,

@@ -51,6 +51,13 @@ impl Owner {
         Some((shard.state, shard.attempt()))
     }
 
+    /// The worker of its last attempt.
+    #[must_use]
+    pub fn worker_of(&self, key: &ShardKey) -> Option<fence::NodeId> {
+        let shard = self.shards.get(&(key.workflow.0, key.shard)).filter(|_| key.job == self.id)?;
+        shard.tries.last().map(|one| one.worker)
+    }
+
     pub fn shards(&self) -> impl Iterator<Item = (ShardKey, ShardState, Attempt)> {
         self.shards.values().map(|shard| (shard.key, shard.state, shard.attempt()))
     }

@@ -110,6 +110,8 @@ pub enum Event {
 
     /// Take no more, finish what runs.
     Drain,
+    /// Take no more, and stop what runs: the process is about to end. Others may go on where it stopped.
+    Shutdown,
     /// Time has passed: [`super::Worker::next_due`].
     Tick,
 }

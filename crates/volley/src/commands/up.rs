@@ -1,0 +1,291 @@
+//! `volley up`: a whole datacenter on this machine, in one process or in many.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use fleet::client::{ClientOptions, FleetClient};
+use fleet::local::{LocalCluster, Place};
+use fleet::manager::Manager;
+use fleet::worker::{Worker, WorkerConfig};
+use serde_json::json;
+use trust::Role;
+
+use super::node::{QUIET, all_cores, interrupts};
+use crate::cli::UpArgs;
+use crate::cluster::{self, ClientFile};
+use crate::{exit, log, print};
+
+const FAREWELL: Duration = Duration::from_secs(5);
+/// Until somebody leads and all workers are known.
+const READY_WITHIN: Duration = Duration::from_secs(60);
+
+/// A folder that goes with the cluster, unless the user has chosen it.
+struct Home {
+    folder: PathBuf,
+    keep: bool,
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        if !self.keep {
+            // What cannot be removed is in the way of nobody.
+            let _ = std::fs::remove_dir_all(&self.folder);
+        }
+    }
+}
+
+pub fn up(args: &UpArgs) -> i32 {
+    log::to_stderr(QUIET);
+    engine::machine::raise_descriptor_limit();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let done = match runtime {
+        Ok(runtime) => runtime.block_on(run(args)),
+        Err(error) => Err(format!("no runtime: {error}")),
+    };
+    done.unwrap_or_else(|problem| {
+        eprintln!("volley: {problem}");
+        exit::FAILED
+    })
+}
+
+/// One worker's share of this machine.
+pub fn cores_each(args: &UpArgs) -> u32 {
+    args.cores.unwrap_or_else(|| (all_cores() / u32::from(args.workers.max(1))).max(1))
+}
+
+async fn run(args: &UpArgs) -> Result<i32, String> {
+    let folder = match &args.dir {
+        Some(folder) => folder.clone(),
+        None => std::env::temp_dir().join(format!("volley-up-{}", std::process::id())),
+    };
+    let home = Home { keep: args.dir.is_some(), folder };
+    let made = LocalCluster::create(&home.folder, args.managers.into(), args.workers.into());
+    let local = made.map_err(|error| error.to_string())?;
+    let mut stopped = interrupts();
+    let mut nodes = match args.processes {
+        true => Nodes::Processes(spawn(args, &local)?),
+        false => start(args, &local).await?,
+    };
+    if args.json {
+        for (place, pid) in nodes.places(&local) {
+            let line = json!({
+                "role": place.role.to_string(), "name": place.name, "pid": pid,
+                "address": place.bind.to_string(), "node": place.node.to_string(),
+            });
+            print::line(&line.to_string());
+        }
+    }
+    let file = ClientFile { managers: local.addresses(), certs: local.client.clone() };
+    let known = publish(&file);
+    let ready = tokio::select! {
+        biased;
+        _ = stopped.recv() => None,
+        ready = until_ready(&file, args.workers.into()) => Some(ready?),
+    };
+    if let Some(took) = ready
+        && !args.json
+    {
+        tell(args, &local, &nodes, took, known.as_ref());
+    }
+    if ready.is_some() {
+        tokio::select! {
+            biased;
+            _ = stopped.recv() => {}
+            name = nodes.one_ended() => eprintln!("volley: {name} has ended; the others go on"),
+        }
+        // A node that was killed is the point of the exercise: the rest goes on until Ctrl-C.
+        if !stopped.is_closed() && nodes.any_left() {
+            let _ = stopped.recv().await;
+        }
+    }
+    drop(stopped);
+    if let Some(folder) = known {
+        cluster::remove(&folder, &file);
+    }
+    nodes.end().await;
+    Ok(0)
+}
+
+/// So that `volley submit` finds it without being told. The last one that was started is found.
+fn publish(file: &ClientFile) -> Option<PathBuf> {
+    let folder = cluster::default_folder()?;
+    match cluster::write(&folder, file) {
+        Ok(_) => Some(folder),
+        Err(problem) => {
+            eprintln!("volley: {problem}; name the managers to `volley submit` with --manager");
+            None
+        }
+    }
+}
+
+async fn until_ready(file: &ClientFile, workers: u32) -> Result<Duration, String> {
+    let began = Instant::now();
+    let credentials = node::config::CredentialFiles {
+        certificate: file.certs.join("client.pem"),
+        key: file.certs.join("client-key.pem"),
+        ca: file.certs.join("ca.pem"),
+    };
+    let options = ClientOptions::new(credentials, file.managers.clone());
+    let client = FleetClient::connect(options).await.map_err(|error| error.to_string())?;
+    loop {
+        let fleet = client.fleet().await;
+        let is_worker = |node: &&fleet::wire::proto::FleetNode| {
+            node.role == "worker" && node.state == "alive" && node.cores > 0
+        };
+        match fleet {
+            Ok(fleet)
+                if fleet.nodes.iter().any(|node| node.leads)
+                    && fleet.nodes.iter().filter(is_worker).count() >= workers as usize =>
+            {
+                return Ok(began.elapsed());
+            }
+            _ if began.elapsed() > READY_WITHIN => {
+                return Err(format!(
+                    "the cluster is not ready after {} s; VOLLEY_LOG=info shows more",
+                    READY_WITHIN.as_secs()
+                ));
+            }
+            _ => tokio::time::sleep(Duration::from_millis(50)).await,
+        }
+    }
+}
+
+fn tell(args: &UpArgs, local: &LocalCluster, nodes: &Nodes, took: Duration, known: Option<&PathBuf>) {
+    let mut text = format!("ready after {:.1} s\n\n", took.as_secs_f64());
+    for (place, pid) in nodes.places(local) {
+        let Place { name, role, bind, .. } = place;
+        let what = match role {
+            Role::Worker => format!("{} cores", cores_each(args)),
+            _ => "manager".to_owned(),
+        };
+        let pid = if args.processes { format!("  pid {pid}") } else { String::new() };
+        text.push_str(&format!("  {name:4} {bind:21} {what}{pid}\n"));
+    }
+    let how = match known {
+        Some(_) => String::new(),
+        None => format!(" --manager {} --certs {}", local.addresses()[0], local.client.display()),
+    };
+    text.push_str(&format!(
+        "\nIn another terminal:\n  volley submit plan.yaml --watch{how}\n  volley jobs{how}\n\nCtrl-C ends it all.\n"
+    ));
+    print::out(&text);
+}
+
+/// The nodes, wherever they run.
+enum Nodes {
+    Here { managers: Vec<Manager>, workers: Vec<Worker> },
+    Processes(Vec<(Place, Child)>),
+}
+
+async fn start(args: &UpArgs, local: &LocalCluster) -> Result<Nodes, String> {
+    let (mut managers, mut workers) = (Vec::new(), Vec::new());
+    for place in &local.managers {
+        let config = local.manager_config(place).map_err(|error| error.to_string())?;
+        let mut config = config;
+        config.member.pace = args.pace;
+        config.settings.lease = fence::Terms::new(args.lease);
+        let started = Manager::start(config).await;
+        managers.push(started.map_err(|error| format!("{}: {error}", place.name))?);
+    }
+    for place in &local.workers {
+        let mut config = local.node_config(place).map_err(|error| error.to_string())?;
+        config.pace = args.pace;
+        let started = Worker::start(WorkerConfig::new(config, cores_each(args))).await;
+        workers.push(started.map_err(|error| format!("{}: {error}", place.name))?);
+    }
+    Ok(Nodes::Here { managers, workers })
+}
+
+fn spawn(args: &UpArgs, local: &LocalCluster) -> Result<Vec<(Place, Child)>, String> {
+    let program = std::env::current_exe().map_err(|error| format!("where is this program? {error}"))?;
+    let peers: Vec<String> = local.addresses();
+    let mut children = Vec::new();
+    for place in local.managers.iter().chain(&local.workers) {
+        let mut command = Command::new(&program);
+        let (role, bind, pace) = (place.role.to_string(), place.bind.to_string(), args.pace.to_string());
+        command.args([&role[..], "--bind", &bind, "--pace", &pace]);
+        command.arg("--certs").arg(&place.certs).arg("--data").arg(&place.data);
+        if place.role == Role::Manager {
+            command.arg("--peers").arg(peers.join(","));
+            command.arg("--lease").arg(format!("{}ms", args.lease.as_millis()));
+        } else {
+            command.arg("--seed").arg(peers.join(","));
+            command.arg("--cores").arg(cores_each(args).to_string());
+        }
+        // What a node says goes into its folder, not among the others' words.
+        let log = place.data.with_file_name("log");
+        let file = std::fs::File::create(&log).map_err(|error| format!("{}: {error}", log.display()))?;
+        let copy = file.try_clone().map_err(|error| format!("{}: {error}", log.display()))?;
+        command.stdin(Stdio::null()).stdout(file).stderr(copy);
+        let child = command.spawn().map_err(|error| format!("{}: {error}", place.name))?;
+        children.push((place.clone(), child));
+    }
+    Ok(children)
+}
+
+impl Nodes {
+    /// Every node with the process it runs in.
+    fn places(&self, local: &LocalCluster) -> Vec<(Place, u32)> {
+        match self {
+            Self::Here { .. } => {
+                let all = local.managers.iter().chain(&local.workers);
+                all.map(|place| (place.clone(), std::process::id())).collect()
+            }
+            Self::Processes(children) => {
+                children.iter().map(|(place, child)| (place.clone(), child.id())).collect()
+            }
+        }
+    }
+
+    fn any_left(&self) -> bool {
+        match self {
+            Self::Here { .. } => true,
+            Self::Processes(children) => !children.is_empty(),
+        }
+    }
+
+    /// Waits until one of them has ended, and says which. Only processes end by themselves one by one.
+    async fn one_ended(&mut self) -> String {
+        loop {
+            if let Self::Processes(children) = self {
+                let ended = children.iter_mut().position(|(_, child)| {
+                    matches!(child.try_wait(), Ok(Some(_)) | Err(_))
+                });
+                if let Some(at) = ended {
+                    return children.remove(at).0.name;
+                }
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    }
+
+    async fn end(self) {
+        match self {
+            Self::Here { managers, workers } => {
+                for worker in workers {
+                    worker.shutdown(FAREWELL).await;
+                }
+                for manager in managers {
+                    // What was not finished in time is cut off; the process ends now.
+                    let _ = manager.leave(FAREWELL).await;
+                }
+            }
+            Self::Processes(mut children) => {
+                for (_, child) in &children {
+                    // SAFETY: a signal to a child that was not waited for, so its pid is its own.
+                    unsafe { libc::kill(child.id().cast_signed(), libc::SIGTERM) };
+                }
+                let until = Instant::now() + FAREWELL;
+                while !children.is_empty() && Instant::now() < until {
+                    children.retain_mut(|(_, child)| !matches!(child.try_wait(), Ok(Some(_))));
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+                for (_, mut child) in children {
+                    let _ = child.kill();
+                    let _ = child.wait();
+                }
+            }
+        }
+    }
+}
