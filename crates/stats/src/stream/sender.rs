@@ -271,6 +271,10 @@ impl Sender {
             let Some(at) = self.waiting.iter().position(|frame| !self.is_gap(frame)) else {
                 return;
             };
+            // Nothing comes after the last frame that could make its loss good.
+            if self.ended && at + 1 == self.waiting.len() {
+                return;
+            }
             let Ok(mut frame) = Frame::decode(&self.waiting[at].bytes, &self.schema) else {
                 return;
             };
