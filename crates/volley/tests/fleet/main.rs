@@ -6,3 +6,4 @@ mod common;
 mod cluster;
 mod jobs;
 mod kills;
+mod recorder;
