@@ -72,7 +72,7 @@ workflows:
     depends_on: [first]
     use: {{ found: [first] }}
     load: {{ executor: shared-iterations, vus: 1, iterations: 3, max_duration: 20s }}
-    steps: [ {{ name: use, get: \"/got/${{found}}\" }} ]
+    steps: [ {{ name: use, get: \"/got/${{use.found}}\" }} ]
 teardown: [ {{ name: tidy, get: /tidied }} ]
 ",
         target.url()
