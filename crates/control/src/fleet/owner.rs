@@ -510,7 +510,7 @@ impl Owner {
     }
 
     fn progress(&mut self, key: ShardKey, attempt: Attempt, counters: ledger::Counters) {
-        let sid = (key.workflow.0, key.shard);
+        let (sid, age) = ((key.workflow.0, key.shard), self.age());
         let current = self.shards.get(&sid).is_some_and(|shard| shard.attempt() == attempt);
         let Some(one) = self.shards.get_mut(&sid).and_then(|shard| shard.attempt_mut(attempt))
         else {
@@ -523,6 +523,7 @@ impl Owner {
         let fell = before.iter().zip(counters.fields()).any(|(old, new)| new < *old);
         if moved && !fell {
             one.counters = counters;
+            one.heard = Some(age);
             if current {
                 self.timeouts.progressed(self.now);
             }

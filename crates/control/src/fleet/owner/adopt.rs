@@ -500,6 +500,7 @@ fn as_try(record: &AttemptRecord) -> Try {
         boot: record.boot,
         shared: false,
         counters: record.end.as_ref().map(|end| end.counters).unwrap_or_default(),
+        heard: None,
         reporting: false,
         end: record.end.as_ref().map(|end| end.status),
         revoked: record.revoked.is_some(),

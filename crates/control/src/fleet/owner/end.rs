@@ -166,9 +166,9 @@ impl Owner {
                         shard.failed_on.push((node, boot));
                     }
                     if state == State::Running && sid.0 != self.asides() {
-                        let lost_at = Some(age);
                         if let Some(shard) = self.shards.get_mut(&sid) {
-                            shard.lost_at = shard.lost_at.or(lost_at);
+                            let heard = shard.current().and_then(|one| one.heard).unwrap_or(age);
+                            shard.lost_at = shard.lost_at.or(Some(heard));
                         }
                     }
                     self.go(sid, State::Failed, why);
