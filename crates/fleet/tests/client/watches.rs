@@ -26,7 +26,7 @@ fn window(number: u64, requests: u64) -> WindowEvent {
 
 fn result_bytes() -> Vec<u8> {
     let layout = plan::read_str(
-        "name: p\ntarget: http://x\nworkflows:\n  main:\n    load: { vus: 1, iterations: 1 }\n    steps: [ { get: / } ]\n",
+        "name: p\ntarget: http://x\nworkflows:\n  - name: main\n    load: { vus: 1, iterations: 1 }\n    steps: [ { get: / } ]\n",
         plan::Format::Yaml,
         std::path::Path::new("."),
         &plan::ReadOptions::new(&|_| None),
@@ -135,7 +135,7 @@ async fn a_watch_outlives_its_manager() {
     let mut watch = client.watch(JOB, false);
     let told = watch.next().await.unwrap().unwrap();
     assert!(matches!(told, Told::Shown(Shown::Window { .. })), "{told:?}");
-    drop(one);
+    let _ = one.leave(Duration::from_secs(2)).await;
     let seen = all(watch).await.unwrap();
     let kept: Vec<&String> = seen.iter().filter(|line| *line != "broken").collect();
     assert_eq!(kept, ["1-1: 2", "final p"]);
