@@ -157,6 +157,13 @@ impl FleetClient {
         Ok(Self { network, managers, deadline, patience, notice: None, last })
     }
 
+    /// The same client, which tells nobody why something takes longer: the terminal may be in use.
+    #[must_use]
+    pub fn without_notice(mut self) -> Self {
+        self.notice = None;
+        self
+    }
+
     async fn reach(&self) -> Result<(), FleetError> {
         let begun = Instant::now();
         let mut failures = Vec::new();
