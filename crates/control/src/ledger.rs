@@ -71,7 +71,8 @@ pub use command::{
 pub use history::{Event, EventKind, History, Since};
 pub use invariant::Violation;
 pub use job::{
-    AttemptEnd, AttemptRecord, Cancel, Context, End, Job, Phase, Provisioned, Revoked, Shard, Stopping,
+    AttemptEnd, AttemptRecord, Cancel, Context, End, Job, Phase, Provisioned, Revoked, Shard,
+    Stopping,
 };
 pub use key::{IdempotencyKey, KeyError, KeyProblem};
 pub use limits::{BadLimits, Field, Limits, Problem, Resource, validate};

@@ -29,7 +29,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use fence::{JobId, Moment, NodeId};
+use fence::{JobId, Moment};
 use node::Member;
 use tokio::sync::watch;
 use tonic::Status;

@@ -111,9 +111,9 @@ fn main() {
     let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15);
     let mut lag = Trend::new();
     (0..5).for_each(|_| lag.record_ns(numbers.next() % 400_000));
-    let windows: Vec<Window> =
-        (0..WINDOWS).map(|_| window(&schema.layout, &mut numbers)).collect();
-    let key = |shard| StreamKey { workflow: 0, shard, attempt: 1, id: 1 << 100 | u128::from(shard) };
+    let windows: Vec<Window> = (0..WINDOWS).map(|_| window(&schema.layout, &mut numbers)).collect();
+    let key =
+        |shard| StreamKey { workflow: 0, shard, attempt: 1, id: 1 << 100 | u128::from(shard) };
     let unlimited =
         SenderLimits { sent_frames: usize::MAX, sent_bytes: usize::MAX, ..SenderLimits::default() };
 

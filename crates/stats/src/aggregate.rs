@@ -151,9 +151,10 @@ impl Aggregate {
     }
 
     pub(crate) fn save(&self) -> SavedAggregate {
-        let samples = self.samples.iter().map(|(&(step, kind), (text, exchange))| {
-            (step, kind, text.clone(), exchange.clone())
-        });
+        let samples = self
+            .samples
+            .iter()
+            .map(|(&(step, kind), (text, exchange))| (step, kind, text.clone(), exchange.clone()));
         SavedAggregate {
             history: self.history.clone(),
             samples: samples.collect(),

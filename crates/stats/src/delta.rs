@@ -10,7 +10,6 @@
 
 use std::collections::BTreeMap;
 
-use plan::MetricKind;
 use serde::{Deserialize, Serialize};
 
 use crate::error_kind::ErrorKind;
@@ -452,15 +451,6 @@ impl MetricDelta {
                 Some(MetricDelta::Trend(trend.to_sparse()))
             }
             _ => None,
-        }
-    }
-
-    pub fn kind(&self) -> MetricKind {
-        match self {
-            MetricDelta::Counter { .. } => MetricKind::Counter,
-            MetricDelta::Gauge { .. } => MetricKind::Gauge,
-            MetricDelta::Rate { .. } => MetricKind::Rate,
-            MetricDelta::Trend(_) => MetricKind::Trend,
         }
     }
 

@@ -207,7 +207,9 @@ impl fmt::Display for ReceiveError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ReceiveError::Wire(error) => error.fmt(f),
-            ReceiveError::UnknownStream(key) => write!(f, "{key} is not open here: resume it first"),
+            ReceiveError::UnknownStream(key) => {
+                write!(f, "{key} is not open here: resume it first")
+            }
             ReceiveError::Stream(key, error) => write!(f, "{key}: {error}"),
         }
     }
@@ -426,7 +428,8 @@ impl Merge {
 
     /// A worker was lost; the verdict will say so (R19).
     pub fn lose(&mut self, lost: LostWorker) {
-        match self.lost.iter_mut().find(|known| known.name == lost.name && known.from == lost.from) {
+        match self.lost.iter_mut().find(|known| known.name == lost.name && known.from == lost.from)
+        {
             Some(known) => *known = lost,
             None => self.lost.push(lost),
         }

@@ -38,11 +38,11 @@ pub(crate) use content::{read_content, write_content};
 pub(crate) use counts::{read_delta, read_sparse, write_delta, write_sparse};
 pub(crate) use frame::read_fingerprint;
 pub use frame::{Body, FRAME_BYTES_MAX, Frame, GapReason, StreamKey};
-pub(crate) use report::{read_plain, write_plain};
 pub use report::{
     RESULT_BYTES_MAX, decode_result, decode_schema, decode_snapshot, encode_result, encode_schema,
     encode_snapshot,
 };
+pub(crate) use report::{read_plain, write_plain};
 pub(crate) use series::{read_series, write_series};
 
 /// Of this code. Bytes of a later one are refused.

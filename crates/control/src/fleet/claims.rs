@@ -24,10 +24,17 @@ pub struct Managers<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Duty {
     /// Nobody has it, or its owner is gone.
-    Claim { job: JobId, seen: Option<Epoch> },
+    Claim {
+        job: JobId,
+        seen: Option<Epoch>,
+    },
     /// It is mine already, by a claim whose answer was lost.
-    Adopt { job: JobId },
-    Release { job: JobId },
+    Adopt {
+        job: JobId,
+    },
+    Release {
+        job: JobId,
+    },
 }
 
 impl Duty {

@@ -81,7 +81,9 @@ pub struct Counts {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    Recovering { until: Moment },
+    Recovering {
+        until: Moment,
+    },
     Active,
     /// Waits for the last words of lost attempts, then for the result.
     Closing,

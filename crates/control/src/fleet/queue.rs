@@ -48,9 +48,8 @@ pub fn waiting(state: &State) -> Vec<JobId> {
 #[must_use]
 pub fn turn(state: &State, turns: Turns) -> BTreeSet<JobId> {
     let waiting = waiting(state);
-    let age = |id: &JobId| {
-        state.job(*id).map_or(0, |job| state.now_ms().saturating_sub(job.created_ms))
-    };
+    let age =
+        |id: &JobId| state.job(*id).map_or(0, |job| state.now_ms().saturating_sub(job.created_ms));
     let impatient = |id: &&JobId| {
         let age = age(id);
         age > turns.patience_ms && age <= turns.patience_ms.saturating_add(turns.alone_ms)

@@ -53,11 +53,9 @@ impl fmt::Display for Expired {
                 quiet.as_secs_f64(),
                 unextended.as_secs_f64()
             ),
-            Self::Stuck { quiet, unextended: None } => write!(
-                f,
-                "job stuck (no progress for {:.1}s, never extended)",
-                quiet.as_secs_f64()
-            ),
+            Self::Stuck { quiet, unextended: None } => {
+                write!(f, "job stuck (no progress for {:.1}s, never extended)", quiet.as_secs_f64())
+            }
         }
     }
 }

@@ -59,9 +59,7 @@ impl State {
             Command::Advance { seen_ms, elapsed_ms } => {
                 Ok(self.advance(here, *seen_ms, *elapsed_ms))
             }
-            Command::Provision { job, epoch, shards } => {
-                self.provision(here, *job, *epoch, shards)
-            }
+            Command::Provision { job, epoch, shards } => self.provision(here, *job, *epoch, shards),
             Command::BeginLoad { job, epoch, workflows } => {
                 self.begin_load(here, *job, *epoch, workflows)
             }

@@ -9,8 +9,8 @@ use fence::WorkflowNo;
 use serde::{Deserialize, Serialize};
 
 use super::command::{BlobRef, Command, CreateJob, Payload};
-use crate::fleet::message::Steer;
 use super::key::KeyProblem;
+use crate::fleet::message::Steer;
 
 /// What bounds the state. `Default` suits one datacenter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -141,15 +141,29 @@ impl Limits {
 /// What the ledger can run out of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Resource {
-    Jobs { limit: u32 },
-    Attempts { limit: u32 },
-    Bytes { limit: u64 },
-    Shards { limit: u32 },
-    Layers { limit: u32 },
+    Jobs {
+        limit: u32,
+    },
+    Attempts {
+        limit: u32,
+    },
+    Bytes {
+        limit: u64,
+    },
+    Shards {
+        limit: u32,
+    },
+    Layers {
+        limit: u32,
+    },
     /// Data sets of one job that rows were given out of.
-    Sets { limit: u32 },
+    Sets {
+        limit: u32,
+    },
     /// Things in force that a job was steered to.
-    Steers { limit: u32 },
+    Steers {
+        limit: u32,
+    },
 }
 
 impl fmt::Display for Resource {
@@ -163,7 +177,9 @@ impl fmt::Display for Resource {
             Self::Shards { limit } => write!(f, "a job has at most {limit} shards"),
             Self::Layers { limit } => write!(f, "a job has at most {limit} layers"),
             Self::Sets { limit } => write!(f, "a job has at most {limit} data sets"),
-            Self::Steers { limit } => write!(f, "a job is steered in at most {limit} ways at a time"),
+            Self::Steers { limit } => {
+                write!(f, "a job is steered in at most {limit} ways at a time")
+            }
         }
     }
 }

@@ -220,9 +220,8 @@ fn a_cancel_before_the_border_keeps_the_next_layer_out() {
 /// S58, S59, EXEC-54: a value flows only if both sides name each other; otherwise there is none, and the default holds.
 #[test]
 fn values_need_both_sides() {
-    let provide = |to: &str| {
-        vec![Provided { key: "token".into(), to: vec![to.to_owned()], collect: false }]
-    };
+    let provide =
+        |to: &str| vec![Provided { key: "token".into(), to: vec![to.to_owned()], collect: false }];
     let uses = |from: &str| vec![("token".to_owned(), vec![from.to_owned()])];
     let table = [("b", "a", true), ("other", "a", false), ("b", "other", false)];
     for (to, from, flows) in table {
@@ -243,8 +242,7 @@ fn values_need_both_sides() {
 /// X35: all shards' values as a JSON list, if the plan asks for that; X37: a workflow that provides too much has failed.
 #[test]
 fn values_are_collected_and_bounded() {
-    let provide =
-        |collect| vec![Provided { key: "t".into(), to: vec!["b".into()], collect }];
+    let provide = |collect| vec![Provided { key: "t".into(), to: vec!["b".into()], collect }];
     let run = |collect, bytes: usize| {
         let mut a = part("a", 3, 1);
         a.provide = provide(collect);
@@ -354,8 +352,9 @@ fn a_run_that_does_not_end_is_ended() {
     world.own();
     assert_eq!(world.finish(), Outcome::Failed);
     assert_eq!(world.path(0, 1), ["DISPATCHED", "RUNNING", "FAILED", "FAILED_TERMINAL"]);
-    assert!(world.conclusion.as_ref().unwrap().workflows[0].status
-        != stats::WorkflowStatus::Completed);
+    assert!(
+        world.conclusion.as_ref().unwrap().workflows[0].status != stats::WorkflowStatus::Completed
+    );
     assert_eq!(world.worker(0).free(), 2);
 }
 

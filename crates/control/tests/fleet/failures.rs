@@ -45,7 +45,8 @@ fn a_killed_workers_shards_run_elsewhere() {
     let gap = world.owner().timeline().iter().find_map(|note| note.gap.clone()).unwrap();
     assert_eq!((gap.mended, gap.shards, gap.of), (Mended::Elsewhere, 1, 4));
     assert!(gap.to - gap.from >= wait);
-    let told = world.owner().timeline().iter().any(|n| n.text.contains("on_worker_loss: rebalance"));
+    let told =
+        world.owner().timeline().iter().any(|n| n.text.contains("on_worker_loss: rebalance"));
     assert!(told, "{:?}", world.owner().timeline());
 }
 

@@ -71,7 +71,8 @@ fn cancel_and_dispatch_race() {
         assert_eq!(world.finish(), Outcome::Cancelled);
         for dispatch in world.dispatched(0) {
             let order = dispatch.order;
-            let stopped = |ask: &Ask| matches!(ask, Ask::Stop { order: o, .. } if o.shard == order.shard);
+            let stopped =
+                |ask: &Ask| matches!(ask, Ask::Stop { order: o, .. } if o.shard == order.shard);
             assert!(world.asked(stopped) > 0, "at step {step}: {order:?} was not stopped");
         }
         for (_, state, _) in world.owner().shards() {
@@ -115,7 +116,8 @@ fn dependents_wait_for_a_retry() {
     for workflow in [2, 3] {
         assert_eq!(world.dispatched(workflow).len(), 1);
     }
-    let ends: Vec<_> = world.conclusion.as_ref().unwrap().workflows.iter().map(|w| w.ended).collect();
+    let ends: Vec<_> =
+        world.conclusion.as_ref().unwrap().workflows.iter().map(|w| w.ended).collect();
     assert!(ends[0] < ends[2] && ends[1] < ends[2] && ends[2] < ends[3], "{ends:?}");
 }
 
@@ -149,7 +151,8 @@ fn late_events_do_nothing() {
 fn a_cancel_ends_everything() {
     let mut later = part("later", 1, 1);
     (later.layer, later.depends_on) = (1, vec![0]);
-    let mut world = World::new(manifest(vec![part("load", 4, 60), part("short", 1, 1), later]), &[3, 3]);
+    let mut world =
+        World::new(manifest(vec![part("load", 4, 60), part("short", 1, 1), later]), &[3, 3]);
     world.behave(0, 0, &Behaviour { hangs: true, ..Behaviour::default() });
     world.own();
     world.until(|world| world.state_of(1, 0) == Some(Completed));
@@ -173,9 +176,8 @@ fn a_stop_gets_harder() {
     world.until(|world| world.running() == 1);
     world.cancel();
     assert_eq!(world.finish(), Outcome::Cancelled);
-    let forced = |ask: &Ask| {
-        matches!(ask, Ask::Stop { how: control::fleet::message::Halt::Now, .. })
-    };
+    let forced =
+        |ask: &Ask| matches!(ask, Ask::Stop { how: control::fleet::message::Halt::Now, .. });
     assert_eq!(world.asked(forced), 1);
 
     let mut world = World::new(manifest(vec![part("load", 1, 60)]), &[1]);

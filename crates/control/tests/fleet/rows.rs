@@ -8,7 +8,8 @@ use crate::world::{World, manifest, ms, part, worker};
 
 fn rows(world: &World) -> Vec<(u64, u64)> {
     let runs = world.workers.values().flat_map(|model| model.runs.values());
-    let mut all: Vec<_> = runs.flat_map(|run| &run.rows).map(|block| (block.first, block.end)).collect();
+    let mut all: Vec<_> =
+        runs.flat_map(|run| &run.rows).map(|block| (block.first, block.end)).collect();
     all.sort_unstable();
     all
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use control::fleet::message::{
-    Answer, Ask, Dispatch, EndReport, Halt, Held, HeldPhase, Hold, Holdings, Refused, RowBlock, Seat,
-    Steer, Task, Tell,
+    Answer, Ask, Dispatch, EndReport, Halt, Held, HeldPhase, Hold, Holdings, Refused, RowBlock,
+    Seat, Steer, Task, Tell,
 };
 use control::ledger::{AttemptStatus, Counters};
 use fence::{
@@ -259,7 +259,9 @@ impl ModelWorker {
                 let Some(run) = self.runs.get(&key).filter(held) else {
                     return Answer::Stopped { report: None };
                 };
-                if behaviour(&self.behaviours, key).hangs && how == Halt::Graceful && run.begun.is_some()
+                if behaviour(&self.behaviours, key).hangs
+                    && how == Halt::Graceful
+                    && run.begun.is_some()
                 {
                     return Answer::Done;
                 }
@@ -406,11 +408,7 @@ fn behaviour(all: &BTreeMap<(u32, u32), Behaviour>, key: ShardKey) -> Behaviour 
     all.get(&(key.workflow.0, key.shard)).cloned().unwrap_or_default()
 }
 
-fn record(
-    generated: &mut Vec<(ShardKey, Attempt, Moment, Moment)>,
-    run: &Run,
-    now: Moment,
-) {
+fn record(generated: &mut Vec<(ShardKey, Attempt, Moment, Moment)>, run: &Run, now: Moment) {
     // Setups and teardowns are one action each; load is what must not overlap, and they must not either.
     if let (Some(begun), HeldPhase::Running) = (run.begun, run.phase)
         && begun < now

@@ -386,7 +386,8 @@ impl World {
                 let shard = current.and_then(|job| job.shard(&order.shard)).and_then(|s| s.last());
                 let live = shard.is_some_and(|(last, r)| last == order.step.attempt && r.is_live());
                 let ticket = run.lease.renewal_sent(now);
-                if let Some(ticket) = ticket.filter(|_| live && !model.cut_off && !self.ledger_down) {
+                if let Some(ticket) = ticket.filter(|_| live && !model.cut_off && !self.ledger_down)
+                {
                     run.lease.renewal_granted(&ticket, now);
                 }
             }
@@ -405,7 +406,9 @@ impl World {
     fn happen(&mut self, generation: u64, item: Item) {
         let current = generation == self.generation;
         match item {
-            Item::Ask { worker, tag, ask, sent } => self.deliver(generation, worker, tag, ask, sent),
+            Item::Ask { worker, tag, ask, sent } => {
+                self.deliver(generation, worker, tag, ask, sent)
+            }
             Item::Event(event) if current || generation == 0 => self.give(event),
             Item::Event(_) => {}
             Item::Propose { tag, proposal } => {
@@ -466,7 +469,11 @@ impl World {
                 assert!(same_kind(&answer, &again), "{answer:?}, then {again:?}");
             }
             let took = now.since(sent) * 2;
-            if answer_lost { Event::Unanswered { tag } } else { Event::Answered { tag, answer, took } }
+            if answer_lost {
+                Event::Unanswered { tag }
+            } else {
+                Event::Answered { tag, answer, took }
+            }
         };
         let wait = if matches!(event, Event::Unanswered { .. }) { ms(500) } else { ms(1) };
         self.push_at(now.after(wait), generation, Item::Event(event));
@@ -550,7 +557,8 @@ impl World {
 
     pub fn tell(&self) -> String {
         let owner = self.owner.as_ref();
-        let lines = owner.map(|o| o.history().iter().map(|t| format!("{t:?}\n")).collect::<String>());
+        let lines =
+            owner.map(|o| o.history().iter().map(|t| format!("{t:?}\n")).collect::<String>());
         format!("at {:?}: {}\n{owner:?}", self.at(), lines.unwrap_or_default())
     }
 

@@ -28,7 +28,8 @@ fn grant(job: JobId, epoch: Epoch, attempt: u32, count: u64, of: u64) -> Command
 fn a_division_stands() {
     let mut world = World::new();
     let (job, epoch) = world.owned(1);
-    let Reply::Done { epoch: at } = world.run(ALICE, provision(job, epoch, &[(0, 18), (1, 6)])) else {
+    let Reply::Done { epoch: at } = world.run(ALICE, provision(job, epoch, &[(0, 18), (1, 6)]))
+    else {
         panic!("not divided");
     };
     assert_eq!(world.run(ALICE, provision(job, epoch, &[(1, 6)])), Reply::Already { epoch: at });
@@ -141,5 +142,8 @@ fn what_an_owner_decides_is_kept() {
     world.finish(job, epoch, Outcome::Completed);
     let late = world.run(ALICE, result(7));
     assert!(matches!(late, Reply::Refused(Refusal::Ended { .. })), "{late:?}");
-    assert_eq!(world.end(job, 1, AttemptStatus::Completed, 1), refused(Refusal::NoSuchAttempt { last: Attempt(0) }));
+    assert_eq!(
+        world.end(job, 1, AttemptStatus::Completed, 1),
+        refused(Refusal::NoSuchAttempt { last: Attempt(0) })
+    );
 }

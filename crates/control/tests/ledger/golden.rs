@@ -8,7 +8,8 @@ use std::time::Duration;
 use control::fleet::message::Steer;
 use control::ledger::{
     AttemptStatus, Busy, Command, Counters, Event, EventKind, Field, KeyProblem, Lapse, Outcome,
-    Payload, Problem, Proposal, Refusal, Rejection, Reply, RequestId, Resource, StopCause, Submission,
+    Payload, Problem, Proposal, Refusal, Rejection, Reply, RequestId, Resource, StopCause,
+    Submission,
 };
 use fence::{Attempt, BootId, Epoch, Hlc, JobId, NodeId, ShardKey, WorkflowNo};
 use serde::Serialize;
@@ -83,7 +84,11 @@ fn commands() -> Vec<Command> {
         steer(Steer::Pause),
         steer(Steer::Resume),
         steer(Steer::Vus { workflow: WorkflowNo(1), vus: 2 }),
-        steer(Steer::Rate { workflow: WorkflowNo(1), per_second: 2.5, from: Duration::from_secs(3) }),
+        steer(Steer::Rate {
+            workflow: WorkflowNo(1),
+            per_second: 2.5,
+            from: Duration::from_secs(3),
+        }),
         Command::ExtendJob { job: JOB, epoch, total_ms: 15_000 },
         Command::RecordResult { job: JOB, epoch, result: blob(4) },
     ]

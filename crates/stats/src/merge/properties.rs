@@ -72,7 +72,8 @@ struct World {
 impl World {
     fn new() -> World {
         let schema = Schema::new(layout(), None);
-        let thresholds = vec![threshold("http_reqs", "count > 0"), threshold("latency", "p(95) < 9")];
+        let thresholds =
+            vec![threshold("http_reqs", "count > 0"), threshold("latency", "p(95) < 9")];
         let settings = Settings { silence: Duration::from_secs(3), ..Settings::default() };
         let owner = Merge::new(schema.clone(), &thresholds, settings);
         let mut world = World {
@@ -256,7 +257,7 @@ fn without_tags(window: &Window) -> Delta {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(ProptestConfig::with_cases(24))]
 
     /// R17, BAR-113: sums over all attempts of all shards, whoever owned the job in between; and
     /// what a watcher was shown adds up to them.

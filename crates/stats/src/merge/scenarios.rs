@@ -24,10 +24,8 @@ fn merge(thresholds: &[Threshold]) -> Merge {
 }
 
 fn content(happenings: &[Happening]) -> Content {
-    let mut content = Content {
-        counts: Delta::of(&made_up(&layout(), happenings)),
-        ..Content::default()
-    };
+    let mut content =
+        Content { counts: Delta::of(&made_up(&layout(), happenings)), ..Content::default() };
     content.generator.vus = vec![(0, 4)];
     content
 }
@@ -146,7 +144,8 @@ fn what_died_with_the_owner_arrives_as_one_window() {
 
     let now = ms(900);
     let settings = Settings::default();
-    let mut new = Merge::restore(schema(), &thresholds, settings, Some(&checkpoint.bytes), now).unwrap();
+    let mut new =
+        Merge::restore(schema(), &thresholds, settings, Some(&checkpoint.bytes), now).unwrap();
     one.push(8, content(TEN));
     one.resume(new.open(one.key(), now).unwrap()).unwrap();
     flow(&mut one, &mut new, now);

@@ -213,6 +213,10 @@ impl Sender {
         self.attached = false;
     }
 
+    pub fn is_attached(&self) -> bool {
+        self.attached
+    }
+
     /// The next frame for the receiver. `None`: no receiver, nothing new, or as much under way as is
     /// allowed.
     pub fn next_frame(&mut self) -> Option<Outgoing> {
@@ -267,6 +271,10 @@ impl Sender {
             let Some(at) = self.waiting.iter().position(|frame| !self.is_gap(frame)) else {
                 return;
             };
+            // Nothing comes after the last frame that could make its loss good.
+            if self.ended && at + 1 == self.waiting.len() {
+                return;
+            }
             let Ok(mut frame) = Frame::decode(&self.waiting[at].bytes, &self.schema) else {
                 return;
             };

@@ -74,8 +74,7 @@ impl Evaluator {
                     SavedKept::Rate { hits: h, total: t },
                 ) => (*hits, *total) = (h, t),
                 (Kept::Cumulative(Sample::Gauge(reading)), SavedKept::Gauge(saved, at_ns)) => {
-                    *reading =
-                        saved.map(|[value, min, max]| Reading { value, at_ns, min, max });
+                    *reading = saved.map(|[value, min, max]| Reading { value, at_ns, min, max });
                 }
                 (Kept::Cumulative(Sample::Trend(trend)), SavedKept::Trend(saved)) => {
                     if !saved.is_sound() {
@@ -84,10 +83,9 @@ impl Evaluator {
                     *trend = Trend::new();
                     trend.merge_sparse(&saved);
                 }
-                (
-                    Kept::Sliding(sliding),
-                    SavedKept::Sliding { has_been_full, worst, broken },
-                ) => sliding.take_up(has_been_full, worst, broken),
+                (Kept::Sliding(sliding), SavedKept::Sliding { has_been_full, worst, broken }) => {
+                    sliding.take_up(has_been_full, worst, broken)
+                }
                 _ => return None,
             }
         }

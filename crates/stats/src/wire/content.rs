@@ -70,9 +70,8 @@ impl Content {
             (mine, theirs) => *mine = mine.take().or(theirs),
         }
         for message in later.messages {
-            let is_it = |known: &FailureMessage| {
-                (known.step, known.kind) == (message.step, message.kind)
-            };
+            let is_it =
+                |known: &FailureMessage| (known.step, known.kind) == (message.step, message.kind);
             match self.messages.iter().position(is_it) {
                 Some(at) if self.messages[at].exchange.is_none() => self.messages[at] = message,
                 Some(_) => {}

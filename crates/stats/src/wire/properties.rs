@@ -31,7 +31,8 @@ fn schema() -> Schema {
 fn series(layout: &SeriesLayout, happenings: &[Happening], times: usize) -> SeriesWindow {
     let mut window = SeriesWindow::new(layout);
     let metrics: Vec<_> = layout.metrics().map(|(id, _)| id).collect();
-    for (at, &(a, b, c, d)) in happenings.iter().cycle().take(happenings.len() * times).enumerate() {
+    for (at, &(a, b, c, d)) in happenings.iter().cycle().take(happenings.len() * times).enumerate()
+    {
         let (scenario, group) = (format!("s{}", a % 2), format!("::g{}", b % 3));
         let tags = [("scenario", &*scenario), ("group", &*group)];
         let metric = metrics[usize::from(c) % metrics.len()];

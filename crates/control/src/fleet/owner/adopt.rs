@@ -307,7 +307,9 @@ impl Owner {
             let at = Duration::from_millis(wall.saturating_sub(first));
             let mut say = |text: String, gap| notes.push(Note { at, text, gap });
             match event.kind {
-                EventKind::Claimed { owner } => say(format!("owned by manager {}", owner.node), None),
+                EventKind::Claimed { owner } => {
+                    say(format!("owned by manager {}", owner.node), None)
+                }
                 EventKind::AttemptRevoked { workflow, shard, attempt } => {
                     let record = job.shards.get(&(workflow, shard));
                     let record = record.and_then(|shard| shard.attempt(attempt));
@@ -319,7 +321,9 @@ impl Owner {
                 }
                 EventKind::AttemptStarted { workflow, shard, .. } => {
                     let of = self.divided.get(&(workflow.0 as usize)).copied();
-                    if let (Some((from, worker)), Some(of)) = (lost.remove(&(workflow.0, shard)), of) {
+                    if let (Some((from, worker)), Some(of)) =
+                        (lost.remove(&(workflow.0, shard)), of)
+                    {
                         let workflow = workflow.0 as usize;
                         let (shards, mended) = (1, Mended::Elsewhere);
                         let gap = Gap { workflow, worker, from, to: at, shards, of, mended };
@@ -331,7 +335,9 @@ impl Owner {
                         span.1 = span.1.max(at);
                     }
                 }
-                EventKind::LoadBegun { workflows } => say(format!("{workflows} workflows started"), None),
+                EventKind::LoadBegun { workflows } => {
+                    say(format!("{workflows} workflows started"), None)
+                }
                 EventKind::StopRequested { .. } => say("stopped".to_owned(), None),
                 EventKind::CancelRequested => say("cancelled".to_owned(), None),
                 _ => {}
@@ -403,7 +409,8 @@ impl Owner {
 
     /// Goes on with a wave of setups or teardowns; one that is over is passed at once.
     fn rejoin(&mut self, kind: Kind, members: Vec<Sid>) {
-        let over = members.iter().all(|s| self.shards.get(s).is_some_and(|s| s.state.is_terminal()));
+        let over =
+            members.iter().all(|s| self.shards.get(s).is_some_and(|s| s.state.is_terminal()));
         self.wave = Some(Wave::new(kind, members, WaveStep::Running));
         if over {
             self.wave_over();

@@ -24,11 +24,7 @@ fn demand(holds: bool, id: &'static str, detail: impl FnOnce() -> String) -> Res
 ///
 /// # Errors
 /// With the first promise that is broken.
-pub fn check_effects(
-    effects: &[Effect],
-    job: &Job,
-    manifest: &Manifest,
-) -> Result<(), Violation> {
+pub fn check_effects(effects: &[Effect], job: &Job, manifest: &Manifest) -> Result<(), Violation> {
     for effect in effects {
         match effect {
             Effect::Ask { worker, ask: Ask::Dispatch(dispatch), .. } => {
@@ -37,7 +33,9 @@ pub fn check_effects(
                 check_live(job, &key, attempt)?;
                 let record = job.shard(&key).and_then(|shard| shard.attempt(attempt));
                 let there = record.is_some_and(|r| (r.worker, r.boot) == (*worker, order.receiver));
-                demand(there, "P1", || format!("{key} was dispatched to {worker}, not as committed"))?;
+                demand(there, "P1", || {
+                    format!("{key} was dispatched to {worker}, not as committed")
+                })?;
                 check_stage(job, manifest, dispatch.task, &key, dispatch.context_version)?;
             }
             Effect::Ask { ask: Ask::Start { attempts, .. }, .. } => {

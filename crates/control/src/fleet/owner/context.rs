@@ -49,7 +49,8 @@ pub(super) fn encode_values(values: &Values) -> Vec<u8> {
 }
 
 pub(super) fn decode_values(bytes: &[u8]) -> Result<Values, String> {
-    postcard::from_bytes(bytes).map_err(|error| format!("a committed context cannot be read: {error}"))
+    postcard::from_bytes(bytes)
+        .map_err(|error| format!("a committed context cannot be read: {error}"))
 }
 
 /// X35: of each key the value of the lowest shard that has one, or all of them as a JSON list.
@@ -72,10 +73,8 @@ pub(super) fn merge(
 
 /// EXEC-54, X36: a value flows from P to C only if P's provider names C and C's consumer names P.
 pub(super) fn hand(manifest: &Manifest, values: &Values, workflow: usize) -> Handed {
-    let mut handed = Handed {
-        variables: values.get(SETUP).cloned().unwrap_or_default(),
-        uses: BTreeMap::new(),
-    };
+    let mut handed =
+        Handed { variables: values.get(SETUP).cloned().unwrap_or_default(), uses: BTreeMap::new() };
     let Some(part) = manifest.workflows.get(workflow) else { return handed };
     for (key, sources) in &part.uses {
         let found = sources.iter().find_map(|source| {

@@ -14,9 +14,7 @@ use stats::WorkflowStatus;
 use super::context::{self, SETUP, Values};
 use super::shard::{State, Step};
 use super::wave::{Kind, Stage};
-use super::{
-    Conclusion, Conclusive, Effect, Errand, Owner, Parcel, Phase, Purpose, Sid, blob_of,
-};
+use super::{Conclusion, Conclusive, Effect, Errand, Owner, Parcel, Phase, Purpose, Sid, blob_of};
 use crate::fleet::message::{EndReport, RowBlock, Steer};
 use crate::job::{self, WorkflowEnd};
 use crate::ledger::{self, AttemptStatus, BlobRef, Command, Counters, Lapse, Payload, Reply};
@@ -678,5 +676,6 @@ pub(super) fn encode_report(report: &EndReport) -> Vec<u8> {
 /// # Errors
 /// If the bytes are not those of a stored report.
 pub fn decode_report(content: &[u8]) -> Result<EndReport, String> {
-    postcard::from_bytes(content).map_err(|error| format!("a stored report cannot be read: {error}"))
+    postcard::from_bytes(content)
+        .map_err(|error| format!("a stored report cannot be read: {error}"))
 }

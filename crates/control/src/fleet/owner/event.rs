@@ -14,33 +14,69 @@ use crate::ledger::{BlobRef, Command, Counters, Reply};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The ledger's answer to a commit, refusals among them.
-    Committed { tag: u64, reply: Reply },
+    Committed {
+        tag: u64,
+        reply: Reply,
+    },
     /// Nobody knows yet whether it was committed. The shell goes on asking under the same request until it is known.
-    Unknown { tag: u64 },
+    Unknown {
+        tag: u64,
+    },
     /// A worker's answer, and how long it took.
-    Answered { tag: u64, answer: Answer, took: Duration },
+    Answered {
+        tag: u64,
+        answer: Answer,
+        took: Duration,
+    },
     /// No answer within the shell's patience: it may have been done or not.
-    Unanswered { tag: u64 },
+    Unanswered {
+        tag: u64,
+    },
     Told(Tell),
     /// What an attempt has counted so far, by the frames that were applied.
-    Progress { shard: ShardKey, attempt: Attempt, counters: Counters },
+    Progress {
+        shard: ShardKey,
+        attempt: Attempt,
+        counters: Counters,
+    },
     /// A blob is fsynced on a majority (R17a).
-    Stored { tag: u64 },
-    Fetched { tag: u64, content: Vec<u8> },
+    Stored {
+        tag: u64,
+    },
+    Fetched {
+        tag: u64,
+        content: Vec<u8>,
+    },
     /// The answer to [`Effect::Seal`]: what the owner has of an attempt that can say nothing more itself.
-    Sealed { shard: ShardKey, attempt: Attempt, counters: Counters, frames: u64, totals: Vec<u8> },
+    Sealed {
+        shard: ShardKey,
+        attempt: Attempt,
+        counters: Counters,
+        frames: u64,
+        totals: Vec<u8>,
+    },
     /// All workers, as membership and heartbeats have them now.
     Workers(Vec<Worker>),
     /// Whether this job may try to reserve its first cores (see [`crate::fleet::queue`]).
     Turn(bool),
     /// A threshold with `abort` has failed on the merged data (R18).
-    Threshold { number: usize, reason: String },
+    Threshold {
+        number: usize,
+        reason: String,
+    },
     /// The ledger holds a cancel of this job.
-    CancelSeen { reason: String },
+    CancelSeen {
+        reason: String,
+    },
     /// Live control by a client, who gets the answer to `asked`.
-    Steer { asked: u64, steer: Steer },
+    Steer {
+        asked: u64,
+        steer: Steer,
+    },
     /// The final result is stored; `None`: it could not be made.
-    Concluded { result: Option<BlobRef> },
+    Concluded {
+        result: Option<BlobRef>,
+    },
     /// It is [`super::Owner::wake`] or later.
     Tick,
 }
@@ -49,28 +85,52 @@ pub enum Event {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Propose, and answer with [`Event::Committed`] or [`Event::Unknown`].
-    Commit { tag: u64, command: Command },
+    Commit {
+        tag: u64,
+        command: Command,
+    },
     /// Send, and answer with [`Event::Answered`] or [`Event::Unanswered`].
-    Ask { tag: u64, worker: NodeId, ask: Ask },
+    Ask {
+        tag: u64,
+        worker: NodeId,
+        ask: Ask,
+    },
     /// Fsync on a majority, and answer with [`Event::Stored`]. Goes on until it is done.
-    Store { tag: u64, blob: BlobRef, content: Vec<u8> },
+    Store {
+        tag: u64,
+        blob: BlobRef,
+        content: Vec<u8>,
+    },
     /// Answer with [`Event::Fetched`]. Goes on until it is done.
-    Fetch { tag: u64, blob: BlobRef },
+    Fetch {
+        tag: u64,
+        blob: BlobRef,
+    },
     /// Close the statistics of an attempt, and answer with [`Event::Sealed`].
-    Seal { shard: ShardKey, attempt: Attempt },
+    Seal {
+        shard: ShardKey,
+        attempt: Attempt,
+    },
     /// For watchers.
     Moved(Transition),
     /// For watchers and for the timeline.
     Noted(Note),
     /// Why nothing runs at the moment; `None`: it goes on.
     Queued(Option<Queued>),
-    Steered { asked: u64, result: Result<(), String> },
+    Steered {
+        asked: u64,
+        result: Result<(), String>,
+    },
     /// Make the final result of it and of the merged statistics, store it, and answer with [`Event::Concluded`].
     Conclude(Box<Conclusion>),
     /// The outcome is committed: this owner has nothing more to do.
-    Finished { outcome: crate::ledger::Outcome },
+    Finished {
+        outcome: crate::ledger::Outcome,
+    },
     /// Somebody else owns the job by now. Nothing was done about it here, and nothing will be.
-    Deposed { why: String },
+    Deposed {
+        why: String,
+    },
 }
 
 /// An entry of the timeline (R19). Times are since the job was created.

@@ -120,7 +120,10 @@ impl Owner {
         }
         let setup_was_due = std::mem::take(&mut self.setup_due);
         // What cleans up is left to do so.
-        let running = self.wave.as_ref().filter(|w| matches!(w.kind, Kind::Setup | Kind::Setups | Kind::Load));
+        let running = self
+            .wave
+            .as_ref()
+            .filter(|w| matches!(w.kind, Kind::Setup | Kind::Setups | Kind::Load));
         let members = running.map(|wave| wave.members.clone()).unwrap_or_default();
         for sid in members {
             self.halt(sid, how, &reason);
@@ -208,7 +211,9 @@ impl Owner {
             }
             Answer::Stopped { report: None } => true,
             // It has seen a later step of this shard: what was before is over there.
-            Answer::Refused(Refused::UnknownAttempt | Refused::Fence(OrderRefusal::Step(_))) => true,
+            Answer::Refused(Refused::UnknownAttempt | Refused::Fence(OrderRefusal::Step(_))) => {
+                true
+            }
             // Told; it ends in its own time, and says so. A lost one is asked again.
             Answer::Done => {
                 if let Some(shard) = self.shards.get_mut(&sid).filter(|_| current) {

@@ -133,7 +133,8 @@ impl Owner {
             if (one.worker, one.boot) != (node, boot) {
                 continue;
             }
-            if let (Step::Lapsing(handover), Some(Lapse::HigherBoot(now))) = (&mut shard.step, proof)
+            if let (Step::Lapsing(handover), Some(Lapse::HigherBoot(now))) =
+                (&mut shard.step, proof)
             {
                 handover.boot_seen(node, now);
                 self.changed();
@@ -287,7 +288,10 @@ impl Owner {
             }
             Step::Idle => {
                 let seconds = self.settings.seat_within.as_secs();
-                self.give_up(sid, format!("no eligible worker had a core for it within {seconds} s"));
+                self.give_up(
+                    sid,
+                    format!("no eligible worker had a core for it within {seconds} s"),
+                );
             }
             _ => {}
         }
@@ -330,7 +334,8 @@ impl Owner {
                     return self.never_mended(sid);
                 }
                 OnWorkerLoss::Fail => {
-                    return self.give_up(sid, "its worker was lost (on_worker_loss: fail)".to_owned());
+                    return self
+                        .give_up(sid, "its worker was lost (on_worker_loss: fail)".to_owned());
                 }
             }
         }

@@ -22,7 +22,8 @@ impl Owner {
         }
         let Some(batch) = &self.batch else { return };
         let total = self.pool.total();
-        let candidates: Vec<_> = batch.workflows.iter().map(|w| self.manifest.candidate(*w)).collect();
+        let candidates: Vec<_> =
+            batch.workflows.iter().map(|w| self.manifest.candidate(*w)).collect();
         let grants = allocation::partition(&candidates, total as usize);
         let mut plan = Vec::new();
         for grant in grants.into_iter().next().unwrap_or_default() {
@@ -318,7 +319,8 @@ impl Owner {
     fn reserve_for(&mut self, sid: Sid, worker: &Worker) {
         let number = self.reserve(worker, 1, vec![sid]);
         if let Some(shard) = self.shards.get_mut(&sid) {
-            shard.place = Some(Place { worker: worker.node, boot: worker.boot, hold: Some(number) });
+            shard.place =
+                Some(Place { worker: worker.node, boot: worker.boot, hold: Some(number) });
             shard.seatings = shard.seatings.saturating_add(1);
         }
         self.changed();
@@ -389,7 +391,9 @@ impl Owner {
         let runs_here = |worker: &Worker| {
             let here = wave.members.iter().filter(|other| other.0 == sid.0 && **other != sid);
             let here = here.filter_map(|other| self.shards.get(other)).filter(|other| {
-                let on = other.current().is_some_and(|t| (t.worker, t.boot) == (worker.node, worker.boot));
+                let on = other
+                    .current()
+                    .is_some_and(|t| (t.worker, t.boot) == (worker.node, worker.boot));
                 other.is_out() && on
             });
             here.count()

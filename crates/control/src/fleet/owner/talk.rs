@@ -44,7 +44,8 @@ pub(super) fn ask(owner: &Owner, errand: &Errand) -> Option<(NodeId, Ask)> {
             }
             let half = owner.rtts.get(worker).copied().unwrap_or_default() / 2;
             let origin = owner.wave.as_ref().and_then(|wave| wave.clock).map(|clock| clock.origin);
-            let after = origin.map_or(Duration::ZERO, |at| at.since(owner.now).saturating_sub(half));
+            let after =
+                origin.map_or(Duration::ZERO, |at| at.since(owner.now).saturating_sub(half));
             let elapsed = owner.schedule_at(owner.now.after(half + after));
             let clock = owner.clock(owner.now.after(half + after));
             let receiver = *boot;
@@ -238,7 +239,11 @@ impl Owner {
         let Some((node, boot)) = shard.current().map(|one| (one.worker, one.boot)) else { return };
         match refused {
             Refused::Fence(OrderRefusal::OtherLife { own, .. }) if *own > boot => {
-                return self.lose(sid, "its worker has started again", Some(Lapse::HigherBoot(*own)));
+                return self.lose(
+                    sid,
+                    "its worker has started again",
+                    Some(Lapse::HigherBoot(*own)),
+                );
             }
             Refused::Fence(OrderRefusal::Epoch(refusal)) => {
                 return self.depose(format!("worker {node}: {refusal}"));
@@ -265,9 +270,10 @@ impl Owner {
 
     fn start_answered(&mut self, attempts: &[(Sid, Attempt)], answer: &Answer) {
         for (sid, attempt) in attempts {
-            let begun = self.shards.get(sid).is_some_and(|shard| {
-                shard.attempt() == *attempt && shard.step == Step::Begun
-            });
+            let begun = self
+                .shards
+                .get(sid)
+                .is_some_and(|shard| shard.attempt() == *attempt && shard.step == Step::Begun);
             if !begun {
                 continue;
             }

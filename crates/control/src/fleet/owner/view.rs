@@ -66,7 +66,9 @@ impl Owner {
     #[must_use]
     pub fn workflow(&self, number: usize) -> stats::WorkflowState {
         let own = self.shards_of(number);
-        if self.machine.status(number).is_none() && own.clone().any(|s| s.state == ShardState::Running) {
+        if self.machine.status(number).is_none()
+            && own.clone().any(|s| s.state == ShardState::Running)
+        {
             return stats::WorkflowState::Running;
         }
         self.machine.state(number)

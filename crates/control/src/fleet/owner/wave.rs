@@ -11,8 +11,8 @@ use super::{Errand, Owner, Purpose, Queued, Sid};
 use crate::allocation;
 use crate::fleet::message::Task;
 use crate::job;
-use crate::ledger::{Command, Lapse, Reply};
 use crate::ledger::StopCause;
+use crate::ledger::{Command, Lapse, Reply};
 
 /// Workflows of one layer that run together, and how far they are.
 #[derive(Clone, Debug)]
@@ -478,4 +478,3 @@ pub(super) fn aside_task(shard: u32) -> Task {
     let of = (shard >= 2).then(|| WorkflowNo((shard - 2) / 2));
     if shard.is_multiple_of(2) { Task::Setup { of } } else { Task::Teardown { of } }
 }
-

@@ -297,7 +297,10 @@ impl World {
             let Some(current) = self.current.get(&shard) else { return };
             let (receiver, epoch, after) = (current.boot, self.epoch, Duration::from_millis(100));
             let (attempts, elapsed) = (vec![(shard, attempt)], Duration::ZERO);
-            self.ask(site, Ask::Start { job: JOB, epoch, receiver, attempts, after, elapsed, clock: elapsed });
+            self.ask(
+                site,
+                Ask::Start { job: JOB, epoch, receiver, attempts, after, elapsed, clock: elapsed },
+            );
             return;
         }
         let Tell::Ended(report) = tell else { return };
@@ -364,7 +367,15 @@ impl World {
                         let elapsed = Duration::ZERO;
                         self.ask(
                             site,
-                            Ask::Start { job: JOB, epoch, receiver, attempts, after, elapsed, clock: elapsed },
+                            Ask::Start {
+                                job: JOB,
+                                epoch,
+                                receiver,
+                                attempts,
+                                after,
+                                elapsed,
+                                clock: elapsed,
+                            },
                         );
                     }
                     4 if epoch == self.epoch => {
