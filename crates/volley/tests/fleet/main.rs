@@ -5,4 +5,5 @@ mod common;
 
 mod cluster;
 mod jobs;
+mod joins;
 mod kills;
