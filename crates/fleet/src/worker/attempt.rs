@@ -314,6 +314,7 @@ impl Attempt {
         self.generator.vus_made = self.generator.vus_made.max(vus);
         (self.generator.cpu_user, self.generator.cpu_system) = cpu;
         self.generator.samples_dropped += samples_dropped;
+        self.generator.issued = self.counters().issued;
         let counts = Delta::of(&window);
         window.clear();
         self.spare = Some(window);

@@ -92,12 +92,6 @@ impl Cluster {
         child.wait().unwrap();
     }
 
-    pub fn signal(&self, name: &str, signal: i32) {
-        let pid = self.running[name].id();
-        // SAFETY: the process is a child that has not been waited for.
-        assert_eq!(unsafe { libc::kill(pid.cast_signed(), signal) }, 0);
-    }
-
     /// Waits until a node has ended by itself.
     pub fn ended(&mut self, name: &str) -> i32 {
         let begin = Instant::now();

@@ -2,9 +2,10 @@
 
 use crate::cluster::Cluster;
 use crate::common::{Target, plan, until};
+use crate::recorder::Recorder;
 
-fn requests(summary: &serde_json::Value) -> u64 {
-    summary["metrics"]["http_reqs"]["count"].as_u64().unwrap_or_else(|| panic!("{summary:#}"))
+pub fn requests(summary: &serde_json::Value) -> u64 {
+    summary["requests"]["count"].as_u64().unwrap_or_else(|| panic!("{summary:#}"))
 }
 
 /// EXEC-1, ARCH-5: the same plan, summary and exit codes as `volley run`; totals equal what the target counted.
@@ -37,7 +38,7 @@ fn arrivals_divide_exactly_over_workers() {
     let load = "executor: constant-arrival-rate, rate: 301/s, duration: 3s, max_vus: 60";
     let job = cluster.submit(&plan(&target.url(), load), &[]);
     let summary = cluster.result(&job, 0);
-    assert_eq!(summary["metrics"]["iterations"]["count"], 903, "{summary:#}");
+    assert_eq!(summary["iterations"], 903, "{summary:#}");
     assert_eq!(target.total(), 903);
     let status = cluster.status(&job);
     assert_eq!(status["outcome"], "COMPLETED");
@@ -49,7 +50,7 @@ fn arrivals_divide_exactly_over_workers() {
 /// at the client, `${secret}` at the worker.
 #[test]
 fn layers_hand_values_on_and_secrets_stay_on_workers() {
-    let target = Target::start();
+    let target = Recorder::start();
     let cluster = Cluster::start(1, 2, 1);
     let text = format!(
         "name: layered
@@ -65,30 +66,26 @@ workflows:
     steps:
       - name: login
         get: /json?region=${{env.REGION}}
-        extract: {{ found: {{ status: true }} }}
-    provide: [ {{ key: found, to: [second] }} ]
+        extract: {{ found: $.found }}
+    provide: {{ found: [second] }}
   - name: second
     depends_on: [first]
-    use: [ {{ key: found, from: [first] }} ]
+    use: {{ found: [first] }}
     load: {{ executor: shared-iterations, vus: 1, iterations: 3, max_duration: 20s }}
-    steps: [ {{ name: use, get: \"/got/${{found}}\" }} ]
+    steps: [ {{ name: use, get: \"/got/${{use.found}}\" }} ]
 teardown: [ {{ name: tidy, get: /tidied }} ]
 ",
         target.url()
     );
     let path = cluster.room.write("plan.yaml", &text);
     let args = ["submit", path.to_str().unwrap(), "-e", "REGION=north", "--watch", "--summary", "s.json"];
-    cluster.volley(&args);
+    cluster.volley(&args).expect(0);
     let seen = target.seen();
-    let paths = seen["paths"].as_object().cloned().unwrap_or_default();
-    let count = |path: &str| {
-        let of = paths.iter().filter(|(known, _)| known.starts_with(path));
-        of.map(|(_, count)| count.as_u64().unwrap_or(0)).sum::<u64>()
-    };
-    assert_eq!(count("/echo"), 1, "setup once: {seen:#}");
-    assert_eq!(count("/json"), 6, "{seen:#}");
-    assert_eq!(count("/got/200"), 3, "{seen:#}");
-    assert_eq!(count("/tidied"), 1, "teardown once: {seen:#}");
+    let count = |path: &str| seen.get(path).copied().unwrap_or(0);
+    assert_eq!(count("/echo"), 1, "setup once: {seen:#?}");
+    assert_eq!(count("/json?region=north"), 6, "{seen:#?}");
+    assert_eq!(count("/got/gold"), 3, "{seen:#?}");
+    assert_eq!(count("/tidied"), 1, "teardown once: {seen:#?}");
     // The secret is nowhere in what the managers keep, nor in any log.
     let found = std::process::Command::new("grep")
         .args(["-r", "-l", "-a", "hush-hush"])
@@ -193,7 +190,7 @@ fn one_key_is_one_job() {
 /// Unique rows are issued once in the whole job, over all workers.
 #[test]
 fn unique_rows_are_used_once_in_the_job() {
-    let target = Target::start();
+    let target = Recorder::start();
     let cluster = Cluster::start(1, 2, 1);
     let rows: String = (0..500).map(|n| format!("u{n}\n")).collect();
     cluster.room.write("users.csv", &format!("name\n{rows}"));
@@ -211,12 +208,6 @@ workflows:
     let job = cluster.submit(&text, &[]);
     until("it has ended", || cluster.status(&job)["state"] == "ended");
     let seen = target.seen();
-    let paths = seen["paths"].as_object().unwrap();
-    let rows: Vec<u64> = paths
-        .iter()
-        .filter(|(path, _)| path.starts_with("/row/"))
-        .map(|(_, count)| count.as_u64().unwrap())
-        .collect();
-    assert!(rows.iter().all(|count| *count == 1), "{seen:#}");
-    assert_eq!(rows.len(), 500, "{seen:#}");
+    assert!(seen.values().all(|count| *count == 1), "{seen:#?}");
+    assert_eq!(seen.len(), 500, "{seen:#?}");
 }

@@ -7,3 +7,4 @@ mod cluster;
 mod jobs;
 mod joins;
 mod kills;
+mod recorder;
