@@ -11,6 +11,7 @@
 //! was lost is simply put to the next manager.
 
 mod blobs;
+pub mod enlist;
 mod error;
 mod watch;
 

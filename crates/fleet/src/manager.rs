@@ -1,7 +1,7 @@
 //! A manager: a member of the ledger's group, and the owner of some of the datacenter's jobs.
 //!
 //! ```text
-//! jobs (clients), office (workers), peers (managers): the three services
+//! jobs (clients), office (workers), peers (managers), door (those who want to be workers): the services
 //!        │                    │
 //!        ▼                    ▼
 //! claims ── one desk per job: the pure owner, its statistics, its feed ── errands ──▶ ledger, workers, blobs
@@ -16,6 +16,7 @@ mod checkpoints;
 mod claims;
 mod config;
 mod desk;
+mod door;
 mod errands;
 mod jobs;
 mod office;

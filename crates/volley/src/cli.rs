@@ -12,7 +12,7 @@ mod values;
 pub use agent::AgentArgs;
 pub use certs::{
     CertsAction, CertsArgs, CertsCheckArgs, CertsGossipKeyArgs, CertsInitArgs, CertsIssueArgs,
-    CertsShowArgs,
+    CertsShowArgs, CertsTokenArgs,
 };
 pub use jobs::{
     CancelArgs, DrainArgs, FleetPlace, FleetStatusArgs, FollowArgs, FullPolicy, JobsArgs,

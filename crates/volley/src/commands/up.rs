@@ -1,6 +1,6 @@
 //! `volley up`: a whole datacenter on this machine, in one process or in many.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -11,12 +11,15 @@ use fleet::worker::{Worker, WorkerConfig};
 use serde_json::json;
 use trust::Role;
 
+use super::certs::shown;
 use super::node::{QUIET, all_cores, interrupts};
 use crate::cli::UpArgs;
 use crate::cluster::{self, ClientFile};
 use crate::{exit, log, print};
 
 const FAREWELL: Duration = Duration::from_secs(5);
+/// How long others can join with the token that is written.
+const TOKEN_VALID: Duration = Duration::from_secs(3600);
 /// Until somebody leads and all workers are known.
 const READY_WITHIN: Duration = Duration::from_secs(60);
 
@@ -74,6 +77,9 @@ async fn run(args: &UpArgs) -> Result<i32, String> {
     let home = Home { keep: args.dir.is_some(), folder };
     let made = LocalCluster::create(&home.folder, args.managers.into(), args.workers.into());
     let local = made.map_err(|error| error.to_string())?;
+    let token = local.write_token(TOKEN_VALID).map_err(|error| error.to_string())?;
+    // It is named to people in another terminal, in another folder.
+    let token = std::path::absolute(&token).unwrap_or(token);
     let mut stopped = interrupts();
     let shape = Shape::of(args);
     let mut nodes = match args.processes {
@@ -99,7 +105,7 @@ async fn run(args: &UpArgs) -> Result<i32, String> {
     if let Some(took) = ready
         && !args.json
     {
-        tell(args, &local, &nodes, took, known.as_ref());
+        tell(args, &local, &nodes, took, known.as_ref(), &token);
     }
     if ready.is_some() {
         tokio::select! {
@@ -177,7 +183,14 @@ pub async fn until_ready(file: &ClientFile, workers: u32) -> Result<Duration, St
     }
 }
 
-fn tell(args: &UpArgs, local: &LocalCluster, nodes: &Nodes, took: Duration, known: Option<&PathBuf>) {
+fn tell(
+    args: &UpArgs,
+    local: &LocalCluster,
+    nodes: &Nodes,
+    took: Duration,
+    known: Option<&PathBuf>,
+    token: &Path,
+) {
     let mut text = format!("ready after {:.1} s\n\n", took.as_secs_f64());
     for (place, pid) in nodes.places(local) {
         let Place { name, role, bind, .. } = place;
@@ -193,7 +206,11 @@ fn tell(args: &UpArgs, local: &LocalCluster, nodes: &Nodes, took: Duration, know
         None => format!(" --manager {} --certs {}", local.addresses()[0], local.client.display()),
     };
     text.push_str(&format!(
-        "\nIn another terminal:\n  volley submit plan.yaml --watch{how}\n  volley jobs{how}\n\nCtrl-C ends it all.\n"
+        "\nIn another terminal:\n  volley submit plan.yaml --watch{how}\n  volley jobs{how}\n\n\
+         more workers: volley worker --join {} --token-file {} --data ./worker\n\n\
+         Ctrl-C ends it all.\n",
+        local.addresses()[0],
+        shown(token)
     ));
     print::out(&text);
 }
@@ -236,6 +253,9 @@ pub fn spawn(shape: Shape, local: &LocalCluster) -> Result<Vec<(Place, Child)>, 
         if place.role == Role::Manager {
             command.arg("--peers").arg(peers.join(","));
             command.arg("--lease").arg(format!("{}ms", shape.lease.as_millis()));
+            if let Some(ca) = local.ca_of(place) {
+                command.arg("--ca").arg(ca);
+            }
         } else {
             command.arg("--seed").arg(peers.join(","));
             command.arg("--cores").arg(shape.cores.to_string());

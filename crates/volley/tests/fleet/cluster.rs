@@ -72,6 +72,9 @@ impl Cluster {
         if place.role == Role::Manager {
             command.arg("--peers").arg(peers);
             command.arg("--lease").arg(format!("{}ms", LEASE.as_millis()));
+            if let Some(ca) = self.local.ca_of(&place) {
+                command.arg("--ca").arg(ca);
+            }
         } else {
             command.arg("--seed").arg(peers).arg("--cores").arg(self.cores.to_string());
             command.env("VOLLEY_SECRET_TOKEN", "hush-hush");
