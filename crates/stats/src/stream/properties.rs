@@ -159,7 +159,7 @@ fn without_tags(mut delta: Delta) -> Delta {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(256))]
+    #![proptest_config(ProptestConfig::with_cases(48))]
 
     /// BAR-113, BAR-114: joined, repeated and reordered frames count once each, over any number of
     /// owners.

@@ -103,7 +103,7 @@ fn read_first(reader: &mut Reader<'_>) -> Read<First> {
     Ok((reader.int()?, reader.within("an order", u64::from(u32::MAX))? as u32))
 }
 
-fn write_sinks<'a>(writer: &mut Writer, sinks: impl Iterator<Item = Option<&'a Sink>> + Clone) {
+fn write_sinks<'a>(writer: &mut Writer, sinks: &(impl Iterator<Item = Option<&'a Sink>> + Clone)) {
     let told = || {
         let all = sinks.clone().enumerate();
         all.filter_map(|(at, sink)| Some((at, sink.filter(|sink| !sink.is_empty())?)))
