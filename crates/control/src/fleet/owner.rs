@@ -561,7 +561,7 @@ impl Owner {
             Purpose::End(sid, attempt) => self.attempt_ended(sid, attempt, &reply),
             Purpose::Context(values) => self.context_committed(values, &reply),
             Purpose::Stop => self.stop_committed(),
-            Purpose::Steer { asked, steer } => self.steer_committed(asked, steer, &reply),
+            Purpose::Steer { asked, steer } => self.steer_committed(asked, &steer, &reply),
             Purpose::Rows { sid, attempt, set } => self.rows_granted(sid, attempt, set, &reply),
             Purpose::Extend => {}
             Purpose::Result => self.result_recorded(),

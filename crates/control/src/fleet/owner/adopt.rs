@@ -347,7 +347,7 @@ impl Owner {
             let mut say = |text: String, gap| notes.push(Note { at, text, gap });
             match event.kind {
                 EventKind::Claimed { owner } => {
-                    say(format!("owned by manager {}", owner.node), None)
+                    say(format!("owned by manager {}", owner.node), None);
                 }
                 EventKind::AttemptRevoked { workflow, shard, attempt } => {
                     let record = job.shards.get(&(workflow, shard));
@@ -375,7 +375,7 @@ impl Owner {
                     }
                 }
                 EventKind::LoadBegun { workflows } => {
-                    say(format!("{workflows} workflows started"), None)
+                    say(format!("{workflows} workflows started"), None);
                 }
                 EventKind::StopRequested { .. } => say("stopped".to_owned(), None),
                 EventKind::CancelRequested => say("cancelled".to_owned(), None),

@@ -165,11 +165,12 @@ impl Owner {
                     {
                         shard.failed_on.push((node, boot));
                     }
-                    if state == State::Running && sid.0 != self.asides() {
-                        if let Some(shard) = self.shards.get_mut(&sid) {
-                            let heard = shard.current().and_then(|one| one.heard).unwrap_or(age);
-                            shard.lost_at = shard.lost_at.or(Some(heard));
-                        }
+                    if state == State::Running
+                        && sid.0 != self.asides()
+                        && let Some(shard) = self.shards.get_mut(&sid)
+                    {
+                        let heard = shard.current().and_then(|one| one.heard).unwrap_or(age);
+                        shard.lost_at = shard.lost_at.or(Some(heard));
                     }
                     self.go(sid, State::Failed, why);
                 }
@@ -501,7 +502,7 @@ impl Owner {
         self.commit(Purpose::Steer { asked, steer }, command);
     }
 
-    pub(super) fn steer_committed(&mut self, asked: u64, steer: Steer, reply: &Reply) {
+    pub(super) fn steer_committed(&mut self, asked: u64, steer: &Steer, reply: &Reply) {
         if let Reply::Refused(refusal) = reply {
             let result = Err(refusal.to_string());
             return self.out.push(Effect::Steered { asked, result });

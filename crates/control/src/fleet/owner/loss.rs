@@ -274,7 +274,7 @@ impl Owner {
     fn look_at_due(&mut self, sid: Sid) {
         let Some(shard) = self.shards.get_mut(&sid) else { return };
         let standing = self.paused.is_some() && shard.step == Step::Running;
-        if standing || !shard.due.is_some_and(|due| due <= self.now) {
+        if standing || shard.due.is_none_or(|due| due > self.now) {
             return;
         }
         shard.due = None;
