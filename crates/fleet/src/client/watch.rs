@@ -20,6 +20,7 @@ const PATIENCE_FACTOR: u32 = 10;
 
 /// What a watch brings.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "the large one is the frequent one")]
 pub enum Told {
     Shown(Shown),
     /// The last.

@@ -39,7 +39,12 @@ struct Look {
     lost: Vec<JobId>,
 }
 
-fn look(state: &State, managers: &Managers<'_>, led: &BTreeSet<JobId>, turns: queue::Turns) -> Look {
+fn look(
+    state: &State,
+    managers: &Managers<'_>,
+    led: &BTreeSet<JobId>,
+    turns: queue::Turns,
+) -> Look {
     let near: BTreeSet<JobId> = queue::waiting(state).into_iter().take(NEAR_HEAD).collect();
     let waits = |job: JobId| {
         state.job(job).is_some_and(|job| {
@@ -114,9 +119,9 @@ pub async fn run(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
             silent_ms: super::millis(shared.silent),
         };
         let turns = shared.turns;
-        let read = parts.ledger.read(ReadLevel::Eventual, WRITE_WITHIN, |state| {
-            look(state, &managers, &busy, turns)
-        });
+        let read = parts
+            .ledger
+            .read(ReadLevel::Eventual, WRITE_WITHIN, |state| look(state, &managers, &busy, turns));
         let Ok(read) = read.await else { continue };
         let Look { duties, turn, cancelled, lost } = read.value;
         for job in lost.into_iter().filter(|job| led.contains(job)) {
@@ -231,7 +236,9 @@ pub async fn tidy(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
             () = tokio::time::sleep(Duration::from_secs(60)) => {}
         }
         let keeper = shared.keeper.clone();
-        let Ok(Ok(jobs)) = tokio::task::spawn_blocking(move || keeper.jobs()).await else { continue };
+        let Ok(Ok(jobs)) = tokio::task::spawn_blocking(move || keeper.jobs()).await else {
+            continue;
+        };
         let read = parts.ledger.read(ReadLevel::Strong, WRITE_WITHIN, |state| {
             let over = |job: &JobId| state.job(*job).is_none_or(|job| job.end.is_some());
             jobs.iter().filter(|job| over(job)).copied().collect::<Vec<_>>()

@@ -172,8 +172,12 @@ impl Start {
         let clock = owner.clock(at);
         let statistics = match bundle.schema() {
             Ok(schema) => {
-                let restored =
-                    Statistics::new(schema.clone(), &bundle.thresholds, checkpoint.as_deref(), clock);
+                let restored = Statistics::new(
+                    schema.clone(),
+                    &bundle.thresholds,
+                    checkpoint.as_deref(),
+                    clock,
+                );
                 restored.or_else(|error| {
                     tracing::warn!(job = %self.job, %error, "the last owner's statistics cannot be read");
                     Statistics::new(schema, &bundle.thresholds, None, clock)
@@ -307,7 +311,8 @@ impl Desk {
                 self.step(Event::Steer { asked: self.asked, steer });
             }
             Input::Status(answer) => {
-                let _ = answer.send(Details { status: status::of_owner(&self.owner, &self.bundle) });
+                let _ =
+                    answer.send(Details { status: status::of_owner(&self.owner, &self.bundle) });
             }
             Input::Kept(number) => {
                 let sealed = self.statistics.as_mut().map(|statistics| statistics.stored(number));
@@ -455,7 +460,8 @@ impl Desk {
             self.broken = true;
             let known = self.bundle.thresholds.get(number);
             let name = known.map(|threshold| format!("{} {}", threshold.metric, threshold.text));
-            let reason = format!("threshold {}", name.unwrap_or_else(|| format!("number {}", number + 1)));
+            let reason =
+                format!("threshold {}", name.unwrap_or_else(|| format!("number {}", number + 1)));
             self.step(Event::Threshold { number, reason });
         }
     }

@@ -242,12 +242,14 @@ async fn start(shape: Shape, local: &LocalCluster) -> Result<Nodes, String> {
 
 /// Starts each node as a process of its own.
 pub fn spawn(shape: Shape, local: &LocalCluster) -> Result<Vec<(Place, Child)>, String> {
-    let program = std::env::current_exe().map_err(|error| format!("where is this program? {error}"))?;
+    let program =
+        std::env::current_exe().map_err(|error| format!("where is this program? {error}"))?;
     let peers: Vec<String> = local.addresses();
     let mut children = Vec::new();
     for place in local.managers.iter().chain(&local.workers) {
         let mut command = Command::new(&program);
-        let (role, bind, pace) = (place.role.to_string(), place.bind.to_string(), shape.pace.to_string());
+        let (role, bind, pace) =
+            (place.role.to_string(), place.bind.to_string(), shape.pace.to_string());
         command.args([&role[..], "--bind", &bind, "--pace", &pace]);
         command.arg("--certs").arg(&place.certs).arg("--data").arg(&place.data);
         if place.role == Role::Manager {
@@ -262,7 +264,8 @@ pub fn spawn(shape: Shape, local: &LocalCluster) -> Result<Vec<(Place, Child)>, 
         }
         // What a node says goes into its folder, not among the others' words.
         let log = place.data.with_file_name("log");
-        let file = std::fs::File::create(&log).map_err(|error| format!("{}: {error}", log.display()))?;
+        let file =
+            std::fs::File::create(&log).map_err(|error| format!("{}: {error}", log.display()))?;
         let copy = file.try_clone().map_err(|error| format!("{}: {error}", log.display()))?;
         command.stdin(Stdio::null()).stdout(file).stderr(copy);
         let child = command.spawn().map_err(|error| format!("{}: {error}", place.name))?;
@@ -296,9 +299,9 @@ impl Nodes {
     async fn one_ended(&mut self) -> String {
         loop {
             if let Self::Processes(children) = self {
-                let ended = children.iter_mut().position(|(_, child)| {
-                    matches!(child.try_wait(), Ok(Some(_)) | Err(_))
-                });
+                let ended = children
+                    .iter_mut()
+                    .position(|(_, child)| matches!(child.try_wait(), Ok(Some(_)) | Err(_)));
                 if let Some(at) = ended {
                     return children.remove(at).0.name;
                 }

@@ -32,7 +32,8 @@ const SHAPE: Shape = Shape { cores: 1, pace: 0.5, lease: Duration::from_secs(2) 
 
 pub fn demo(args: &DemoArgs) -> i32 {
     log::to_stderr(crate::commands::node::QUIET);
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let done = match runtime {
         Ok(runtime) => runtime.block_on(run(args.output.quiet)),
         Err(error) => Err(format!("no runtime: {error}")),
@@ -77,7 +78,8 @@ async fn run(quiet: bool) -> Result<i32, String> {
     let target = Target::start(config).map_err(|error| error.to_string())?;
     let folder = std::env::temp_dir().join(format!("volley-demo-{}", std::process::id()));
     let home = Home { folder, keep: false };
-    let local = LocalCluster::create(&home.folder, 3, WORKERS).map_err(|error| error.to_string())?;
+    let local =
+        LocalCluster::create(&home.folder, 3, WORKERS).map_err(|error| error.to_string())?;
     let mut fleet = Fleet(spawn(SHAPE, &local)?);
     let file = ClientFile { managers: local.addresses(), certs: local.client.clone() };
     let ready = until_ready(&file, WORKERS as u32).await?;
@@ -95,7 +97,11 @@ async fn run(quiet: bool) -> Result<i32, String> {
     Ok(conclude(&result, seen, quiet))
 }
 
-async fn submit(client: &FleetClient, home: &Home, target: &RunningTarget) -> Result<JobId, String> {
+async fn submit(
+    client: &FleetClient,
+    home: &Home,
+    target: &RunningTarget,
+) -> Result<JobId, String> {
     let text = format!(
         "name: demo\ntarget: http://{}\nworkflows:\n  - name: visit\n    load: {{ executor: \
          constant-arrival-rate, rate: {RATE}/s, duration: {LENGTH_S}s, max_vus: 300 }}\n    steps: [ {{ name: home, \
@@ -107,9 +113,11 @@ async fn submit(client: &FleetClient, home: &Home, target: &RunningTarget) -> Re
     let none = |_: &str| None;
     let packed = PlanParcel::pack(&path, &ReadOptions::new(&none));
     let (plan, parcel) = packed.map_err(|problems| problems.to_string())?;
-    let bundle = Bundle::of_plan(&plan, parcel, Policy::default()).map_err(|error| error.to_string())?;
+    let bundle =
+        Bundle::of_plan(&plan, parcel, Policy::default()).map_err(|error| error.to_string())?;
     let bytes = bundle.encode().map_err(|error| error.to_string())?;
-    let stored = client.put(bytes.into(), Arc::new(|_, _| {})).await.map_err(|error| error.to_string())?;
+    let stored =
+        client.put(bytes.into(), Arc::new(|_, _| {})).await.map_err(|error| error.to_string())?;
     let key = crate::commands::fleet::draw_key()?;
     let wish = Submission { key, name: plan.name, bundle: stored, age: Duration::ZERO };
     let submitted = client.submit(&wish).await.map_err(|error| error.to_string())?;
@@ -140,7 +148,9 @@ async fn follow(
                 }
             }
             Some(Told::Shown(Shown::Note(note))) => say(&format!("          {}", note.event)),
-            Some(Told::Broken(why)) => say(&format!("          {why}; the watch goes on elsewhere")),
+            Some(Told::Broken(why)) => {
+                say(&format!("          {why}; the watch goes on elsewhere"))
+            }
             Some(Told::Shown(_)) => {}
             None => return Err("the watch has ended without a result".to_owned()),
         }
@@ -155,7 +165,8 @@ async fn follow(
         if killed == 1 && second >= OWNER_DIES {
             killed = 2;
             let status = client.status(job).await.map_err(|error| error.to_string())?;
-            let name = status.owner.parse().ok().and_then(|node| fleet.kill(node)).unwrap_or_default();
+            let name =
+                status.owner.parse().ok().and_then(|node| fleet.kill(node)).unwrap_or_default();
             say(&format!("          kill -9: manager {name}, which owns the job"));
         }
     }
@@ -182,7 +193,9 @@ fn conclude(result: &RunResult, seen: u64, quiet: bool) -> i32 {
             true => "\nNothing ran twice: completed <= seen, and no more was seen than planned.",
             false => "\nThis does not add up. Please report it.",
         });
-        print::line("Next: `volley up`, then `volley submit plan.yaml --watch` in another terminal.");
+        print::line(
+            "Next: `volley up`, then `volley submit plan.yaml --watch` in another terminal.",
+        );
     }
     if fits { 0 } else { exit::FAILED }
 }
