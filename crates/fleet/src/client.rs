@@ -7,8 +7,8 @@
 //!              done
 //! ```
 //!
-//! Everything can be asked again: submissions have a key, blobs a hash, a watch its position. So a question whose answer
-//! was lost is simply put to the next manager.
+//! Everything can be asked again: submissions have a key, blobs a hash, a watch its position. So a question whose
+//! answer was lost is simply put to the next manager.
 
 mod blobs;
 pub mod enlist;

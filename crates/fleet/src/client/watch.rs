@@ -13,7 +13,8 @@ use super::error::{Failure, FleetError, Verdict, Why, judge};
 use super::{FleetClient, PAUSE_FIRST, PAUSE_LAST};
 use crate::wire::{self, proto};
 
-/// A watch that hears nothing for so long is begun anew elsewhere: the manager may have lost the owner without noticing.
+/// A watch that hears nothing for so long is begun anew elsewhere: the manager may have lost the owner without
+/// noticing.
 const SILENCE_MAX: Duration = Duration::from_secs(15);
 /// Somebody who watches would rather wait than begin again: so many times the patience of other questions.
 const PATIENCE_FACTOR: u32 = 10;
