@@ -13,7 +13,7 @@ use fence::{Epoch, JobId};
 use ledger::{ReadLevel, Written};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::desk::{self, DeskHandle, Input};
 use super::{Shared, lock, roster};
@@ -28,6 +28,7 @@ const CLAIMS_MAX: usize = 64;
 const NEAR_HEAD: usize = 24;
 /// For one write; the next look tries again.
 const WRITE_WITHIN: Duration = Duration::from_secs(5);
+const TELL_AGAIN: Duration = Duration::from_secs(1);
 
 /// What one look at the ledger has found.
 struct Look {
@@ -189,15 +190,21 @@ async fn carry_out(shared: Arc<Shared>, duty: Duty) -> Claimed {
 #[derive(Default)]
 struct Watching {
     workers: Vec<Worker>,
+    /// When all desks heard of them.
+    at: Option<Instant>,
     told: BTreeMap<JobId, (bool, bool)>,
 }
 
 impl Watching {
-    /// The workers, if anything about them has changed or a desk is new.
+    /// The workers, if anything about them has changed, a desk is new, or it is a while ago: an owner counts the cores that
+    /// it has taken, and only a heartbeat gives it back those that nobody has told it of.
     fn tell(&mut self, shared: &Shared) {
         let Some(parts) = shared.parts() else { return };
         let workers = roster::workers(&parts.member.view());
-        let changed = workers != self.workers;
+        let changed = workers != self.workers || self.at.is_none_or(|at| at.elapsed() >= TELL_AGAIN);
+        if changed {
+            self.at = Some(Instant::now());
+        }
         for (job, desk) in shared.desks() {
             if changed || !self.told.contains_key(&job) {
                 desk.send(Input::Event(Event::Workers(workers.clone())));

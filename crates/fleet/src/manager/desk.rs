@@ -31,6 +31,8 @@ use crate::wire::proto::JobStatus;
 /// Inputs that wait; whoever sends one more waits, too.
 const INBOX: usize = 1_024;
 const TICK: Duration = Duration::from_millis(100);
+/// Windows do not wait longer than this for streams.
+const LAST_WINDOWS: Duration = Duration::from_secs(1);
 
 /// What comes to a desk.
 pub enum Input {
@@ -499,10 +501,13 @@ impl Desk {
     /// Makes the final result and stores it.
     fn conclude(&mut self, conclusion: &Conclusion) {
         let clock = self.clock();
-        let Some(statistics) = self.statistics.take() else {
+        let Some(mut statistics) = self.statistics.take() else {
             // Made before; the ledger has not said so yet.
             return;
         };
+        // Whoever watches sees the last windows, too.
+        let last = statistics.step(clock + LAST_WINDOWS);
+        self.tell(|feed| last.windows.into_iter().for_each(|window| feed.window(window)));
         let result = status::result(conclusion, statistics, &self.bundle, &self.owner, clock);
         let (shared, inbox) = (Arc::clone(&self.shared), self.inbox.clone());
         match stats::wire::encode_result(&result) {

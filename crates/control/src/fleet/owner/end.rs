@@ -108,8 +108,13 @@ impl Owner {
         let current = shard.attempt() == attempt;
         let Some(one) = shard.attempt_mut(attempt) else { return };
         one.end = Some(status);
+        let (worker, own_core) = (one.worker, !one.shared);
         if let Some(report) = &report {
             one.counters = report.counters;
+            if own_core {
+                // A worker gives a core back before it says that an attempt has ended.
+                self.pool.returned(worker, 1);
+            }
             let errand = Errand::Forget(report.shard, attempt, report.worker);
             self.send(errand);
         }

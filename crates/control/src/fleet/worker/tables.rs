@@ -15,7 +15,7 @@ fn answer(effects: &[Effect]) -> &Answer {
         Effect::Answer { answer, .. } => Some(answer),
         _ => None,
     });
-    answers.last().expect("an answer")
+    answers.next_back().expect("an answer")
 }
 
 fn reserve(number: u32, cores: u32) -> (Hold, Ask) {

@@ -149,7 +149,7 @@ async fn follow(
             }
             Some(Told::Shown(Shown::Note(note))) => say(&format!("          {}", note.event)),
             Some(Told::Broken(why)) => {
-                say(&format!("          {why}; the watch goes on elsewhere"))
+                say(&format!("          {why}; the watch goes on elsewhere"));
             }
             Some(Told::Shown(_)) => {}
             None => return Err("the watch has ended without a result".to_owned()),
