@@ -17,7 +17,7 @@ const NAME_BYTES_MAX: usize = 4 << 10;
 
 pub(crate) fn write_series(writer: &mut Writer, window: &SeriesWindow) {
     for sinks in [&window.metrics, &window.subs] {
-        write_sinks(writer, sinks.iter().map(Some));
+        write_sinks(writer, &sinks.iter().map(Some));
     }
     writer.int(window.tree.left_out);
     let places = || {
@@ -42,7 +42,7 @@ pub(crate) fn write_series(writer: &mut Writer, window: &SeriesWindow) {
             writer.int(check.fails);
             write_first(writer, check.first);
         }
-        write_sinks(writer, place.sinks.iter().map(Option::as_ref));
+        write_sinks(writer, &place.sinks.iter().map(Option::as_ref));
     }
 }
 
