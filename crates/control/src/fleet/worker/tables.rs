@@ -11,7 +11,7 @@ use crate::fleet::message::{Answer, Ask, Dispatch, Hold, Refused, RowBlock, Seat
 use crate::ledger::{AttemptStatus, Payload};
 
 fn answer(effects: &[Effect]) -> &Answer {
-    let answers = effects.iter().filter_map(|effect| match effect {
+    let mut answers = effects.iter().filter_map(|effect| match effect {
         Effect::Answer { answer, .. } => Some(answer),
         _ => None,
     });
