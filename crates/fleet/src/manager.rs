@@ -9,8 +9,8 @@
 //!    └── the ledger's state and the membership, watched
 //! ```
 //!
-//! A manager holds nothing that cannot be lost: jobs are in the ledger, running load is on the workers, statistics are in
-//! checkpoints and in the workers' senders. Another manager takes a job up from these.
+//! A manager holds nothing that cannot be lost: jobs are in the ledger, running load is on the workers, statistics
+//! are in checkpoints and in the workers' senders. Another manager takes a job up from these.
 
 mod checkpoints;
 mod claims;

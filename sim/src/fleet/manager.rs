@@ -1,4 +1,5 @@
-//! A manager's host: sessions and proposals, claims and the queue by the product's own rules, desks of the jobs it owns.
+//! A manager's host: sessions and proposals, claims and the queue by the product's own rules, desks of the jobs it
+//! owns.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

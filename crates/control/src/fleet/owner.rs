@@ -9,9 +9,9 @@
 //!                        ▲ one refusal: all released, later again                                        │ lost? seated anew
 //! ```
 //!
-//! - [`crate::job::Job`] says what comes when on the level of workflows: layers, skips, the outcome. Below it, here, are
-//!   **batches** (those workflows of a layer that the pool can run together, X9), and **waves**: the shards that are
-//!   prepared and started together. Setups and teardowns are waves of one shard each.
+//! - [`crate::job::Job`] says what comes when on the level of workflows: layers, skips, the outcome. Below it, here,
+//!   are **batches** (those workflows of a layer that the pool can run together, X9), and **waves**: the shards that
+//!   are prepared and started together. Setups and teardowns are waves of one shard each.
 //! - Rights come from the ledger. `StartAttempt` is committed before a dispatch, `BeginLoad` before a start, and a
 //!   layer's context before anything of the next one (EXEC-182).
 //! - There is one way in: [`Owner::adopt`] builds the owner from what the ledger holds, which is nothing for a new job.

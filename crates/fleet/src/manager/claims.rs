@@ -196,12 +196,13 @@ struct Watching {
 }
 
 impl Watching {
-    /// The workers, if anything about them has changed, a desk is new, or it is a while ago: an owner counts the cores that
-    /// it has taken, and only a heartbeat gives it back those that nobody has told it of.
+    /// The workers, if anything about them has changed, a desk is new, or it is a while ago: an owner counts the
+    /// cores that it has taken, and only a heartbeat gives it back those that nobody has told it of.
     fn tell(&mut self, shared: &Shared) {
         let Some(parts) = shared.parts() else { return };
         let workers = roster::workers(&parts.member.view());
-        let changed = workers != self.workers || self.at.is_none_or(|at| at.elapsed() >= TELL_AGAIN);
+        let changed =
+            workers != self.workers || self.at.is_none_or(|at| at.elapsed() >= TELL_AGAIN);
         if changed {
             self.at = Some(Instant::now());
         }

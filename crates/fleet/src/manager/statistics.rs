@@ -1,8 +1,8 @@
 //! A job's statistics at its owner: frames in, windows out, and checkpoints that make them durable.
 //!
-//! An attempt's counts reach the owner as frames while it runs, and once more as the tail of its end report: whatever was
-//! not durable when it ended. So the owner has everything as soon as it has the report, and a new owner has everything
-//! from the last checkpoint, the reports in the ledger, and what running workers send again.
+//! An attempt's counts reach the owner as frames while it runs, and once more as the tail of its end report: whatever
+//! was not durable when it ended. So the owner has everything as soon as it has the report, and a new owner has
+//! everything from the last checkpoint, the reports in the ledger, and what running workers send again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! The task that owns the machine: events in, effects out, in their order.
 //!
-//! What takes long is begun elsewhere and comes back as an event. Gates are moved and shut right here: each is one store
-//! to memory.
+//! What takes long is begun elsewhere and comes back as an event. Gates are moved and shut right here: each is one
+//! store to memory.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, Weak};

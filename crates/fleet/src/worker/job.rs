@@ -1,4 +1,5 @@
-//! What the attempts of one job share on this worker: the loaded plan or script, its log, and the streams of statistics.
+//! What the attempts of one job share on this worker: the loaded plan or script, its log, and the streams of
+//! statistics.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write;

@@ -48,8 +48,8 @@ fn arrivals_divide_exactly_over_workers() {
     assert_eq!(status["counters"]["completed"], 903);
 }
 
-/// EXEC-170 to 182: a later workflow sees what an earlier one provides, once its layer is committed; `${env}` is resolved
-/// at the client, `${secret}` at the worker.
+/// EXEC-170 to 182: a later workflow sees what an earlier one provides, once its layer is committed; `${env}` is
+/// resolved at the client, `${secret}` at the worker.
 #[test]
 fn layers_hand_values_on_and_secrets_stay_on_workers() {
     let target = Recorder::start();

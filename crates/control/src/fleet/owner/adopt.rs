@@ -7,9 +7,9 @@
 //!                          ╰──▶ the machine is told again what happened, and goes on from there
 //! ```
 //!
-//! Nothing is executed again (X29): an attempt that a worker holds is adopted as it is; one that was committed but never
-//! dispatched goes to the same worker; one whose worker does not answer stays where it is until the lease rules say that
-//! it is gone (G-7).
+//! Nothing is executed again (X29): an attempt that a worker holds is adopted as it is; one that was committed but
+//! never dispatched goes to the same worker; one whose worker does not answer stays where it is until the lease rules
+//! say that it is gone (G-7).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
