@@ -167,6 +167,8 @@ pub struct Owner {
     phase: Phase,
     now: Moment,
     pool: Pool,
+    /// When the pool was last what the workers' heartbeats say.
+    hinted: Moment,
     turn: bool,
     /// The machine was told to start: there was room for the first time.
     started: bool,
@@ -268,6 +270,7 @@ impl Owner {
             }
             Event::Workers(workers) => {
                 self.pool.see(workers);
+                self.hinted = self.now;
                 self.look_at_workers();
             }
             Event::Turn(turn) => self.turn = turn,

@@ -32,6 +32,8 @@ pub struct Pool {
     workers: BTreeMap<NodeId, Worker>,
     /// Cores that were asked for and not answered yet: no heartbeat can know of them.
     asked: BTreeMap<NodeId, u32>,
+    /// Free and all cores of each by its last heartbeat, whatever was learned since.
+    hints: BTreeMap<NodeId, (u32, u32)>,
 }
 
 /// A random generator whose state is handed in, so that a run can be repeated (EXEC-92: the seed is the host's to draw
@@ -69,8 +71,10 @@ impl Dice {
 impl Pool {
     #[must_use]
     pub fn new(workers: impl IntoIterator<Item = Worker>) -> Self {
-        let workers = workers.into_iter().map(|worker| (worker.node, worker)).collect();
-        Self { workers, asked: BTreeMap::new() }
+        let workers: BTreeMap<NodeId, Worker> =
+            workers.into_iter().map(|worker| (worker.node, worker)).collect();
+        let hints = workers.values().map(|worker| (worker.node, (worker.free, worker.total)));
+        Self { hints: hints.collect(), workers, asked: BTreeMap::new() }
     }
 
     /// A newer view. A worker that is no longer in it is gone.
@@ -83,6 +87,16 @@ impl Pool {
     pub fn correct(&mut self, node: NodeId, free: u32, total: u32) {
         if let Some(worker) = self.workers.get_mut(&node) {
             (worker.free, worker.total) = (free, total);
+        }
+    }
+
+    /// What was learned since the last heartbeats is forgotten. A worker that was full and is free again sends the same
+    /// heartbeat as before, and nobody is told of it.
+    pub fn believe_hints(&mut self) {
+        for worker in self.workers.values_mut() {
+            if let Some((free, total)) = self.hints.get(&worker.node) {
+                (worker.free, worker.total) = (*free, *total);
+            }
         }
     }
 
@@ -214,5 +228,8 @@ mod tests {
         assert_eq!(pool.free_on(NodeId(1)), 1);
         pool.returned(NodeId(1), 99);
         assert_eq!(pool.free_on(NodeId(1)), 8, "never more than there are");
+        pool.answered(NodeId(1), 8, true);
+        pool.believe_hints();
+        assert_eq!(pool.free_on(NodeId(1)), 8);
     }
 }

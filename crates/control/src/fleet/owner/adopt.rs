@@ -82,6 +82,7 @@ impl Owner {
             phase: Phase::Recovering { until },
             now,
             pool: Pool::new(workers),
+            hinted: now,
             turn: false,
             started: false,
             cancelled: job.cancel.is_some(),

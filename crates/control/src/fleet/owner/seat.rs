@@ -13,6 +13,9 @@ use crate::allocation;
 use crate::fleet::message::{Answer, Hold, Refused};
 use crate::fleet::pool::Worker;
 
+/// After this time heartbeats are believed again rather than what a worker had answered.
+const HINTS_AFTER: Duration = Duration::from_secs(2);
+
 impl Owner {
     /// Asks for all cores of a batch. Shares come from the whole pool, room from what is free (S7).
     pub(super) fn seat_wave(&mut self) {
@@ -20,6 +23,7 @@ impl Owner {
         if waits || !self.fits() {
             return;
         }
+        self.ask_anew();
         let Some(batch) = &self.batch else { return };
         let total = self.pool.total();
         let candidates: Vec<_> =
@@ -281,6 +285,14 @@ impl Owner {
         }
     }
 
+    /// What a worker said when it was asked does not hold for ever.
+    fn ask_anew(&mut self) {
+        if self.now.since(self.hinted) >= HINTS_AFTER {
+            self.hinted = self.now;
+            self.pool.believe_hints();
+        }
+    }
+
     /// Twice as long each time, with some jitter so that jobs do not meet again and again.
     pub(super) fn backoff(&mut self, tries: u32) -> Moment {
         let wait = self.settings.again.saturating_mul(1 << tries.min(10));
@@ -340,6 +352,7 @@ impl Owner {
         if !self.has_turn(1) {
             return;
         }
+        self.ask_anew();
         let Some(shard) = self.shards.get(&sid) else { return };
         let failed_on = shard.failed_on.clone();
         let works: Vec<Worker> = self.pool.workers().filter(|w| w.takes_work()).copied().collect();
