@@ -312,11 +312,9 @@ fn check(
 
 /// Before anybody is asked, so that no certificate is made in vain.
 fn check_free(folder: &Path) -> Result<(), EnlistError> {
-    match fs::read_dir(folder) {
-        Ok(mut entries) if entries.next().is_some() => {
-            Err(EnlistError::Taken { folder: folder.to_path_buf() })
-        }
-        Ok(_) => Ok(()),
+    match fs::read_dir(folder).map(|mut entries| entries.next().is_none()) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(EnlistError::Taken { folder: folder.to_path_buf() }),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(EnlistError::Io { path: folder.to_path_buf(), error }),
     }
