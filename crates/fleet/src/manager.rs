@@ -78,7 +78,6 @@ impl Shared {
     fn desks(&self) -> Vec<(JobId, DeskHandle)> {
         lock(&self.desks).iter().map(|(job, desk)| (*job, desk.clone())).collect()
     }
-
 }
 
 /// The clock of leases: it goes on while the machine sleeps (R4).

@@ -455,7 +455,12 @@ impl Merge {
 
     /// What was applied of one attempt, over all its streams: the sums, the requests that it had begun, and how many
     /// frames it were. `None`: it has sent nothing.
-    pub fn of_one_attempt(&self, workflow: u32, shard: u32, attempt: u32) -> Option<(Tally, u64, u64)> {
+    pub fn of_one_attempt(
+        &self,
+        workflow: u32,
+        shard: u32,
+        attempt: u32,
+    ) -> Option<(Tally, u64, u64)> {
         let key = StreamKey { workflow, shard, attempt, id: 0 };
         let keys: Vec<StreamKey> = self.of_attempt(key).collect();
         if keys.is_empty() {

@@ -139,7 +139,8 @@ proptest! {
     #[test]
     fn arbitrary_texts_are_refused(tail in "[ -~]{0,80}", at in 0usize..4000) {
         prop_assert!(JoinToken::from_text(&tail, 1).is_err());
-        prop_assert!(JoinToken::from_text(&format!("volley-join-1.{tail}"), 1).is_err());
+        let begun = format!("volley-join-1.{tail}");
+        prop_assert!(JoinToken::from_text(&begun, 1).is_err());
         let text = SOME.with(Clone::clone);
         let cut = &text[..at.min(text.len() - 1)];
         let error = JoinToken::from_text(cut, unix_now()).unwrap_err();

@@ -510,7 +510,7 @@ impl Owner {
     }
 
     fn progress(&mut self, key: ShardKey, attempt: Attempt, counters: ledger::Counters) {
-        let sid = (key.workflow.0, key.shard);
+        let (sid, age) = ((key.workflow.0, key.shard), self.age());
         let current = self.shards.get(&sid).is_some_and(|shard| shard.attempt() == attempt);
         let Some(one) = self.shards.get_mut(&sid).and_then(|shard| shard.attempt_mut(attempt))
         else {
@@ -523,6 +523,7 @@ impl Owner {
         let fell = before.iter().zip(counters.fields()).any(|(old, new)| new < *old);
         if moved && !fell {
             one.counters = counters;
+            one.heard = Some(age);
             if current {
                 self.timeouts.progressed(self.now);
             }
@@ -560,7 +561,7 @@ impl Owner {
             Purpose::End(sid, attempt) => self.attempt_ended(sid, attempt, &reply),
             Purpose::Context(values) => self.context_committed(values, &reply),
             Purpose::Stop => self.stop_committed(),
-            Purpose::Steer { asked, steer } => self.steer_committed(asked, steer, &reply),
+            Purpose::Steer { asked, steer } => self.steer_committed(asked, &steer, &reply),
             Purpose::Rows { sid, attempt, set } => self.rows_granted(sid, attempt, set, &reply),
             Purpose::Extend => {}
             Purpose::Result => self.result_recorded(),

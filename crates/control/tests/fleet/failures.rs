@@ -37,8 +37,8 @@ fn a_killed_workers_shards_run_elsewhere() {
         assert_eq!(record.attempts.len(), 2);
         assert_eq!(record.attempts[1].after, Lapse::LeaseLapsed);
         assert_ne!(record.attempts[1].worker, worker(dead));
-        let starts = world.workers.values().flat_map(|w| &w.starts);
-        let (.., elapsed) = *starts.filter(|s| s.0.shard == shard).last().unwrap();
+        let mut starts = world.workers.values().flat_map(|w| &w.starts);
+        let (.., elapsed) = *starts.rfind(|s| s.0.shard == shard).unwrap();
         assert!(elapsed >= Duration::from_secs(12), "it joins the schedule, at {elapsed:?}");
     }
     assert_eq!(world.finish(), Outcome::Completed);

@@ -168,3 +168,20 @@ proptest! {
         prop_assert_eq!(world.finish(), Outcome::Completed);
     }
 }
+
+/// A wrongly suspected worker, and two owners that die: such a history once did not come to its end.
+#[test]
+fn a_suspicion_and_two_takeovers() {
+    let mut world = world(413_767_794_910_450_572, OnWorkerLoss::Continue, Faults::default());
+    world.own();
+    for (blow, wait) in
+        [(Blow::Suspect(0), 3_201), (Blow::KillOwner, 1_801), (Blow::KillOwner, 3_710)]
+    {
+        world.pass(ms(wait));
+        strike(&mut world, &blow);
+        world.check_load();
+    }
+    mend_all(&mut world);
+    world.finish();
+    assert_eq!(world.owner.as_ref().map_or(0, |owner| owner.counts().illegal), 0);
+}

@@ -312,9 +312,11 @@ fn check(
 
 /// Before anybody is asked, so that no certificate is made in vain.
 fn check_free(folder: &Path) -> Result<(), EnlistError> {
-    match fs::read_dir(folder).map(|mut entries| entries.next().is_none()) {
-        Ok(true) => Ok(()),
-        Ok(false) => Err(EnlistError::Taken { folder: folder.to_path_buf() }),
+    match fs::read_dir(folder) {
+        Ok(mut entries) => match entries.next() {
+            Some(_) => Err(EnlistError::Taken { folder: folder.to_path_buf() }),
+            None => Ok(()),
+        },
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(EnlistError::Io { path: folder.to_path_buf(), error }),
     }

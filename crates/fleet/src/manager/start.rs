@@ -195,6 +195,8 @@ impl Manager {
         let of = Arc::clone(&shared);
         run.spawn("claims", OnEnd::Fatal, move |stop| claims::run(Arc::clone(&of), stop));
         let of = Arc::clone(&shared);
+        run.spawn("group", OnEnd::Done, move |stop| say_group(Arc::clone(&of), stop));
+        let of = Arc::clone(&shared);
         run.spawn("checkpoints", OnEnd::Restart, move |stop| claims::tidy(Arc::clone(&of), stop));
         Ok(Self { shared, member, ledger: Some(ledger) })
     }
@@ -258,6 +260,21 @@ impl Drop for Manager {
         super::lock(&self.shared.parts).take();
         super::lock(&self.shared.desks).clear();
         self.member.cut_off();
+    }
+}
+
+/// Others learn from our hello which group we belong to, once we do.
+async fn say_group(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
+    loop {
+        let Some(parts) = shared.parts() else { return };
+        if let Some(group) = parts.ledger.status().group {
+            return parts.member.set_group(group);
+        }
+        tokio::select! {
+            biased;
+            _ = stop.wait_for(|stop| *stop) => return,
+            () = tokio::time::sleep(Duration::from_millis(100)) => {}
+        }
     }
 }
 

@@ -58,7 +58,7 @@ pub(super) async fn make(
     };
     let loaded = load(&workshop, &job).await?;
     let made =
-        spawn_blocking(move || prepare(&workshop, &job, gate, &dispatch, &handed, loaded, &inbox));
+        spawn_blocking(move || prepare(&workshop, &job, gate, &dispatch, &handed, &loaded, &inbox));
     made.await.unwrap_or_else(|error| Err(format!("preparing has crashed: {error}")))
 }
 
@@ -83,7 +83,7 @@ fn prepare(
     gate: Arc<SendGate>,
     dispatch: &Dispatch,
     handed: &Handed,
-    loaded: Arc<Loaded>,
+    loaded: &Arc<Loaded>,
     inbox: &Inbox,
 ) -> Result<Made, String> {
     let run = Run::new(dispatch.order.shard, dispatch.order.step.attempt);
@@ -104,11 +104,11 @@ fn prepare(
         format!("no file for its counters in {}: {error}", workshop.folders.issued.display())
     })?;
     let issued = Arc::new(issued);
-    let values = values(&loaded, number, handed);
+    let values = values(loaded, number, handed);
     let body = if let Some((what, of)) = aside {
         let mut spec = AsideSpec::new(of, what, values);
         spec.rows = rows(&dispatch.rows);
-        Body::Waiting(Box::new(spec), Arc::clone(&loaded))
+        Body::Waiting(Box::new(spec), Arc::clone(loaded))
     } else {
         let shards = dispatch.shards.max(1) as usize;
         let mut spec = ShardSpec::new(number, run.shard.shard as usize, shards);
@@ -127,11 +127,11 @@ fn prepare(
             reports: Arc::new(move |report| reports.report(run, report)),
             sample_sink: None,
         };
-        let shard = ShardRun::prepare(&loaded, spec, wiring);
+        let shard = ShardRun::prepare(loaded, spec, wiring);
         let shard = shard.map_err(|error| format!("its thread cannot be started: {error}"))?;
-        Body::Shard(shard, Arc::clone(&loaded))
+        Body::Shard(shard, Arc::clone(loaded))
     };
-    let stream = open_stream(job, run, dispatch.task, &loaded)?;
+    let stream = open_stream(job, run, dispatch.task, loaded)?;
     Ok(Made { body, stream, issued })
 }
 

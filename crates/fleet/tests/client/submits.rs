@@ -65,7 +65,7 @@ async fn a_dead_or_leaderless_manager_is_passed_over() {
     // The one that answered is asked first from now on.
     assert_eq!(client.steer(JOB, &Steering::Pause).await.unwrap(), "paused");
     assert_eq!((dumb.part().asked, good.part().asked), (1, 2));
-    drop(second);
+    let _ = second.leave(Duration::from_secs(2)).await;
     let error = client.status(JOB).await.unwrap_err().to_string();
     assert!(error.contains("none of 3 managers"), "{error}");
     assert!(error.contains("nobody leads here") && error.contains("refused"), "{error}");

@@ -1,5 +1,6 @@
 //! Watches that break, go on elsewhere, and end with the result.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use fleet::client::{FleetClient, FleetError, JobWatch, Told};
@@ -26,7 +27,7 @@ fn window(number: u64, requests: u64) -> WindowEvent {
 
 fn result_bytes() -> Vec<u8> {
     let layout = plan::read_str(
-        "name: p\ntarget: http://x\nworkflows:\n  main:\n    load: { vus: 1, iterations: 1 }\n    steps: [ { get: / } ]\n",
+        "name: p\ntarget: http://x\nworkflows:\n  - name: main\n    load: { vus: 1, iterations: 1 }\n    steps: [ { get: / } ]\n",
         plan::Format::Yaml,
         std::path::Path::new("."),
         &plan::ReadOptions::new(&|_| None),
@@ -129,13 +130,18 @@ async fn a_watch_outlives_its_manager() {
     let rest = feed.since(&Position { epoch: 1, seq: 1, window: 1 }, false);
     let rest: Vec<_> = rest.into_iter().map(|event| Some(Ok(event))).collect();
     second.part().watches = [Vec::new(), rest].into();
-    let one = world.manager(1, &first).await;
+    // With a runtime of its own, it dies as a process does: all its sockets are closed.
+    let process = tokio::runtime::Runtime::new().unwrap();
+    let (world, fake) = (Arc::new(world), first.clone());
+    let born = world.clone();
+    let one = process.spawn(async move { born.manager(1, &fake).await }).await.unwrap();
     let two = world.manager(2, &second).await;
     let client = world.client(&[one.address(), two.address()]).await;
     let mut watch = client.watch(JOB, false);
     let told = watch.next().await.unwrap().unwrap();
     assert!(matches!(told, Told::Shown(Shown::Window { .. })), "{told:?}");
     drop(one);
+    process.shutdown_background();
     let seen = all(watch).await.unwrap();
     let kept: Vec<&String> = seen.iter().filter(|line| *line != "broken").collect();
     assert_eq!(kept, ["1-1: 2", "final p"]);

@@ -45,7 +45,9 @@ async fn rows_come_from_the_owner() {
     until("rows are wanted", || fleet.told(|tell| matches!(tell, Tell::RowsWanted { .. }))).await;
     assert_eq!(fleet.target.counts().total, 0, "none is used before it was granted");
     let (epoch, receiver, attempt) = (fleet.epoch(), fleet.boot(), Attempt(1));
-    for rows in [RowBlock { set: 0, first: 100, end: 130 }, RowBlock { set: 0, first: 0, end: 0 }] {
+    for rows in
+        [RowBlock { set: 0, first: 100, end: 130 }, RowBlock { set: 0, first: 200, end: 200 }]
+    {
         let ask = Ask::Rows { shard, attempt, epoch, receiver, rows };
         assert_eq!(fleet.ask(&ask).await, Answer::Done);
     }

@@ -11,7 +11,9 @@ use control::fleet::owner::Policy;
 use control::fleet::owner::context::{self, Handed};
 use control::ledger::{BlobRef, Payload};
 use engine::attempt::{PlanParcel, ScriptParcel};
-use fence::{Act, Attempt, BootId, Epoch, Fence, GroupId, JobId, NodeId, Order, ShardKey, WorkflowNo};
+use fence::{
+    Act, Attempt, BootId, Epoch, Fence, GroupId, JobId, NodeId, Order, ShardKey, WorkflowNo,
+};
 use fleet::bundle::Bundle;
 use fleet::wire::proto::crew_client::CrewClient;
 use fleet::wire::{MESSAGE_BYTES_MAX, seal, unseal};
@@ -70,7 +72,11 @@ impl World {
 
     pub fn config(&self, role: Role, number: u128, seeds: &[SocketAddr]) -> Config {
         let data = self.data(number);
-        let mut config = Config::new(data, self.files(role, number), GossipKey(std::array::from_fn(|i| (i as u8).wrapping_mul(11).wrapping_add(1))));
+        let mut config = Config::new(
+            data,
+            self.files(role, number),
+            GossipKey(std::array::from_fn(|i| (i as u8).wrapping_mul(11).wrapping_add(1))),
+        );
         config.bind = SocketAddr::from(([127, 0, 0, 1], 0));
         config.gates = Gates::None;
         config.pace = PACE;
@@ -304,5 +310,7 @@ pub fn shard_key(workflow: u32, shard: u32) -> ShardKey {
 
 /// A plan with one workflow.
 pub fn plan(load: &str) -> String {
-    format!("target: TARGET\nworkflows: [ {{ name: w, load: {{ {load} }}, steps: [ {{ get: / }} ] }} ]\n")
+    format!(
+        "target: TARGET\nworkflows: [ {{ name: w, load: {{ {load} }}, steps: [ {{ get: / }} ] }} ]\n"
+    )
 }

@@ -21,7 +21,9 @@ async fn quiet(fleet: &Fleet) -> u64 {
 async fn a_lease_that_is_not_renewed_ends_the_sending() {
     let fleet = Fleet::start().await;
     let lease = Duration::from_millis(1200);
-    fleet.launch(&plan("vus: 2, duration: 60s, pacing: 10ms"), |dispatch| dispatch.lease = lease).await;
+    fleet
+        .launch(&plan("vus: 2, duration: 60s, pacing: 10ms"), |dispatch| dispatch.lease = lease)
+        .await;
     until("load", || fleet.target.counts().total > 20).await;
     let begun = fleet.target.counts().total;
     tokio::time::sleep(lease * 2).await;

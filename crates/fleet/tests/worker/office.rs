@@ -109,12 +109,12 @@ impl Office for AtDesk {
         let Some(schema) = &book.schema else {
             return Ok(Response::new(seal(&FramesAnswer::UnknownJob)?));
         };
-        let merge = book
-            .merge
-            .get_or_insert_with(|| Merge::new(schema.clone(), &[], Settings::default()));
-        let resume = frames.open.iter().map(|key| {
-            (*key, merge.open(*key, now).map_err(|error| error.to_string()))
-        });
+        let merge =
+            book.merge.get_or_insert_with(|| Merge::new(schema.clone(), &[], Settings::default()));
+        let resume = frames
+            .open
+            .iter()
+            .map(|key| (*key, merge.open(*key, now).map_err(|error| error.to_string())));
         let resume = resume.collect();
         let (mut acks, mut refused) = (Vec::new(), Vec::new());
         for bytes in &frames.frames {

@@ -38,7 +38,10 @@ async fn a_crash_leaves_what_was_issued() {
     assert!(report.counters.issued >= 50, "{} issued, {seen} seen", report.counters.issued);
     // The old life's commands mean nothing in the new one.
     let shard = report.shard;
-    let order = fence::Order { receiver: before, ..fleet.dispatch(fleet.bundle(&plan("vus: 1, iterations: 1")), (0, 1), 1).order };
+    let order = fence::Order {
+        receiver: before,
+        ..fleet.dispatch(fleet.bundle(&plan("vus: 1, iterations: 1")), (0, 1), 1).order
+    };
     let ask = control::fleet::message::Ask::Stop {
         order: fence::Order { shard, ..order },
         how: control::fleet::message::Halt::Now,

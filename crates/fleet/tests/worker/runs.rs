@@ -43,9 +43,9 @@ async fn two_shards_run_and_their_counts_are_exact() {
         let book = fleet.desk.book.lock().unwrap();
         let applied = |report: &control::fleet::message::EndReport| {
             let merge = book.merge.as_ref().unwrap();
-            merge.resume_points().any(|(key, next)| {
-                (key.shard, next) == (report.shard.shard, report.frames + 1)
-            })
+            merge
+                .resume_points()
+                .any(|(key, next)| (key.shard, next) == (report.shard.shard, report.frames + 1))
         };
         reports.iter().all(applied)
     })

@@ -159,7 +159,7 @@ fn without_tags(mut delta: Delta) -> Delta {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(256))]
+    #![proptest_config(ProptestConfig::with_cases(48))]
 
     /// BAR-113, BAR-114: joined, repeated and reordered frames count once each, over any number of
     /// owners.
@@ -226,6 +226,24 @@ fn a_receiver_that_speaks_of_another_stream_is_refused() {
     sender.detach();
     assert!(sender.next_frame().is_none());
     assert!(sender.resume(2).is_ok());
+}
+
+/// The end report brought what the stream had not: then the stream has nothing left to send.
+#[test]
+fn a_receiver_may_know_the_tail_from_elsewhere() {
+    let mut sender = sender();
+    sender.resume(1).unwrap();
+    sender.push(0, Content::default());
+    sender.next_frame().unwrap();
+    sender.push(1, Content::default());
+    sender.finish(2, Content::default());
+    let tail = sender.tail();
+    assert_eq!(tail.len(), 3, "nothing is durable yet");
+    assert_eq!(sender.resume(sender.cut() + 2), Err(ResumeError::Ahead { asked: 5, sent: 3 }));
+    sender.resume(4).unwrap();
+    assert!(sender.next_frame().is_none());
+    sender.acknowledge(3, 3);
+    assert!(sender.is_done());
 }
 
 /// A receiver that had said it keeps frames, and has lost them: the gap is told, the sums heal.

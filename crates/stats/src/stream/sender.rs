@@ -171,6 +171,7 @@ impl Sender {
 
     /// A receiver is there, and has everything before `from`.
     pub fn resume(&mut self, from: u64) -> Result<(), ResumeError> {
+        self.count_as_sent(from.saturating_sub(1));
         let sent = self.sent.back().map_or(self.durable, |frame| frame.last);
         if from > sent + 1 {
             return Err(ResumeError::Ahead { asked: from, sent });
@@ -243,6 +244,7 @@ impl Sender {
     /// What the receiver has applied, and what is durable there. Old news is ignored, and so are
     /// claims of frames that were never sent.
     pub fn acknowledge(&mut self, applied_through: u64, durable_through: u64) {
+        self.count_as_sent(applied_through);
         let sent = self.sent.back().map_or(self.durable, |frame| frame.last);
         self.applied = self.applied.max(applied_through.min(sent));
         let durable = durable_through.min(sent);
@@ -251,6 +253,17 @@ impl Sender {
                 self.durable = frame.last;
                 self.sent_bytes -= frame.bytes.len();
                 self.given = self.given.saturating_sub(1);
+            }
+        }
+    }
+
+    /// Once the stream has ended, a receiver may have frames that were not given out here: by way of the [`Self::tail`].
+    fn count_as_sent(&mut self, through: u64) {
+        while self.ended && self.waiting.front().is_some_and(|frame| frame.last <= through) {
+            if let Some(frame) = self.waiting.pop_front() {
+                self.waiting_bytes -= frame.bytes.len();
+                self.sent_bytes += frame.bytes.len();
+                self.sent.push_back(frame);
             }
         }
     }

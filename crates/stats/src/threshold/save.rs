@@ -84,7 +84,7 @@ impl Evaluator {
                     trend.merge_sparse(&saved);
                 }
                 (Kept::Sliding(sliding), SavedKept::Sliding { has_been_full, worst, broken }) => {
-                    sliding.take_up(has_been_full, worst, broken)
+                    sliding.take_up(has_been_full, worst, broken);
                 }
                 _ => return None,
             }

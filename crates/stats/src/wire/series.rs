@@ -17,7 +17,7 @@ const NAME_BYTES_MAX: usize = 4 << 10;
 
 pub(crate) fn write_series(writer: &mut Writer, window: &SeriesWindow) {
     for sinks in [&window.metrics, &window.subs] {
-        write_sinks(writer, sinks.iter().map(Some));
+        write_sinks(writer, &sinks.iter().map(Some));
     }
     writer.int(window.tree.left_out);
     let places = || {
@@ -42,7 +42,7 @@ pub(crate) fn write_series(writer: &mut Writer, window: &SeriesWindow) {
             writer.int(check.fails);
             write_first(writer, check.first);
         }
-        write_sinks(writer, place.sinks.iter().map(Option::as_ref));
+        write_sinks(writer, &place.sinks.iter().map(Option::as_ref));
     }
 }
 
@@ -103,7 +103,7 @@ fn read_first(reader: &mut Reader<'_>) -> Read<First> {
     Ok((reader.int()?, reader.within("an order", u64::from(u32::MAX))? as u32))
 }
 
-fn write_sinks<'a>(writer: &mut Writer, sinks: impl Iterator<Item = Option<&'a Sink>> + Clone) {
+fn write_sinks<'a>(writer: &mut Writer, sinks: &(impl Iterator<Item = Option<&'a Sink>> + Clone)) {
     let told = || {
         let all = sinks.clone().enumerate();
         all.filter_map(|(at, sink)| Some((at, sink.filter(|sink| !sink.is_empty())?)))

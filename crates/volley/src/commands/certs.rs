@@ -144,7 +144,8 @@ fn token(args: &CertsTokenArgs) -> Result<i32, String> {
 
 fn issue(args: &CertsIssueArgs) -> Result<i32, String> {
     if args.role == Role::Recruit {
-        return Err("a recruit's certificate is inside a join token: volley certs token makes one".to_owned());
+        return Err("a recruit's certificate is inside a join token: volley certs token makes one"
+            .to_owned());
     }
     let ca = open(&args.ca)?;
     // Clients take no part in the gossip.

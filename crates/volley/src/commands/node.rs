@@ -55,7 +55,8 @@ pub fn config(args: &NodeArgs, certs: &Path) -> Result<Config, String> {
 fn serve(running: impl Future<Output = Result<i32, String>>) -> i32 {
     log::to_stderr(QUIET);
     engine::machine::raise_descriptor_limit();
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let served = match runtime {
         Ok(runtime) => runtime.block_on(running),
         Err(error) => Err(format!("no runtime: {error}")),
@@ -154,7 +155,9 @@ async fn say_who_leads(manager: &Manager) {
             (None, Some((id, _))) if *id != status.node => {
                 format!("follows {id}, term {}", status.term)
             }
-            (None, _) => "nobody leads: jobs wait until a majority of the managers is there".to_owned(),
+            (None, _) => {
+                "nobody leads: jobs wait until a majority of the managers is there".to_owned()
+            }
         };
         if now != last {
             print::line(&now);

@@ -109,7 +109,7 @@ impl Cluster {
         std::fs::read_to_string(self.log(self.place(name))).unwrap()
     }
 
-    fn args<'a>(&self, args: &[&'a str]) -> Vec<String> {
+    fn args(&self, args: &[&str]) -> Vec<String> {
         let mut all: Vec<String> = args.iter().map(ToString::to_string).collect();
         for manager in self.local.addresses() {
             all.extend(["--manager".to_owned(), manager]);

@@ -15,13 +15,15 @@ fn a_plan_on_one_worker_counts_what_the_target_counted() {
     let cluster = Cluster::start(1, 1, 2);
     let text = plan(&target.url(), "executor: constant-vus, vus: 4, duration: 2s");
     let path = cluster.room.write("plan.yaml", &text);
-    let done = cluster.volley(&["submit", path.to_str().unwrap(), "--watch", "--summary", "s.json"]);
+    let done =
+        cluster.volley(&["submit", path.to_str().unwrap(), "--watch", "--summary", "s.json"]);
     done.expect(0);
     let summary = cluster.room.json("s.json");
     assert_eq!(requests(&summary), target.total());
     assert!(target.total() > 100);
     // A local run of the same plan says the same things.
-    let local = cluster.room.volley(["run", path.to_str().unwrap(), "--quiet", "--summary", "l.json"]);
+    let local =
+        cluster.room.volley(["run", path.to_str().unwrap(), "--quiet", "--summary", "l.json"]);
     local.expect(0);
     let keys = |name: &str| {
         let summary = cluster.room.json(name);
@@ -78,7 +80,8 @@ teardown: [ {{ name: tidy, get: /tidied }} ]
         target.url()
     );
     let path = cluster.room.write("plan.yaml", &text);
-    let args = ["submit", path.to_str().unwrap(), "-e", "REGION=north", "--watch", "--summary", "s.json"];
+    let args =
+        ["submit", path.to_str().unwrap(), "-e", "REGION=north", "--watch", "--summary", "s.json"];
     cluster.volley(&args).expect(0);
     let seen = target.seen();
     let count = |path: &str| seen.get(path).copied().unwrap_or(0);
@@ -100,7 +103,8 @@ teardown: [ {{ name: tidy, get: /tidied }} ]
 fn a_cancelled_job_stops_and_says_so() {
     let target = Target::start();
     let cluster = Cluster::start(3, 1, 2);
-    let job = cluster.submit(&plan(&target.url(), "executor: constant-vus, vus: 2, duration: 60s"), &[]);
+    let job =
+        cluster.submit(&plan(&target.url(), "executor: constant-vus, vus: 2, duration: 60s"), &[]);
     target.wait_for_requests(50);
     cluster.volley(&["cancel", &job, "--reason", "enough"]).expect(0);
     until("it has ended", || cluster.status(&job)["state"] == "ended");
@@ -118,7 +122,8 @@ fn a_cancelled_job_stops_and_says_so() {
 fn a_drained_worker_finishes_its_work() {
     let target = Target::start();
     let mut cluster = Cluster::start(1, 1, 2);
-    let job = cluster.submit(&plan(&target.url(), "executor: constant-vus, vus: 2, duration: 3s"), &[]);
+    let job =
+        cluster.submit(&plan(&target.url(), "executor: constant-vus, vus: 2, duration: 3s"), &[]);
     target.wait_for_requests(10);
     let worker = cluster.place("w1").node.to_string();
     cluster.volley(&["drain", &worker]).expect(0);
@@ -133,7 +138,8 @@ fn a_drained_worker_finishes_its_work() {
 fn a_job_is_paused_and_resumed() {
     let target = Target::start();
     let cluster = Cluster::start(1, 1, 1);
-    let job = cluster.submit(&plan(&target.url(), "executor: constant-vus, vus: 2, duration: 4s"), &[]);
+    let job =
+        cluster.submit(&plan(&target.url(), "executor: constant-vus, vus: 2, duration: 4s"), &[]);
     target.wait_for_requests(20);
     cluster.volley(&["ctl", "--job", &job, "pause"]).expect(0);
     std::thread::sleep(std::time::Duration::from_millis(500));
@@ -158,11 +164,16 @@ fn what_cannot_be_run_is_refused_by_name() {
     assert_eq!(submitted.err, local.err);
     assert_eq!(cluster.json(&["jobs", "--ended", "--json"])["jobs"].as_array().unwrap().len(), 0);
     cluster.volley(&["status", "00000000000000000000000000000abc"]).expect(1).says("job");
-    let good = cluster.room.write("good.yaml", &plan(&target.url(), "executor: constant-vus, vus: 1, duration: 1s"));
+    let good = cluster
+        .room
+        .write("good.yaml", &plan(&target.url(), "executor: constant-vus, vus: 1, duration: 1s"));
     let args = ["submit", good.to_str().unwrap(), "--cores-min", "64", "--when-full", "refuse"];
     cluster.volley(&args).expect(104).says("64 cores");
     // By default it waits, and says for what.
-    let job = cluster.submit(&plan(&target.url(), "executor: constant-vus, vus: 1, duration: 1s"), &["--cores-min", "64"]);
+    let job = cluster.submit(
+        &plan(&target.url(), "executor: constant-vus, vus: 1, duration: 1s"),
+        &["--cores-min", "64"],
+    );
     until("it is said why it waits", || {
         let status = cluster.status(&job);
         status["detail"].as_str().unwrap_or_default().contains("64")
@@ -183,8 +194,13 @@ fn one_key_is_one_job() {
     cluster.result(&one, 0);
     let jobs = cluster.json(&["jobs", "--ended", "--json"]);
     assert_eq!(jobs["jobs"].as_array().unwrap().len(), 1);
-    let other = cluster.room.write("other.yaml", &plan(&target.url(), "executor: constant-vus, vus: 2, duration: 1s"));
-    cluster.volley(&["submit", other.to_str().unwrap(), "--key", "nightly"]).expect(104).says("key");
+    let other = cluster
+        .room
+        .write("other.yaml", &plan(&target.url(), "executor: constant-vus, vus: 2, duration: 1s"));
+    cluster
+        .volley(&["submit", other.to_str().unwrap(), "--key", "nightly"])
+        .expect(104)
+        .says("key");
 }
 
 /// Unique rows are issued once in the whole job, over all workers.

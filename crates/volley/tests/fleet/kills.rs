@@ -86,7 +86,8 @@ fn all_managers_restart_and_no_job_is_lost() {
     let load = "executor: constant-arrival-rate, rate: 100/s, duration: 12s, max_vus: 20";
     let running = cluster.submit(&plan(&target.url(), load), &[]);
     target.wait_for_requests(50);
-    let waiting = cluster.submit(&plan(&target.url(), "executor: shared-iterations, vus: 1, iterations: 7"), &[]);
+    let waiting = cluster
+        .submit(&plan(&target.url(), "executor: shared-iterations, vus: 1, iterations: 7"), &[]);
     let managers = ["m1", "m2", "m3"];
     managers.iter().for_each(|name| cluster.kill(name));
     managers.iter().for_each(|name| cluster.up(name));
@@ -114,7 +115,9 @@ fn a_minority_refuses_with_the_reason() {
     let mut cluster = Cluster::start(3, 1, 1);
     cluster.kill("m2");
     cluster.kill("m3");
-    let path = cluster.room.write("plan.yaml", &plan(&target.url(), "executor: constant-vus, vus: 1, duration: 1s"));
+    let path = cluster
+        .room
+        .write("plan.yaml", &plan(&target.url(), "executor: constant-vus, vus: 1, duration: 1s"));
     std::thread::sleep(Duration::from_millis(800));
     let begin = Instant::now();
     let address = cluster.place("m1").bind.to_string();

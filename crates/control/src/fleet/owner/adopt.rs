@@ -19,7 +19,7 @@ use fence::{Attempt, BootId, Epoch, Handover, Holding, Moment, NodeId, WorkflowN
 use super::context::{self, Values};
 use super::end::decode_report;
 use super::halt::stop_event;
-use super::manifest::Manifest;
+use super::manifest::{Manifest, OnWorkerLoss};
 use super::shard::{Shard, State, Step, Try};
 use super::wave::{Batch, Clock, Kind, Stage, Wave, WaveStep, aside_task};
 use super::{Counts, Errand, Gap, Mended, Note, Owner, Parcel, Phase, Settings, Sid};
@@ -140,6 +140,7 @@ impl Owner {
         owner.read_division(job);
         owner.read_contexts(job);
         owner.read_shards(job);
+        owner.settle_passed();
         owner.read_history(job);
         owner.install();
         owner.drive();
@@ -235,6 +236,44 @@ impl Owner {
         }
     }
 
+    /// Shards that were given up under an owner before. The ledger has no word for that, but it shows that the job has
+    /// gone past them: then they are over, and must not be begun again.
+    fn settle_passed(&mut self) {
+        let passed: Vec<usize> =
+            self.divided.keys().copied().filter(|w| self.is_passed(*w)).collect();
+        let goes_on = self.manifest.policy.on_worker_loss == OnWorkerLoss::Continue;
+        for (sid, shard) in &mut self.shards {
+            let workflow = sid.0 as usize;
+            let given_up = matches!(shard.step, Step::Idle | Step::Lapsing(_) | Step::Lapsed);
+            if !given_up || !passed.contains(&workflow) {
+                continue;
+            }
+            let begun = self.recovery.batches.get(&workflow).is_some_and(|batch| batch.1.is_some());
+            shard.abandoned = goes_on && begun;
+            shard.error = Some("it was given up under an owner before".to_owned());
+            over(shard, State::FailedTerminal);
+        }
+    }
+
+    /// Batches run one after the other, so whatever began after this workflow's own shows that it is over.
+    fn is_passed(&self, workflow: usize) -> bool {
+        let asides = self.asides();
+        let aside = |w: usize, place: u32| (asides, 2 + 2 * u32::try_from(w).unwrap_or(0) + place);
+        let place = |w: &usize| self.recovery.batches.get(w).map(|(place, _)| *place);
+        let own = place(&workflow);
+        let layer = self.manifest.workflows.get(workflow).map_or(0, |part| part.layer);
+        let torn_down = |w: &usize| place(w) == own && self.shards.contains_key(&aside(*w, 1));
+        let set_up_later = |w: usize| {
+            let setup = self.shards.get(&aside(w, 0));
+            place(&w).is_none() && setup.is_some_and(|setup| setup.state != State::FailedTerminal)
+        };
+        self.stage_of(layer) < self.committed
+            || self.shards.contains_key(&(asides, 1))
+            || self.recovery.batches.values().any(|(other, _)| Some(*other) > own)
+            || self.divided.keys().any(torn_down)
+            || (0..self.manifest.workflows.len()).any(set_up_later)
+    }
+
     /// The reason of a failure, and values that are not committed yet.
     fn needs_report(&self, sid: Sid, status: AttemptStatus) -> bool {
         let task = if sid.0 == self.asides() { aside_task(sid.1) } else { Task::Load };
@@ -308,7 +347,7 @@ impl Owner {
             let mut say = |text: String, gap| notes.push(Note { at, text, gap });
             match event.kind {
                 EventKind::Claimed { owner } => {
-                    say(format!("owned by manager {}", owner.node), None)
+                    say(format!("owned by manager {}", owner.node), None);
                 }
                 EventKind::AttemptRevoked { workflow, shard, attempt } => {
                     let record = job.shards.get(&(workflow, shard));
@@ -336,7 +375,7 @@ impl Owner {
                     }
                 }
                 EventKind::LoadBegun { workflows } => {
-                    say(format!("{workflows} workflows started"), None)
+                    say(format!("{workflows} workflows started"), None);
                 }
                 EventKind::StopRequested { .. } => say("stopped".to_owned(), None),
                 EventKind::CancelRequested => say("cancelled".to_owned(), None),
@@ -500,6 +539,7 @@ fn as_try(record: &AttemptRecord) -> Try {
         boot: record.boot,
         shared: false,
         counters: record.end.as_ref().map(|end| end.counters).unwrap_or_default(),
+        heard: None,
         reporting: false,
         end: record.end.as_ref().map(|end| end.status),
         revoked: record.revoked.is_some(),

@@ -96,7 +96,12 @@ pub fn check_owner(owner: &Owner, job: &Job) -> Result<(), Violation> {
         // The answer to a proposed start may be on its way.
         let ahead = shard.step == Step::Proposed && committed == shard.attempt().next();
         demand(committed == shard.attempt() || ahead, "P1", || {
-            format!("{}: attempt {} here, {committed} in the ledger", shard.key, shard.attempt())
+            format!(
+                "{}: attempt {} here, {committed} in the ledger, {:?}",
+                shard.key,
+                shard.attempt(),
+                shard.step
+            )
         })?;
         demand(shard.state.is_terminal() == (shard.step == Step::Over), "LIFE-1", || {
             format!("{}: {} but {:?}", shard.key, shard.state, shard.step)

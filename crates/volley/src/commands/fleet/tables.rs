@@ -170,7 +170,7 @@ pub fn job(job: &proto::JobStatus) -> String {
     for workflow in &job.workflows {
         if workflow.shards.is_empty() {
             rows.push(
-                [&*workflow.name, "-", "-", &*workflow.state, "-"].map(|text| format::clean(text)),
+                [&*workflow.name, "-", "-", &*workflow.state, "-"].map(format::clean),
             );
         }
         for shard in &workflow.shards {
