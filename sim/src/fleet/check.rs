@@ -37,15 +37,19 @@ pub fn what_is_open(world: &World) -> Option<String> {
                 .map(|desk| format!("{:?}", desk.owner))
                 .collect();
             let busy = world.workers.iter().filter_map(|host| host.machine.as_ref());
-            let busy = busy.filter(|machine| machine.figures().cores_free < machine.figures().cores);
+            let busy =
+                busy.filter(|machine| machine.figures().cores_free < machine.figures().cores);
             let busy: Vec<_> = busy.map(|machine| machine.holdings(None)).collect();
-            return Some(format!("{id} has not ended; at work: {busy:?}; at its owner: {owners:?}"));
+            return Some(format!(
+                "{id} has not ended; at work: {busy:?}; at its owner: {owners:?}"
+            ));
         }
     }
     for (number, host) in world.workers.iter().enumerate() {
         let Some(machine) = &host.machine else { return Some(format!("w{number} is down")) };
         let figures = machine.figures();
-        if figures.shards > 0 || machine.outbox().len() > 0 || figures.cores_free != figures.cores {
+        if figures.shards > 0 || !machine.outbox().is_empty() || figures.cores_free != figures.cores
+        {
             let runs: Vec<Run> = host.engines.keys().copied().collect();
             return Some(format!(
                 "w{number} has {} attempts, {} reports, {} of {} cores free: {runs:?}",
