@@ -57,7 +57,8 @@ pub use search::Search;
 pub struct Member {
     inner: Arc<Inner>,
     http: Option<SocketAddr>,
-    _folder: Option<NodeFolder>,
+    /// Let go when it has left.
+    folder: Mutex<Option<NodeFolder>>,
 }
 
 /// What the tasks and handlers of one member share.
@@ -302,7 +303,9 @@ impl Member {
             );
         }
         peers::save(&self.inner);
-        self.inner.supervisor.shutdown(deadline / 2).await
+        let ended = self.inner.supervisor.shutdown(deadline / 2).await;
+        lock(&self.folder).take();
+        ended
     }
 }
 

@@ -149,7 +149,7 @@ impl Member {
         });
         let Life { node, boot, .. } = life;
         tracing::info!(%node, %boot, role = %inner.identity.role, %address, "a member has started");
-        Ok(Self { inner, http, _folder: folder })
+        Ok(Self { inner, http, folder: Mutex::new(folder) })
     }
 }
 
