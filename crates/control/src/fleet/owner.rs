@@ -1,12 +1,12 @@
 //! The owner of one job: everything that is decided about it is decided here, in one place, one event at a time (R8).
 //!
 //! ```text
-//!  adopt ──▶ Recovering ──all known──▶ Active ──machine says Finish──▶ Concluding ──▶ Recording ──▶ Finishing ──▶ Finished
-//!               │                        │                                                   (any refusal for the epoch)
-//!               └────────────────────────┴──────────────────────────────────────────────────────────────▶ Deposed
+//!  adopt ─▶ Recovering ─all known─▶ Active ─machine says Finish─▶ Concluding ─▶ Recording ─▶ Finishing ─▶ Finished
+//!               │                     │                                         (any refusal for the epoch)
+//!               └─────────────────────┴────────────────────────────────────────────────────────────────▶ Deposed
 //!
-//!  a wave of shards:  Seating ──all holds──▶ Provisioning ──▶ Dispatching ──all ready──▶ Beginning ──▶ Running ──▶ over
-//!                        ▲ one refusal: all released, later again                                        │ lost? seated anew
+//!  a wave:  Seating ─all holds─▶ Provisioning ─▶ Dispatching ─all ready─▶ Beginning ─▶ Running ─▶ over
+//!              ▲ one refusal: all released, later again                                   │ lost? seated anew
 //! ```
 //!
 //! - [`crate::job::Job`] says what comes when on the level of workflows: layers, skips, the outcome. Below it, here,

@@ -81,7 +81,13 @@ pub struct ManagerArgs {
     #[arg(long, env = "VOLLEY_CA", value_name = "DIR")]
     pub ca: Option<PathBuf>,
     /// Days until the certificates of workers that join end; never beyond the CA
-    #[arg(long, env = "VOLLEY_WORKER_DAYS", value_name = "N", default_value_t = 90, value_parser = clap::value_parser!(u32).range(1..=36_500))]
+    #[arg(
+        long,
+        env = "VOLLEY_WORKER_DAYS",
+        value_name = "N",
+        default_value_t = 90,
+        value_parser = clap::value_parser!(u32).range(1..=36_500)
+    )]
     pub worker_days: u32,
 }
 
@@ -133,9 +139,21 @@ Everything listens on 127.0.0.1. Ctrl-C ends it all; what is in --dir is kept if
 #[command(after_help = UP_EXAMPLES)]
 pub struct UpArgs {
     /// Managers: 1, 3 or 5
-    #[arg(long, env = "VOLLEY_UP_MANAGERS", value_name = "N", default_value = "3", value_parser = clap::value_parser!(u8).range(1..=9))]
+    #[arg(
+        long,
+        env = "VOLLEY_UP_MANAGERS",
+        value_name = "N",
+        default_value = "3",
+        value_parser = clap::value_parser!(u8).range(1..=9)
+    )]
     pub managers: u8,
-    #[arg(long, env = "VOLLEY_UP_WORKERS", value_name = "N", default_value = "2", value_parser = clap::value_parser!(u8).range(0..=64))]
+    #[arg(
+        long,
+        env = "VOLLEY_UP_WORKERS",
+        value_name = "N",
+        default_value = "2",
+        value_parser = clap::value_parser!(u8).range(0..=64)
+    )]
     /// Workers
     pub workers: u8,
     /// Cores of each worker; default: this machine's, divided
