@@ -108,14 +108,13 @@ async fn run(args: &UpArgs) -> Result<i32, String> {
         tell(args, &local, &nodes, took, known.as_ref(), &token);
     }
     if ready.is_some() {
-        tokio::select! {
-            biased;
-            _ = stopped.recv() => {}
-            name = nodes.one_ended() => eprintln!("volley: {name} has ended; the others go on"),
-        }
         // A node that was killed is the point of the exercise: the rest goes on until Ctrl-C.
-        if !stopped.is_closed() && nodes.any_left() {
-            let _ = stopped.recv().await;
+        while nodes.any_left() {
+            tokio::select! {
+                biased;
+                _ = stopped.recv() => break,
+                name = nodes.one_ended() => eprintln!("volley: {name} has ended; the others go on"),
+            }
         }
     }
     drop(stopped);
