@@ -37,9 +37,12 @@ pub fn what_is_open(world: &World) -> Option<String> {
                 .map(|desk| format!("{:?}", desk.owner))
                 .collect();
             let busy = world.workers.iter().filter_map(|host| host.machine.as_ref());
-            let busy = busy.filter(|machine| machine.figures().cores_free < machine.figures().cores);
+            let busy =
+                busy.filter(|machine| machine.figures().cores_free < machine.figures().cores);
             let busy: Vec<_> = busy.map(|machine| machine.holdings(None)).collect();
-            return Some(format!("{id} has not ended; at work: {busy:?}; at its owner: {owners:?}"));
+            return Some(format!(
+                "{id} has not ended; at work: {busy:?}; at its owner: {owners:?}"
+            ));
         }
     }
     for (number, host) in world.workers.iter().enumerate() {
