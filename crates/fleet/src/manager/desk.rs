@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use control::fleet::message::{Frames, FramesAnswer, Steer, Tell};
+use control::fleet::message::{Answer, Frames, FramesAnswer, Steer, Tell};
 use control::fleet::owner::{
     Adoption, Conclusion, Effect, Event, Owner, ShardState, decode_report,
 };
@@ -282,7 +282,16 @@ impl Desk {
 
     fn take(&mut self, input: Input) {
         match input {
-            Input::Event(event) => self.step(event),
+            Input::Event(event) => {
+                // A report may also come with the answer to a stop.
+                if let Event::Answered { answer: Answer::Stopped { report: Some(report) }, .. } = &event {
+                    let clock = self.clock();
+                    if let Some(statistics) = &mut self.statistics {
+                        statistics.ended(report, clock);
+                    }
+                }
+                self.step(event);
+            }
             Input::Tell(tell) => {
                 if let Tell::Ended(report) = &*tell {
                     let clock = self.clock();
