@@ -1,8 +1,8 @@
 //! The fleet scenario: jobs on many workers under many managers, driven by the product's own pure parts.
 //!
-//! Real: the owner of a job, the worker, claims, the queue, the ledger's state machine, statistics from the stream of an
-//! attempt to the merged result. Models: the group that replicates the ledger, membership, the engine, the target, the
-//! network, disks and clocks. Nothing runs between events, so an hour of a fleet takes seconds.
+//! Real: the owner of a job, the worker, claims, the queue, the ledger's state machine, statistics from the stream of
+//! an attempt to the merged result. Models: the group that replicates the ledger, membership, the engine, the target,
+//! the network, disks and clocks. Nothing runs between events, so an hour of a fleet takes seconds.
 
 mod book;
 mod chaos;

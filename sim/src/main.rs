@@ -62,7 +62,8 @@ struct CampaignArgs {
     /// Measures instead of attacking, and says whether every figure is as good as promised; scenario `membership`
     #[arg(long, value_name = "SIZE", num_args = 0..=1, default_missing_value = "full")]
     figures: Option<Size>,
-    /// Puts a known bug back (its name, or `all`) and stops when it is found; those of `ledger` need `--features canary`
+    /// Puts a known bug back (its name, or `all`) and stops when it is found; those of `ledger` need `--features
+    /// canary`
     #[arg(long, value_name = "NAME")]
     canary: Option<String>,
     /// Children at a time; default: one per core

@@ -8,8 +8,9 @@ use crate::core::Swapped;
 
 /// Takes one core's window; what is left of it, cleared, can be used again.
 pub fn take(aggregate: &mut Aggregate, swapped: Swapped) -> (Window, Option<Box<SeriesWindow>>) {
-    let Swapped { core, mut window, mut series, vus, messages, samples_dropped, cpu, loop_lag, .. } =
-        swapped;
+    let Swapped {
+        core, mut window, mut series, vus, messages, samples_dropped, cpu, loop_lag, ..
+    } = swapped;
     aggregate.add(&window, series.as_deref());
     window.clear();
     if let Some(series) = &mut series {

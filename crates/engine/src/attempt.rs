@@ -22,7 +22,9 @@ mod thread;
 
 pub use aside_run::{AsideEnded, AsideRun, AsideSpec, AsideWiring};
 pub use client::{IssuedCounts, IssuedFile, Mono, Outlet, SendGate, Standing};
-pub use loaded::{LoadError, LoadOptions, Loaded, Provided, UniqueSet, Values, layout_of, layout_of_script};
+pub use loaded::{
+    LoadError, LoadOptions, Loaded, Provided, UniqueSet, Values, layout_of, layout_of_script,
+};
 pub(crate) use loaded::{base, by_name};
 pub use parcel::{Content, PlanParcel, ScriptParcel};
 pub use reports::{Counted, Ended, Ending, Report, Reporter};

@@ -101,7 +101,7 @@ mod tests {
             assert_eq!(shown, "x=•••!", "{text}");
         }
         assert_eq!(secrets.redact("nothing here".to_owned()), "nothing here");
-        let encoded = secrets.redact("cGEgc3MvInciIg==".to_owned().replace("ci", "ci"));
+        let encoded = secrets.redact("cGEgc3MvInciIg==".to_owned());
         assert!(!secrets.occurs_in(encoded.as_bytes()));
         assert!(!format!("{secrets:?}").contains("pa ss"));
     }

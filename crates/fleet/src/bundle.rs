@@ -2,7 +2,8 @@
 //!
 //! A manager never runs what a user wrote (R1). The client has read the plan, or run the script's init code, and says
 //! what follows from it: the manifest, the names behind the numbers of the statistics, the thresholds. A worker reads
-//! the plan or the script itself. If the two disagree, their schemas have different fingerprints, and frames are refused.
+//! the plan or the script itself. If the two disagree, their schemas have different fingerprints, and frames are
+//! refused.
 
 use std::collections::BTreeMap;
 use std::fmt;

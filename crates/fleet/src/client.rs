@@ -7,10 +7,11 @@
 //!              done
 //! ```
 //!
-//! Everything can be asked again: submissions have a key, blobs a hash, a watch its position. So a question whose answer
-//! was lost is simply put to the next manager.
+//! Everything can be asked again: submissions have a key, blobs a hash, a watch its position. So a question whose
+//! answer was lost is simply put to the next manager.
 
 mod blobs;
+pub mod enlist;
 mod error;
 mod watch;
 
@@ -155,6 +156,13 @@ impl FleetClient {
         }
         let (managers, last) = (managers.into(), Arc::default());
         Ok(Self { network, managers, deadline, patience, notice: None, last })
+    }
+
+    /// The same client, which tells nobody why something takes longer: the terminal may be in use.
+    #[must_use]
+    pub fn without_notice(mut self) -> Self {
+        self.notice = None;
+        self
     }
 
     async fn reach(&self) -> Result<(), FleetError> {

@@ -16,3 +16,4 @@ pub mod client;
 pub mod local;
 pub mod manager;
 pub mod wire;
+pub mod worker;

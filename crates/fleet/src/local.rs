@@ -1,7 +1,8 @@
 //! A whole datacenter on one machine: its certificates, folders and ports, for trying out and for tests.
 //!
 //! ```text
-//! DIR/ca          the authority of this cluster, and the key of its gossip
+//! DIR/ca          the authority of this cluster; its first manager has it, so that more workers can join
+//! DIR/join-token  with which they do, if one was made
 //! DIR/client      certificate of whoever submits jobs
 //! DIR/m1 .. w2    one folder per node: `certs` and `data`
 //! ```
@@ -180,7 +181,36 @@ impl LocalCluster {
     pub fn manager_config(&self, place: &Place) -> Result<ManagerConfig, LocalError> {
         let mut config = ManagerConfig::new(self.node_config(place)?);
         config.founders = self.founders();
+        config.ca = self.ca_of(place);
         Ok(config)
+    }
+
+    /// The folder of the CA, for the one manager that makes workers of those who join: the first.
+    #[must_use]
+    pub fn ca_of(&self, place: &Place) -> Option<PathBuf> {
+        let first = self.managers.first().is_some_and(|first| first.node == place.node);
+        first.then(|| self.folder.join("ca"))
+    }
+
+    /// A join token, in a file. Whoever reads it can become a worker until it expires.
+    ///
+    /// # Errors
+    /// If it cannot be made or written; an old one is written over.
+    pub fn write_token(&self, length: Duration) -> Result<PathBuf, LocalError> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let ca = DevCa::open(&self.folder.join("ca"));
+        let token = ca.and_then(|ca| ca.token(DATACENTER, Validity::starting(now, length)));
+        let token = token.map_err(|error| LocalError(error.to_string()))?;
+        let path = self.folder.join("join-token");
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(failed(&path)(error));
+            }
+            _ => {}
+        }
+        let text = format!("{}\n", token.to_text());
+        create_private(&path, text.as_bytes()).map_err(failed(&path))?;
+        Ok(path)
     }
 }
 

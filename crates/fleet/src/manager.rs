@@ -1,7 +1,7 @@
 //! A manager: a member of the ledger's group, and the owner of some of the datacenter's jobs.
 //!
 //! ```text
-//! jobs (clients), office (workers), peers (managers): the three services
+//! jobs (clients), office (workers), peers (managers), door (those who want to be workers): the services
 //!        │                    │
 //!        ▼                    ▼
 //! claims ── one desk per job: the pure owner, its statistics, its feed ── errands ──▶ ledger, workers, blobs
@@ -9,13 +9,14 @@
 //!    └── the ledger's state and the membership, watched
 //! ```
 //!
-//! A manager holds nothing that cannot be lost: jobs are in the ledger, running load is on the workers, statistics are in
-//! checkpoints and in the workers' senders. Another manager takes a job up from these.
+//! A manager holds nothing that cannot be lost: jobs are in the ledger, running load is on the workers, statistics
+//! are in checkpoints and in the workers' senders. Another manager takes a job up from these.
 
 mod checkpoints;
 mod claims;
 mod config;
 mod desk;
+mod door;
 mod errands;
 mod jobs;
 mod office;
@@ -29,7 +30,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use fence::{JobId, Moment, NodeId};
+use fence::{JobId, Moment};
 use node::Member;
 use tokio::sync::watch;
 use tonic::Status;
@@ -77,7 +78,6 @@ impl Shared {
     fn desks(&self) -> Vec<(JobId, DeskHandle)> {
         lock(&self.desks).iter().map(|(job, desk)| (*job, desk.clone())).collect()
     }
-
 }
 
 /// The clock of leases: it goes on while the machine sleeps (R4).

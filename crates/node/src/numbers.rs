@@ -30,6 +30,8 @@ pub(crate) struct Numbers {
     pub(crate) exchanges_out: AtomicU64,
     pub(crate) exchange_failures: ByName,
     pub(crate) key_changes: AtomicU64,
+    /// Workers whose certificates were made here, for a join token.
+    pub(crate) enlisted: AtomicU64,
     /// Peers that could not be remembered because the disk refused.
     pub(crate) peers_not_saved: AtomicU64,
     /// What this node last said of itself.

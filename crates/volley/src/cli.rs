@@ -12,7 +12,7 @@ mod values;
 pub use agent::AgentArgs;
 pub use certs::{
     CertsAction, CertsArgs, CertsCheckArgs, CertsGossipKeyArgs, CertsInitArgs, CertsIssueArgs,
-    CertsShowArgs,
+    CertsShowArgs, CertsTokenArgs,
 };
 pub use jobs::{
     CancelArgs, DrainArgs, FleetPlace, FleetStatusArgs, FollowArgs, FullPolicy, JobsArgs,
@@ -226,6 +226,9 @@ impl OutputArgs {
 
 #[derive(Args)]
 pub struct DemoArgs {
+    /// On a cluster of real processes: a worker and the job's owner are killed during the run
+    #[arg(long)]
+    pub cluster: bool,
     #[command(flatten)]
     pub output: OutputArgs,
 }

@@ -6,6 +6,7 @@ mod ctl;
 mod demo;
 mod explain;
 mod fleet;
+mod join;
 mod ledger;
 mod members;
 mod new;

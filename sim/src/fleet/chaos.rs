@@ -44,7 +44,7 @@ impl Chaos {
         let (due, rest): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.undo).into_iter().partition(|(at, _)| *at <= now);
         self.undo = rest;
-        due.into_iter().for_each(|(_, undo)| mend(world, undo));
+        due.into_iter().for_each(|(_, undo)| mend(world, &undo));
         if now < self.next {
             return;
         }
@@ -178,8 +178,8 @@ fn is_blow(class: Class) -> bool {
     )
 }
 
-fn mend(world: &mut World, undo: Undo) {
-    match undo {
+fn mend(world: &mut World, undo: &Undo) {
+    match *undo {
         Undo::Start(Host::Worker(w)) => {
             // A worker that was drained is stopped first.
             let drains = world.workers[w].machine.as_ref().is_some_and(|m| !m.figures().accepting);

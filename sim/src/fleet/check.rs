@@ -48,7 +48,8 @@ pub fn what_is_open(world: &World) -> Option<String> {
     for (number, host) in world.workers.iter().enumerate() {
         let Some(machine) = &host.machine else { return Some(format!("w{number} is down")) };
         let figures = machine.figures();
-        if figures.shards > 0 || machine.outbox().len() > 0 || figures.cores_free != figures.cores {
+        if figures.shards > 0 || !machine.outbox().is_empty() || figures.cores_free != figures.cores
+        {
             let runs: Vec<Run> = host.engines.keys().copied().collect();
             return Some(format!(
                 "w{number} has {} attempts, {} reports, {} of {} cores free: {runs:?}",

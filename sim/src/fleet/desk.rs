@@ -163,7 +163,8 @@ impl Desk {
         let merge = self.merge.as_mut()?;
         merge.step(now);
         let waited = clock.saturating_sub(self.last) >= CHECKPOINT_EVERY || clock < self.last;
-        if self.under_way.is_some() || !self.dirty || !(waited || !self.sealing.is_empty()) {
+        let wanted = self.dirty && (waited || !self.sealing.is_empty());
+        if self.under_way.is_some() || !wanted {
             return None;
         }
         let checkpoint = merge.checkpoint();

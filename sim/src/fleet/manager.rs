@@ -1,4 +1,5 @@
-//! A manager's host: sessions and proposals, claims and the queue by the product's own rules, desks of the jobs it owns.
+//! A manager's host: sessions and proposals, claims and the queue by the product's own rules, desks of the jobs it
+//! owns.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -288,7 +289,10 @@ impl World {
             match self.blobs.get(&blob).map(|content| decode_report(content)) {
                 Some(Ok(report)) => desk.ended(&report, clock),
                 other => {
-                    self.violate("R17a.blob", format!("a committed report is not there: {other:?}"))
+                    self.violate(
+                        "R17a.blob",
+                        format!("a committed report is not there: {other:?}"),
+                    );
                 }
             }
         }
@@ -333,7 +337,7 @@ impl World {
         }
     }
 
-    fn to_desk(
+    fn hand_to_desk(
         &mut self,
         m: usize,
         job: JobId,
@@ -359,11 +363,11 @@ impl World {
             Effect::Store { tag, blob, content } => {
                 // On a majority of disks before it is said, and for good.
                 self.blobs.insert(blob, content);
-                self.to_desk(m, job, epoch, 2..30, Event::Stored { tag });
+                self.hand_to_desk(m, job, epoch, 2..30, Event::Stored { tag });
             }
             Effect::Fetch { tag, blob } => match self.blobs.get(&blob).cloned() {
                 Some(content) => {
-                    self.to_desk(m, job, epoch, 2..30, Event::Fetched { tag, content })
+                    self.hand_to_desk(m, job, epoch, 2..30, Event::Fetched { tag, content });
                 }
                 None => self.violate("R17a.blob", format!("{job}: a blob is not there")),
             },
@@ -407,7 +411,7 @@ impl World {
                     postcard::to_allocvec(&(counted, finished.exact, epoch)).unwrap_or_default();
                 let blob = blob_of(&content);
                 self.blobs.insert(blob, content);
-                self.to_desk(m, job, epoch, 5..50, Event::Concluded { result: Some(blob) });
+                self.hand_to_desk(m, job, epoch, 5..50, Event::Concluded { result: Some(blob) });
             }
             Effect::Finished { outcome } => event!("{job} {outcome}"),
             Effect::Deposed { why } => event!("m{m} leads {job} no more: {why}"),
@@ -501,7 +505,7 @@ impl World {
                 self.push(at, Item::Read { m, own, from, life, number, renew });
             }
             Packet::Frames { from, life, number, frames } => {
-                self.framed(m, from, life, number, &frames)
+                self.framed(m, from, life, number, &frames);
             }
             Packet::Beat { from, beat } => {
                 self.managers[m].heard.insert(from, (now, beat));

@@ -146,7 +146,7 @@ impl World {
                 );
             }
             Effect::Fetch { run, .. } => {
-                let reachable = self.workers[w].managers.iter().next().is_some();
+                let reachable = !self.workers[w].managers.is_empty();
                 let result = if reachable { Ok(()) } else { Err("no manager".to_owned()) };
                 self.later(w, 1..40, Event::Fetched { run, result });
             }
@@ -271,13 +271,11 @@ impl World {
                 self.worker_event(w, Event::TellAnswered { number, told });
             }
             Packet::FramesTaken { number, job, from, answer } => {
-                self.posted(w, number, job, from, *answer)
+                self.posted(w, number, job, from, *answer);
             }
-            Packet::Beat { from, .. } => {
-                if let Host::Manager(m) = from {
-                    let now = self.now;
-                    self.workers[w].heard.insert(m, now);
-                }
+            Packet::Beat { from: Host::Manager(m), .. } => {
+                let now = self.now;
+                self.workers[w].heard.insert(m, now);
             }
             _ => {}
         }

@@ -359,6 +359,7 @@ impl World {
         self.queue.insert((at.max(self.now), self.items), item);
     }
 
+    #[allow(clippy::needless_pass_by_value, reason = "it is gone, as far as the sender knows")]
     pub fn send(&mut self, from: Host, to: Host, life: u64, packet: Packet) {
         if self.net.cut.contains(&(from, to)) {
             return;
@@ -486,7 +487,7 @@ impl World {
             Item::OpenDesk { m, job, epoch, .. } => self.desk(m, job, epoch),
             Item::Committed { m, seq, reply, .. } => self.committed(m, seq, *reply),
             Item::Read { m, from, life, number, renew, .. } => {
-                self.renew(m, from, life, number, &renew)
+                self.renew(m, from, life, number, &renew);
             }
             Item::Propose { .. }
             | Item::Keep { .. }
@@ -499,7 +500,7 @@ impl World {
     fn outside(&mut self, item: Item) {
         match item {
             Item::Keep { m, life, job, epoch, number, bytes } => {
-                self.kept(m, life, job, epoch, number, bytes)
+                self.kept(m, life, job, epoch, number, bytes);
             }
             Item::Submit { number } => self.submit(number),
             _ => {}

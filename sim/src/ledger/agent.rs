@@ -44,6 +44,7 @@ pub struct Errand {
 
 /// What came of it.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "one at a time")]
 pub enum Told {
     Written(Written),
     Read(Result<Read<Option<JobView>>, ReadError>),

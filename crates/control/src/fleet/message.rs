@@ -322,8 +322,8 @@ pub struct EndReport {
     pub provided: BTreeMap<String, Vec<u8>>,
     /// The last frame of its statistics stream: the report is complete when the owner has applied it.
     pub frames: u64,
-    /// The frames of its statistics that were not durable when it ended (`stats::stream::Tail`), to be stored beside the
-    /// ledger: whoever has the job's last checkpoint and this has all of it.
+    /// The frames of its statistics that were not durable when it ended (`stats::stream::Tail`), to be stored beside
+    /// the ledger: whoever has the job's last checkpoint and this has all of it.
     pub totals: Vec<u8>,
     /// The last lines that it wrote, for people.
     pub log: String,

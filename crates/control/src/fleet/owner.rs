@@ -1,17 +1,17 @@
 //! The owner of one job: everything that is decided about it is decided here, in one place, one event at a time (R8).
 //!
 //! ```text
-//!  adopt ──▶ Recovering ──all known──▶ Active ──machine says Finish──▶ Concluding ──▶ Recording ──▶ Finishing ──▶ Finished
-//!               │                        │                                                   (any refusal for the epoch)
-//!               └────────────────────────┴──────────────────────────────────────────────────────────────▶ Deposed
+//!  adopt ─▶ Recovering ─all known─▶ Active ─machine says Finish─▶ Concluding ─▶ Recording ─▶ Finishing ─▶ Finished
+//!               │                     │                                         (any refusal for the epoch)
+//!               └─────────────────────┴────────────────────────────────────────────────────────────────▶ Deposed
 //!
-//!  a wave of shards:  Seating ──all holds──▶ Provisioning ──▶ Dispatching ──all ready──▶ Beginning ──▶ Running ──▶ over
-//!                        ▲ one refusal: all released, later again                                        │ lost? seated anew
+//!  a wave:  Seating ─all holds─▶ Provisioning ─▶ Dispatching ─all ready─▶ Beginning ─▶ Running ─▶ over
+//!              ▲ one refusal: all released, later again                                   │ lost? seated anew
 //! ```
 //!
-//! - [`crate::job::Job`] says what comes when on the level of workflows: layers, skips, the outcome. Below it, here, are
-//!   **batches** (those workflows of a layer that the pool can run together, X9), and **waves**: the shards that are
-//!   prepared and started together. Setups and teardowns are waves of one shard each.
+//! - [`crate::job::Job`] says what comes when on the level of workflows: layers, skips, the outcome. Below it, here,
+//!   are **batches** (those workflows of a layer that the pool can run together, X9), and **waves**: the shards that
+//!   are prepared and started together. Setups and teardowns are waves of one shard each.
 //! - Rights come from the ledger. `StartAttempt` is committed before a dispatch, `BeginLoad` before a start, and a
 //!   layer's context before anything of the next one (EXEC-182).
 //! - There is one way in: [`Owner::adopt`] builds the owner from what the ledger holds, which is nothing for a new job.
@@ -513,7 +513,7 @@ impl Owner {
     }
 
     fn progress(&mut self, key: ShardKey, attempt: Attempt, counters: ledger::Counters) {
-        let sid = (key.workflow.0, key.shard);
+        let (sid, age) = ((key.workflow.0, key.shard), self.age());
         let current = self.shards.get(&sid).is_some_and(|shard| shard.attempt() == attempt);
         let Some(one) = self.shards.get_mut(&sid).and_then(|shard| shard.attempt_mut(attempt))
         else {
@@ -526,6 +526,7 @@ impl Owner {
         let fell = before.iter().zip(counters.fields()).any(|(old, new)| new < *old);
         if moved && !fell {
             one.counters = counters;
+            one.heard = Some(age);
             if current {
                 self.timeouts.progressed(self.now);
             }
@@ -563,7 +564,7 @@ impl Owner {
             Purpose::End(sid, attempt) => self.attempt_ended(sid, attempt, &reply),
             Purpose::Context(values) => self.context_committed(values, &reply),
             Purpose::Stop => self.stop_committed(),
-            Purpose::Steer { asked, steer } => self.steer_committed(asked, steer, &reply),
+            Purpose::Steer { asked, steer } => self.steer_committed(asked, &steer, &reply),
             Purpose::Rows { sid, attempt, set } => self.rows_granted(sid, attempt, set, &reply),
             Purpose::Extend => {}
             Purpose::Result => self.result_recorded(),

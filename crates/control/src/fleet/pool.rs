@@ -131,6 +131,13 @@ impl Pool {
         }
     }
 
+    /// Cores that are free again, before the next heartbeat says so.
+    pub fn returned(&mut self, node: NodeId, cores: u32) {
+        if let Some(worker) = self.workers.get_mut(&node) {
+            worker.free = worker.free.saturating_add(cores).min(worker.total);
+        }
+    }
+
     #[must_use]
     pub fn get(&self, node: NodeId) -> Option<&Worker> {
         self.workers.get(&node)
@@ -217,6 +224,11 @@ mod tests {
         assert_eq!(pool.draw(5, &mut dice), None);
         pool.answered(NodeId(1), 8, true);
         assert_eq!(pool.free_on(NodeId(1)), 0);
+        pool.returned(NodeId(1), 1);
+        assert_eq!(pool.free_on(NodeId(1)), 1);
+        pool.returned(NodeId(1), 99);
+        assert_eq!(pool.free_on(NodeId(1)), 8, "never more than there are");
+        pool.answered(NodeId(1), 8, true);
         pool.believe_hints();
         assert_eq!(pool.free_on(NodeId(1)), 8);
     }

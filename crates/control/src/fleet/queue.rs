@@ -3,9 +3,9 @@
 //! Every manager computes the same answer from the ledger's state. Jobs that have begun are not in the queue: what they
 //! need next they may reserve at any time.
 //!
-//! A job that needs much could be overtaken for ever by younger ones that need little. So once the oldest has waited for
-//! [`Turns::patience_ms`] it tries alone, until it has begun or has had its time; a job that fits into no pool there is
-//! must not hold up the others until its own deadline.
+//! A job that needs much could be overtaken for ever by younger ones that need little. So once the oldest has waited
+//! for [`Turns::patience_ms`] it tries alone, until it has begun or has had its time; a job that fits into no pool
+//! there is must not hold up the others until its own deadline.
 
 use std::collections::BTreeSet;
 

@@ -43,8 +43,8 @@ fn new_jobs_are_spread() {
     }
 }
 
-/// R6: an owner that membership takes for dead but that still writes to the ledger keeps its jobs; once it is silent its
-/// jobs, and only those, are claimed; one that has started again has lost them at once.
+/// R6: an owner that membership takes for dead but that still writes to the ledger keeps its jobs; once it is silent
+/// its jobs, and only those, are claimed; one that has started again has lost them at once.
 #[test]
 fn an_owner_is_dead_when_both_say_so() {
     let (mut ledger, jobs, live) = world();

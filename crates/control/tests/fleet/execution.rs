@@ -165,8 +165,8 @@ fn without_the_ledger_nothing_starts() {
     assert_eq!(world.finish(), Outcome::Completed);
 }
 
-/// S21, S30, S51, EXEC-120 to EXEC-122, EXEC-182: layers are barriers; a layer's context is committed before anything of
-/// the next is started, and comes with the dispatch.
+/// S21, S30, S51, EXEC-120 to EXEC-122, EXEC-182: layers are barriers; a layer's context is committed before anything
+/// of the next is started, and comes with the dispatch.
 #[test]
 fn layers_run_one_after_another() {
     let mut load = part("LoadTest", 2, 2);
@@ -239,7 +239,8 @@ fn values_need_both_sides() {
     }
 }
 
-/// X35: all shards' values as a JSON list, if the plan asks for that; X37: a workflow that provides too much has failed.
+/// X35: all shards' values as a JSON list, if the plan asks for that; X37: a workflow that provides too much has
+/// failed.
 #[test]
 fn values_are_collected_and_bounded() {
     let provide = |collect| vec![Provided { key: "t".into(), to: vec!["b".into()], collect }];

@@ -15,8 +15,8 @@ fn at(world: &World, shard: u32) -> u128 {
     world.place_of(0, shard).0 - worker(0).0
 }
 
-/// S34, ARCH-SC-45, R4, R5a: killed: after 1.25 L its shards run on another worker, at the job's elapsed time, and never
-/// on the dead one. The figure of the issue: back to the planned rate within 1.25 L + detection + 2 s.
+/// S34, ARCH-SC-45, R4, R5a: killed: after 1.25 L its shards run on another worker, at the job's elapsed time, and
+/// never on the dead one. The figure of the issue: back to the planned rate within 1.25 L + detection + 2 s.
 #[test]
 fn a_killed_workers_shards_run_elsewhere() {
     let mut world = World::new(manifest(vec![part("load", 4, 60)]), &[2, 2, 4]);
@@ -37,8 +37,8 @@ fn a_killed_workers_shards_run_elsewhere() {
         assert_eq!(record.attempts.len(), 2);
         assert_eq!(record.attempts[1].after, Lapse::LeaseLapsed);
         assert_ne!(record.attempts[1].worker, worker(dead));
-        let starts = world.workers.values().flat_map(|w| &w.starts);
-        let (.., elapsed) = *starts.filter(|s| s.0.shard == shard).last().unwrap();
+        let mut starts = world.workers.values().flat_map(|w| &w.starts);
+        let (.., elapsed) = *starts.rfind(|s| s.0.shard == shard).unwrap();
         assert!(elapsed >= Duration::from_secs(12), "it joins the schedule, at {elapsed:?}");
     }
     assert_eq!(world.finish(), Outcome::Completed);
@@ -68,8 +68,8 @@ fn a_higher_boot_needs_no_wait() {
     assert_eq!(world.finish(), Outcome::Completed);
 }
 
-/// S35, SC-12, ARCH-SC-51: a worker that is only cut off stops by itself before the next attempt starts; its late report
-/// is counted once, bars nothing and settles nothing.
+/// S35, SC-12, ARCH-SC-51: a worker that is only cut off stops by itself before the next attempt starts; its late
+/// report is counted once, bars nothing and settles nothing.
 #[test]
 fn a_worker_that_is_cut_off_fences_itself() {
     let mut world = World::new(manifest(vec![part("load", 2, 60)]), &[1, 1, 2]);
@@ -178,8 +178,8 @@ fn retries_come_to_an_end() {
     assert_eq!(world.owner().counts().retries, 3);
 }
 
-/// S-18, G-10, X44: it has failed on every worker: the one of longest ago again, or FAILED with the reason, by policy. One
-/// that has started again since is another one.
+/// S-18, G-10, X44: it has failed on every worker: the one of longest ago again, or FAILED with the reason, by
+/// policy. One that has started again since is another one.
 #[test]
 fn when_nobody_is_left_policy_decides() {
     for policy in [WhenNoneLeft::Readmit, WhenNoneLeft::Fail] {
@@ -228,8 +228,8 @@ fn a_refused_dispatch_goes_elsewhere() {
     assert!(status.contains("a secret is missing"), "{status}");
 }
 
-/// GATE-107, ARCH-SC-59, C-78: an attempt that its worker does not know in two scans is an orphan, and is run elsewhere;
-/// one scan is not enough.
+/// GATE-107, ARCH-SC-59, C-78: an attempt that its worker does not know in two scans is an orphan, and is run
+/// elsewhere; one scan is not enough.
 #[test]
 fn orphans_are_found() {
     let mut world = World::new(manifest(vec![part("load", 2, 300)]), &[2, 2]);

@@ -100,7 +100,8 @@ fn a_death_is_handled_once() {
     assert_eq!(world.owner().counts().lost_workers, 1);
 }
 
-/// SC-4, SC-10: a chain and a diamond over a lost worker: nothing below starts before the retry has completed, each once.
+/// SC-4, SC-10: a chain and a diamond over a lost worker: nothing below starts before the retry has completed, each
+/// once.
 #[test]
 fn dependents_wait_for_a_retry() {
     let mut b = part("b", 1, 1);

@@ -24,8 +24,8 @@ fn two_layers() -> World {
     world
 }
 
-/// S57, S64, SC-13, ARCH-SC-34, ARCH-SC-47, EXEC-183 with X29: whenever the owner dies, at any step of the whole run, the
-/// next one ends the job, and every shard runs exactly once.
+/// S57, S64, SC-13, ARCH-SC-34, ARCH-SC-47, EXEC-183 with X29: whenever the owner dies, at any step of the whole run,
+/// the next one ends the job, and every shard runs exactly once.
 #[test]
 fn an_owner_may_die_at_any_moment() {
     let mut steps = 0;
@@ -172,8 +172,8 @@ fn a_job_that_had_not_begun_begins() {
     assert_eq!(world.finish(), Outcome::Completed);
 }
 
-/// All managers are gone for longer than a lease: attempts stop themselves, the job is still known, and is run to its end
-/// by whoever comes next.
+/// All managers are gone for longer than a lease: attempts stop themselves, the job is still known, and is run to its
+/// end by whoever comes next.
 #[test]
 fn nobody_renews_for_a_while() {
     let mut world = World::new(manifest(vec![part("load", 2, 60)]), &[2]);

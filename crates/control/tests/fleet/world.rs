@@ -407,7 +407,7 @@ impl World {
         let current = generation == self.generation;
         match item {
             Item::Ask { worker, tag, ask, sent } => {
-                self.deliver(generation, worker, tag, ask, sent)
+                self.deliver(generation, worker, tag, ask, sent);
             }
             Item::Event(event) if current || generation == 0 => self.give(event),
             Item::Event(_) => {}

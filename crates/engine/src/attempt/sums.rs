@@ -27,12 +27,12 @@ pub fn load_end<'a>(ends: impl IntoIterator<Item = &'a ShardEnd> + Clone) -> Wor
 /// By key: the lowest shard's value, or all of them as a JSON list (X35). `ends`: in order of shards.
 pub fn collect_provided<'a>(
     provide: &[Provide],
-    ends: impl IntoIterator<Item = &'a ShardEnd> + Clone,
+    ends: impl IntoIterator<Item = &'a ShardEnd>,
 ) -> Vec<(String, Vec<u8>)> {
+    let ends: Vec<&ShardEnd> = ends.into_iter().collect();
     let mut all = Vec::new();
     for (number, one) in provide.iter().enumerate() {
-        let values = ends.clone().into_iter();
-        let mut values = values.filter_map(|end| end.provided.get(number).cloned().flatten());
+        let mut values = ends.iter().filter_map(|end| end.provided.get(number).cloned().flatten());
         let value = if one.collect {
             let texts: Vec<String> =
                 values.map(|value| String::from_utf8_lossy(&value).into_owned()).collect();

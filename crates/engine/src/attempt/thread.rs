@@ -57,13 +57,16 @@ struct Link {
     _line: Line,
 }
 
+/// How it ends, what it leaves, and what a setup has made.
+type Known = (Ending, ShardEnd, Option<Result<Base, AsideError>>);
+
 #[derive(Default)]
 struct State {
     started: bool,
     killed: bool,
     stopped: bool,
     /// Known, and waiting for the last counts.
-    ending: Option<(Ending, ShardEnd, Option<Result<Base, AsideError>>)>,
+    ending: Option<Known>,
     over: bool,
 }
 

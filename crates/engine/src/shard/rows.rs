@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn more_are_asked_for_once_and_before_they_are_needed() {
-        let mut supply = Supply::new([0..100], Mono(0));
+        let mut supply = Supply::new(std::iter::once(0..100), Mono(0));
         assert_eq!(supply.wanted(Mono(0)), None);
         let mut asked_at = None;
         for row in 0..100 {

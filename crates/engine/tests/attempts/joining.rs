@@ -123,5 +123,8 @@ fn the_start_says_where_the_schedule_stands() {
     };
     assert_eq!(start("rate: 100/s, duration: 1s, max_vus: 50", 600), (40, 60));
     assert_eq!(start("rate: 100/s, duration: 1s, max_vus: 50, start_after: 500ms", 600), (90, 10));
-    assert_eq!(start("rate: 100/s, duration: 500ms, max_vus: 50, start_after: 500ms", 400), (50, 0));
+    assert_eq!(
+        start("rate: 100/s, duration: 500ms, max_vus: 50, start_after: 500ms", 400),
+        (50, 0)
+    );
 }

@@ -82,7 +82,10 @@ fn a_row_that_does_not_come_is_counted() {
     let server = Recording::start(|_| ok(""));
     let folder = tempfile::tempdir().unwrap();
     let loaded = loaded(&server, folder.path(), 50, "vus: 2, iterations: 10");
-    let waits = ShardSpec { row_wait: Duration::from_millis(100), ..spec(0, 1, vec![10..13]) };
+    let waits = ShardSpec {
+        row_wait: Duration::from_millis(100),
+        ..spec(0, 1, std::iter::once(10..13).collect())
+    };
     let led = Led::prepare(&loaded, waits).ready();
     led.run.start_at(Mono::now());
     let mut asked = 0;
@@ -101,7 +104,7 @@ fn rows_that_do_not_exist_are_the_end() {
     let server = Recording::start(|_| ok(""));
     let folder = tempfile::tempdir().unwrap();
     let loaded = loaded(&server, folder.path(), 5, "vus: 1, iterations: 10");
-    let led = Led::prepare(&loaded, spec(0, 1, vec![3..9])).ready();
+    let led = Led::prepare(&loaded, spec(0, 1, std::iter::once(3..9).collect())).ready();
     led.run.start_at(Mono::now());
     let whole = led.finish().completed();
     assert_eq!(server.paths(), ["/row3", "/row4"]);

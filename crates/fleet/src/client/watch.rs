@@ -13,13 +13,15 @@ use super::error::{Failure, FleetError, Verdict, Why, judge};
 use super::{FleetClient, PAUSE_FIRST, PAUSE_LAST};
 use crate::wire::{self, proto};
 
-/// A watch that hears nothing for so long is begun anew: the manager may have lost the owner without noticing.
+/// A watch that hears nothing for so long is begun anew elsewhere: the manager may have lost the owner without
+/// noticing.
 const SILENCE_MAX: Duration = Duration::from_secs(15);
 /// Somebody who watches would rather wait than begin again: so many times the patience of other questions.
 const PATIENCE_FACTOR: u32 = 10;
 
 /// What a watch brings.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "the large one is the frequent one")]
 pub enum Told {
     Shown(Shown),
     /// The last.
@@ -88,7 +90,10 @@ impl JobWatch {
                         return Err(FleetError::Refused { address, code, message });
                     }
                 },
-                Err(_) => self.open = None,
+                Err(_) => {
+                    self.open = None;
+                    self.client.leave(number);
+                }
             }
         }
         Ok(None)

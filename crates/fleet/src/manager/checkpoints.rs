@@ -86,7 +86,8 @@ impl Keeper {
         let mut jobs = Vec::new();
         for entry in std::fs::read_dir(&*self.folder)? {
             let name = entry?.file_name().into_string().unwrap_or_default();
-            let id: Option<JobId> = name.strip_suffix(".checkpoint").and_then(|name| name.parse().ok());
+            let id: Option<JobId> =
+                name.strip_suffix(".checkpoint").and_then(|name| name.parse().ok());
             jobs.extend(id);
         }
         Ok(jobs)

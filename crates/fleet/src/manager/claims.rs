@@ -13,7 +13,7 @@ use fence::{Epoch, JobId};
 use ledger::{ReadLevel, Written};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::desk::{self, DeskHandle, Input};
 use super::{Shared, lock, roster};
@@ -28,6 +28,7 @@ const CLAIMS_MAX: usize = 64;
 const NEAR_HEAD: usize = 24;
 /// For one write; the next look tries again.
 const WRITE_WITHIN: Duration = Duration::from_secs(5);
+const TELL_AGAIN: Duration = Duration::from_secs(1);
 
 /// What one look at the ledger has found.
 struct Look {
@@ -39,7 +40,12 @@ struct Look {
     lost: Vec<JobId>,
 }
 
-fn look(state: &State, managers: &Managers<'_>, led: &BTreeSet<JobId>, turns: queue::Turns) -> Look {
+fn look(
+    state: &State,
+    managers: &Managers<'_>,
+    led: &BTreeSet<JobId>,
+    turns: queue::Turns,
+) -> Look {
     let near: BTreeSet<JobId> = queue::waiting(state).into_iter().take(NEAR_HEAD).collect();
     let waits = |job: JobId| {
         state.job(job).is_some_and(|job| {
@@ -114,9 +120,9 @@ pub async fn run(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
             silent_ms: super::millis(shared.silent),
         };
         let turns = shared.turns;
-        let read = parts.ledger.read(ReadLevel::Eventual, WRITE_WITHIN, |state| {
-            look(state, &managers, &busy, turns)
-        });
+        let read = parts
+            .ledger
+            .read(ReadLevel::Eventual, WRITE_WITHIN, |state| look(state, &managers, &busy, turns));
         let Ok(read) = read.await else { continue };
         let Look { duties, turn, cancelled, lost } = read.value;
         for job in lost.into_iter().filter(|job| led.contains(job)) {
@@ -184,15 +190,22 @@ async fn carry_out(shared: Arc<Shared>, duty: Duty) -> Claimed {
 #[derive(Default)]
 struct Watching {
     workers: Vec<Worker>,
+    /// When all desks heard of them.
+    at: Option<Instant>,
     told: BTreeMap<JobId, (bool, bool)>,
 }
 
 impl Watching {
-    /// The workers, if anything about them has changed or a desk is new.
+    /// The workers, if anything about them has changed, a desk is new, or it is a while ago: an owner counts the
+    /// cores that it has taken, and only a heartbeat gives it back those that nobody has told it of.
     fn tell(&mut self, shared: &Shared) {
         let Some(parts) = shared.parts() else { return };
         let workers = roster::workers(&parts.member.view());
-        let changed = workers != self.workers;
+        let changed =
+            workers != self.workers || self.at.is_none_or(|at| at.elapsed() >= TELL_AGAIN);
+        if changed {
+            self.at = Some(Instant::now());
+        }
         for (job, desk) in shared.desks() {
             if changed || !self.told.contains_key(&job) {
                 desk.send(Input::Event(Event::Workers(workers.clone())));
@@ -231,7 +244,9 @@ pub async fn tidy(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
             () = tokio::time::sleep(Duration::from_secs(60)) => {}
         }
         let keeper = shared.keeper.clone();
-        let Ok(Ok(jobs)) = tokio::task::spawn_blocking(move || keeper.jobs()).await else { continue };
+        let Ok(Ok(jobs)) = tokio::task::spawn_blocking(move || keeper.jobs()).await else {
+            continue;
+        };
         let read = parts.ledger.read(ReadLevel::Strong, WRITE_WITHIN, |state| {
             let over = |job: &JobId| state.job(*job).is_none_or(|job| job.end.is_some());
             jobs.iter().filter(|job| over(job)).copied().collect::<Vec<_>>()

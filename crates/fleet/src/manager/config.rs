@@ -1,6 +1,7 @@
 //! What a manager is started with. Every setting but the folder, the certificates and the key has a default that works.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use control::fleet::{owner, queue};
@@ -20,6 +21,12 @@ pub struct ManagerConfig {
     /// How long an owner that membership takes for dead must have been silent in the ledger. 2 s.
     pub silent: Duration,
     pub state_limits: control::ledger::Limits,
+    /// The folder of the CA. With it this manager makes workers of those who show a join token; see `docs/security.md`.
+    pub ca: Option<PathBuf>,
+    /// How long the certificates of those last, at most as long as the CA. 90.
+    pub worker_days: u32,
+    /// How many may join here within a minute. 60.
+    pub enlisted_per_minute: usize,
 }
 
 impl ManagerConfig {
@@ -34,6 +41,9 @@ impl ManagerConfig {
             turns: queue::Turns::default(),
             silent: Duration::from_secs(2),
             state_limits: control::ledger::Limits::default(),
+            ca: None,
+            worker_days: 90,
+            enlisted_per_minute: 60,
         }
     }
 

@@ -31,6 +31,8 @@ use crate::wire::proto::JobStatus;
 /// Inputs that wait; whoever sends one more waits, too.
 const INBOX: usize = 1_024;
 const TICK: Duration = Duration::from_millis(100);
+/// Windows do not wait longer than this for streams.
+const LAST_WINDOWS: Duration = Duration::from_secs(1);
 
 /// What comes to a desk.
 pub enum Input {
@@ -172,8 +174,12 @@ impl Start {
         let clock = owner.clock(at);
         let statistics = match bundle.schema() {
             Ok(schema) => {
-                let restored =
-                    Statistics::new(schema.clone(), &bundle.thresholds, checkpoint.as_deref(), clock);
+                let restored = Statistics::new(
+                    schema.clone(),
+                    &bundle.thresholds,
+                    checkpoint.as_deref(),
+                    clock,
+                );
                 restored.or_else(|error| {
                     tracing::warn!(job = %self.job, %error, "the last owner's statistics cannot be read");
                     Statistics::new(schema, &bundle.thresholds, None, clock)
@@ -316,7 +322,8 @@ impl Desk {
                 self.step(Event::Steer { asked: self.asked, steer });
             }
             Input::Status(answer) => {
-                let _ = answer.send(Details { status: status::of_owner(&self.owner, &self.bundle) });
+                let _ =
+                    answer.send(Details { status: status::of_owner(&self.owner, &self.bundle) });
             }
             Input::Kept(number) => {
                 let sealed = self.statistics.as_mut().map(|statistics| statistics.stored(number));
@@ -464,7 +471,8 @@ impl Desk {
             self.broken = true;
             let known = self.bundle.thresholds.get(number);
             let name = known.map(|threshold| format!("{} {}", threshold.metric, threshold.text));
-            let reason = format!("threshold {}", name.unwrap_or_else(|| format!("number {}", number + 1)));
+            let reason =
+                format!("threshold {}", name.unwrap_or_else(|| format!("number {}", number + 1)));
             self.step(Event::Threshold { number, reason });
         }
     }
@@ -502,10 +510,13 @@ impl Desk {
     /// Makes the final result and stores it.
     fn conclude(&mut self, conclusion: &Conclusion) {
         let clock = self.clock();
-        let Some(statistics) = self.statistics.take() else {
+        let Some(mut statistics) = self.statistics.take() else {
             // Made before; the ledger has not said so yet.
             return;
         };
+        // Whoever watches sees the last windows, too.
+        let last = statistics.step(clock + LAST_WINDOWS);
+        self.tell(|feed| last.windows.into_iter().for_each(|window| feed.window(window)));
         let result = status::result(conclusion, statistics, &self.bundle, &self.owner, clock);
         let (shared, inbox) = (Arc::clone(&self.shared), self.inbox.clone());
         match stats::wire::encode_result(&result) {

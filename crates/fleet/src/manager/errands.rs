@@ -52,7 +52,8 @@ pub async fn commit(shared: Arc<Shared>, inbox: Inbox, tag: u64, command: Comman
             let before = Instant::now();
             written = parts.ledger.retry(request, WRITE_WITHIN).await;
             // It was forgotten, because too many were unknown. An owner's commands can be said again.
-            if matches!(written, Written::Unknown(_)) && before.elapsed() < Duration::from_millis(1) {
+            if matches!(written, Written::Unknown(_)) && before.elapsed() < Duration::from_millis(1)
+            {
                 break;
             }
         }
@@ -158,7 +159,14 @@ fn voters(parts: &Parts) -> Vec<NodeId> {
 }
 
 /// Puts a checkpoint on a majority, then says so. Gives up when a newer owner's is there.
-pub async fn keep(shared: Arc<Shared>, inbox: Inbox, job: JobId, epoch: u64, number: u64, content: Vec<u8>) {
+pub async fn keep(
+    shared: Arc<Shared>,
+    inbox: Inbox,
+    job: JobId,
+    epoch: u64,
+    number: u64,
+    content: Vec<u8>,
+) {
     loop {
         let Some(parts) = shared.parts() else { return };
         let me = parts.ledger.id();
@@ -171,9 +179,13 @@ pub async fn keep(shared: Arc<Shared>, inbox: Inbox, job: JobId, epoch: u64, num
             let content = content.clone().into();
             let checkpoint = Checkpoint { job: job_bytes(job), epoch, number, content };
             others.spawn(async move {
-                let mut desk = DeskClient::new(channel)
-                    .max_encoding_message_size(MESSAGE_BYTES_MAX);
-                timeout(ASK_WITHIN, desk.keep(checkpoint)).await.ok()?.ok().map(|kept| kept.get_ref().kept)
+                let mut desk =
+                    DeskClient::new(channel).max_encoding_message_size(MESSAGE_BYTES_MAX);
+                timeout(ASK_WITHIN, desk.keep(checkpoint))
+                    .await
+                    .ok()?
+                    .ok()
+                    .map(|kept| kept.get_ref().kept)
             });
         }
         let mut copies = 0;
@@ -225,9 +237,13 @@ pub async fn find(shared: &Shared, job: JobId) -> Option<Option<Vec<u8>>> {
             let Some(channel) = channel(&parts, node) else { continue };
             let request = crate::wire::proto::JobRequest { job: job_bytes(job) };
             others.spawn(async move {
-                let mut desk = DeskClient::new(channel)
-                    .max_decoding_message_size(MESSAGE_BYTES_MAX);
-                timeout(ASK_WITHIN, desk.find(request)).await.ok()?.ok().map(tonic::Response::into_inner)
+                let mut desk =
+                    DeskClient::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX);
+                timeout(ASK_WITHIN, desk.find(request))
+                    .await
+                    .ok()?
+                    .ok()
+                    .map(tonic::Response::into_inner)
             });
         }
         while answers < majority {
@@ -251,4 +267,3 @@ pub async fn find(shared: &Shared, job: JobId) -> Option<Option<Vec<u8>>> {
         }
     }
 }
-

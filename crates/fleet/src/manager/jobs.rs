@@ -221,7 +221,8 @@ impl Jobs for Service {
         fingerprint.update(blob.hash);
         let tenant = who.map_or_else(|| "nobody".to_owned(), |who| who.node.to_string());
         let fingerprint = fingerprint.finalize().into();
-        let create = CreateJob { tenant, key, fingerprint, name, plan: blob, age_ms, rehearsal: false };
+        let create =
+            CreateJob { tenant, key, fingerprint, name, plan: blob, age_ms, rehearsal: false };
         let submission = parts.ledger.submit(create, WRITE_WITHIN).await;
         Ok(Response::new(reply(&submission)))
     }
@@ -238,7 +239,9 @@ impl Jobs for Service {
         let requestor = who.map(|who| who.to_string()).unwrap_or_default();
         let command = Command::CancelJob { job, reason, requestor };
         let (state, already) = match parts.ledger.propose(command, WRITE_WITHIN).await {
-            Written::Committed { reply: Reply::Done { .. }, .. } => ("cancelling".to_owned(), false),
+            Written::Committed { reply: Reply::Done { .. }, .. } => {
+                ("cancelling".to_owned(), false)
+            }
             Written::Committed { reply: Reply::Already { .. }, .. } => {
                 ("cancelling".to_owned(), true)
             }
@@ -339,7 +342,8 @@ impl Jobs for Service {
                 return owner.steer(request).await;
             }
             let state = self.job(job, |job, _| job.end.is_some()).await?;
-            let why = if state { "the job has ended" } else { "the job has no owner yet; try again" };
+            let why =
+                if state { "the job has ended" } else { "the job has no owner yet; try again" };
             return Err(Status::failed_precondition(why));
         };
         let steer = self.read_steer(job, request.what).await?;
@@ -351,15 +355,18 @@ impl Jobs for Service {
         match timeout(DESK_WITHIN, answered).await {
             Ok(Ok(Ok(()))) => Ok(Response::new(proto::SteerReply { said })),
             Ok(Ok(Err(why))) => Err(Status::failed_precondition(why)),
-            Ok(Err(_)) | Err(_) => {
-                Err(Status::unavailable("the job's owner has not answered; look at `volley status`"))
-            }
+            Ok(Err(_)) | Err(_) => Err(Status::unavailable(
+                "the job's owner has not answered; look at `volley status`",
+            )),
         }
     }
 
     type ResultStream = Chunks;
 
-    async fn result(&self, request: Request<proto::JobRequest>) -> Result<Response<Chunks>, Status> {
+    async fn result(
+        &self,
+        request: Request<proto::JobRequest>,
+    ) -> Result<Response<Chunks>, Status> {
         self.who(&request)?;
         let job = job_from(&request.get_ref().job)?;
         let (result, ended) = self.job(job, |job, _| (job.result, job.end.is_some())).await?;
@@ -392,7 +399,8 @@ impl Jobs for Service {
             .await?;
         let content = parts.ledger.get_blob(&plan, BLOB_WITHIN).await;
         let content = content.map_err(|error| unavailable(&error))?;
-        let bundle = Bundle::decode(&content).map_err(|error| Status::internal(error.to_string()))?;
+        let bundle =
+            Bundle::decode(&content).map_err(|error| Status::internal(error.to_string()))?;
         let mut logs = Vec::new();
         for blob in ends {
             let content = parts.ledger.get_blob(&blob, BLOB_WITHIN).await;
@@ -421,7 +429,9 @@ impl Jobs for Service {
         let parts = self.0.serving()?;
         let name = request.into_inner().node;
         let node: NodeId = name.parse().map_err(|_| {
-            Status::invalid_argument(format!("`{name}` is no node's id; `volley members` lists them"))
+            Status::invalid_argument(format!(
+                "`{name}` is no node's id; `volley members` lists them"
+            ))
         })?;
         let said = |said: &str, done: bool| {
             Ok(Response::new(proto::DrainReply { said: said.to_owned(), done }))
@@ -463,7 +473,8 @@ impl Jobs for Service {
         });
         let owned = owned.await.map_err(|error| unavailable(&error))?.value;
         let nodes = roster::nodes(&view, leader, &owned);
-        let ready = roster::workers(&view).into_iter().filter(control::fleet::pool::Worker::takes_work);
+        let ready =
+            roster::workers(&view).into_iter().filter(control::fleet::pool::Worker::takes_work);
         let (cores, cores_free) =
             ready.fold((0, 0), |(total, free), one| (total + one.total, free + one.free));
         Ok(Response::new(proto::FleetReply { nodes, cores, cores_free }))
@@ -497,7 +508,8 @@ impl Service {
         let plan = self.job(job, |job, _| job.plan).await?;
         let content = parts.ledger.get_blob(&plan, BLOB_WITHIN).await;
         let content = content.map_err(|error| unavailable(&error))?;
-        let bundle = Bundle::decode(&content).map_err(|error| Status::internal(error.to_string()))?;
+        let bundle =
+            Bundle::decode(&content).map_err(|error| Status::internal(error.to_string()))?;
         let names: Vec<&str> =
             bundle.manifest.workflows.iter().map(|part| part.name.as_str()).collect();
         let number = match (&scale.workflow[..], &names[..]) {
@@ -541,7 +553,7 @@ impl Service {
                 return Ok(());
             }
             if let Some(desk) = self.0.desk(job) {
-                if self.from_desk(&desk, &mut position, views, events).await {
+                if self.pass_on(&desk, &mut position, views, events).await {
                     return Ok(());
                 }
             } else if let Some(owner) = self.elsewhere(who.as_ref(), job).await? {
@@ -572,7 +584,7 @@ impl Service {
     }
 
     /// True: the watcher has its result, or has gone.
-    async fn from_desk(
+    async fn pass_on(
         &self,
         desk: &DeskHandle,
         position: &mut Position,

@@ -87,11 +87,11 @@ impl Service {
     }
 
     /// A worker's last word on an attempt of a job that has no owner any more: it is written, and let go.
-    fn late(&self, report: EndReport) {
+    fn late(&self, report: &EndReport) {
         let shared = Arc::clone(&self.0);
+        let EndReport { shard, attempt, status, counters, worker, .. } = *report;
         tokio::spawn(async move {
             let Some(parts) = shared.parts() else { return };
-            let EndReport { shard, attempt, status, counters, worker, .. } = report;
             let command = Command::EndAttempt { shard, attempt, status, counters, result: None };
             if let ledger::Written::Committed { .. } =
                 parts.ledger.propose(command, Duration::from_secs(5)).await
@@ -179,7 +179,7 @@ impl Office for Service {
                 Where::Elsewhere(owner) => Told::NotOwner { owner },
                 Where::Ended => {
                     if let Tell::Ended(report) = tell {
-                        self.late(*report);
+                        self.late(&report);
                     }
                     Told::Taken
                 }

@@ -43,6 +43,13 @@ pub fn managers(view: &View) -> BTreeSet<NodeId> {
     others.chain([view.me.node]).collect()
 }
 
+/// Where the managers that are there are found, this one first: for those who come.
+pub fn seeds(view: &View) -> Vec<String> {
+    let others = view.entries.iter().filter(|entry| entry.peer.role == Role::Manager);
+    let others = others.filter(|entry| is_live(entry)).map(|entry| entry.peer.address);
+    std::iter::once(view.me.address).chain(others).map(|address| address.to_string()).collect()
+}
+
 /// Where a node is found.
 pub fn address(view: &View, node: NodeId) -> Option<(Role, SocketAddr)> {
     if node == view.me.node {

@@ -21,16 +21,22 @@ use trust::Role;
 
 use super::checkpoints::Keeper;
 use super::config::ManagerConfig;
-use super::{Parts, Shared, claims, jobs, office, peers, roster};
+use super::{Parts, Shared, claims, door, jobs, office, peers, roster};
 use crate::wire::MESSAGE_BYTES_MAX;
 use crate::wire::proto::desk_server::DeskServer;
+use crate::wire::proto::door_server::DoorServer;
 use crate::wire::proto::jobs_server::JobsServer;
 use crate::wire::proto::office_server::OfficeServer;
+
+/// A public key with a number.
+const ENLIST_BYTES_MAX: usize = 4096;
 
 /// Why a manager did not start.
 #[derive(Debug)]
 pub enum StartError {
     Certificate(String),
+    /// The CA with which it was to make workers.
+    Ca(String),
     /// The ledger's folder.
     Storage(String),
     Folder(io::Error),
@@ -42,7 +48,7 @@ pub enum StartError {
 impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Certificate(why) | Self::Storage(why) => f.write_str(why),
+            Self::Certificate(why) | Self::Storage(why) | Self::Ca(why) => f.write_str(why),
             Self::Folder(error) => write!(f, "the folder of checkpoints cannot be made: {error}"),
             Self::Member(error) => error.fmt(f),
             Self::Ledger(error) => error.fmt(f),
@@ -130,7 +136,9 @@ impl Manager {
     /// With what is wrong and what to do.
     pub async fn start(mut config: ManagerConfig) -> Result<Self, StartError> {
         getrandom::fill(&mut [0; 8]).map_err(|_| StartError::Random)?;
-        let storage = storage(&config, identity(&config)?.node)?;
+        let own = identity(&config)?;
+        let recruiter = door::Recruiter::open(&config, &own)?;
+        let storage = storage(&config, own.node)?;
         let identity = storage.identity();
         let keeper = Keeper::open(config.member.data.join("checkpoints"));
         let shared = Arc::new(Shared {
@@ -147,9 +155,11 @@ impl Manager {
         let jobs = JobsServer::new(jobs::Service(Arc::clone(&shared)));
         let office = OfficeServer::new(office::Service(Arc::clone(&shared)));
         let desk = DeskServer::new(peers::Service(Arc::clone(&shared)));
+        let door = DoorServer::new(door::Service { shared: Arc::clone(&shared), recruiter });
         let routes = Routes::new(jobs.max_decoding_message_size(large))
             .add_service(office.max_decoding_message_size(large).max_encoding_message_size(large))
-            .add_service(desk.max_decoding_message_size(large).max_encoding_message_size(large));
+            .add_service(desk.max_decoding_message_size(large).max_encoding_message_size(large))
+            .add_service(door.max_decoding_message_size(ENLIST_BYTES_MAX));
         config.member.routes = Some(routes);
         config.member.life = Some(Life { node: identity.node, boot: identity.boot, folder: 0 });
         config.member.group = identity.group;
@@ -184,6 +194,8 @@ impl Manager {
         let run = member.supervisor();
         let of = Arc::clone(&shared);
         run.spawn("claims", OnEnd::Fatal, move |stop| claims::run(Arc::clone(&of), stop));
+        let of = Arc::clone(&shared);
+        run.spawn("group", OnEnd::Done, move |stop| say_group(Arc::clone(&of), stop));
         let of = Arc::clone(&shared);
         run.spawn("checkpoints", OnEnd::Restart, move |stop| claims::tidy(Arc::clone(&of), stop));
         Ok(Self { shared, member, ledger: Some(ledger) })
@@ -248,6 +260,21 @@ impl Drop for Manager {
         super::lock(&self.shared.parts).take();
         super::lock(&self.shared.desks).clear();
         self.member.cut_off();
+    }
+}
+
+/// Others learn from our hello which group we belong to, once we do.
+async fn say_group(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
+    loop {
+        let Some(parts) = shared.parts() else { return };
+        if let Some(group) = parts.ledger.status().group {
+            return parts.member.set_group(group);
+        }
+        tokio::select! {
+            biased;
+            _ = stop.wait_for(|stop| *stop) => return,
+            () = tokio::time::sleep(Duration::from_millis(100)) => {}
+        }
     }
 }
 

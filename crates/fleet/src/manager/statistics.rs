@@ -1,16 +1,16 @@
 //! A job's statistics at its owner: frames in, windows out, and checkpoints that make them durable.
 //!
-//! An attempt's counts reach the owner as frames while it runs, and once more as the tail of its end report: whatever was
-//! not durable when it ended. So the owner has everything as soon as it has the report, and a new owner has everything
-//! from the last checkpoint, the reports in the ledger, and what running workers send again.
+//! An attempt's counts reach the owner as frames while it runs, and once more as the tail of its end report: whatever
+//! was not durable when it ended. So the owner has everything as soon as it has the report, and a new owner has
+//! everything from the last checkpoint, the reports in the ledger, and what running workers send again.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use control::fleet::message::{EndReport, Frames, FramesAnswer};
 use control::fleet::owner::{Conclusion, Mended, OnWorkerLoss};
 use control::ledger::Counters;
-use fence::{Attempt, ShardKey};
+use fence::{Attempt, NodeId, ShardKey};
 use plan::Threshold;
 use stats::merge::{Checkpoint, Finished, Merge, Settings, Step};
 use stats::verdict::LostWorker;
@@ -28,6 +28,8 @@ pub struct Statistics {
     dirty: bool,
     under_way: Option<u64>,
     last: Duration,
+    /// Who sends which stream.
+    senders: BTreeMap<StreamKey, NodeId>,
     /// Attempts that were closed, and the checkpoint that has to be stored before it is said.
     sealing: Vec<(ShardKey, Attempt, u64)>,
 }
@@ -55,7 +57,8 @@ impl Statistics {
         };
         let shown = WINDOW * u32::try_from(merge.next_window()).unwrap_or(u32::MAX);
         let shift = shown.saturating_sub(clock);
-        Ok(Self { merge, shift, dirty: false, under_way: None, last: clock, sealing: Vec::new() })
+        let (senders, sealing) = (BTreeMap::new(), Vec::new());
+        Ok(Self { merge, shift, dirty: false, under_way: None, last: clock, senders, sealing })
     }
 
     fn at(&self, clock: Duration) -> Duration {
@@ -77,22 +80,25 @@ impl Statistics {
             } else {
                 Err("there is no such attempt".to_owned())
             };
+            if opened.is_ok() {
+                self.senders.insert(*key, post.worker);
+            }
             resume.push((*key, opened));
         }
-        let mut acked: BTreeSet<StreamKey> = BTreeSet::new();
+        let mut any = false;
         for bytes in &post.frames {
             match self.merge.receive(bytes, now) {
                 Ok(ack) => {
-                    acked.insert(ack.key);
+                    any = true;
                     touched.insert((ack.key.workflow, ack.key.shard, ack.key.attempt));
                 }
                 Err(error) => refused.extend(key_of(&error).map(|key| (key, error.to_string()))),
             }
         }
-        self.dirty |= !acked.is_empty();
-        // Streams without a frame in this post want to know what has become durable.
-        acked.extend(post.open.iter().copied());
-        let acks = acked.iter().map(|key| self.merge.ack(*key));
+        self.dirty |= any;
+        // All streams of this worker: one that sends nothing, because too much of it is not durable, waits for this.
+        let own = self.senders.iter().filter(|(_, worker)| **worker == post.worker);
+        let acks = own.map(|(key, _)| self.merge.ack(*key));
         let acks = acks.map(|ack| (ack.key, ack.applied_through, ack.durable_through)).collect();
         (FramesAnswer::Taken { resume, acks, refused }, touched)
     }
@@ -117,6 +123,8 @@ impl Statistics {
         }
         self.dirty |= opened.is_some();
         let (workflow, shard, attempt) = numbers(&report.shard, report.attempt);
+        self.senders
+            .retain(|key, _| (key.workflow, key.shard, key.attempt) != (workflow, shard, attempt));
         for key in self.merge.streams_of(workflow, shard, attempt) {
             // Without its last frame its tail is lost: the process died under it.
             let why = report.error.as_deref().unwrap_or("its worker has no more of it");
@@ -168,7 +176,10 @@ impl Statistics {
             return None;
         }
         let checkpoint = self.merge.checkpoint();
-        self.sealing.iter_mut().filter(|(_, _, by)| *by == 0).for_each(|one| one.2 = checkpoint.number);
+        self.sealing
+            .iter_mut()
+            .filter(|(_, _, by)| *by == 0)
+            .for_each(|one| one.2 = checkpoint.number);
         (self.dirty, self.last, self.under_way) = (false, clock, Some(checkpoint.number));
         Some(checkpoint)
     }
@@ -191,7 +202,12 @@ impl Statistics {
     }
 
     /// The end of the job: everything that was counted, with what the owner knows of gaps.
-    pub fn finish(mut self, conclusion: &Conclusion, policy: OnWorkerLoss, clock: Duration) -> Finished {
+    pub fn finish(
+        mut self,
+        conclusion: &Conclusion,
+        policy: OnWorkerLoss,
+        clock: Duration,
+    ) -> Finished {
         let began = conclusion.began.unwrap_or_default();
         for gap in conclusion.timeline.iter().filter_map(|note| note.gap.as_ref()) {
             let until = (gap.mended != Mended::Never).then(|| gap.to.saturating_sub(began));

@@ -135,7 +135,8 @@ pub fn result(
         vus_max: u64::from(part.vus_max),
     });
     let timeline = conclusion.timeline.iter();
-    let timeline = timeline.map(|note| TimelineEntry { at: since(note.at), event: note.text.clone() });
+    let timeline =
+        timeline.map(|note| TimelineEntry { at: since(note.at), event: note.text.clone() });
     let script = bundle.is_script().then(|| {
         let setup = owner.values().get(context::SETUP);
         let setup_data = setup.and_then(|values| values.get(engine::script::SETUP_DATA));
@@ -159,7 +160,8 @@ pub fn result(
         ));
     }
     for (shard, attempt) in &conclusion.cut {
-        notes.push(format!("the statistics of attempt {attempt} of {shard} were too large to keep"));
+        notes
+            .push(format!("the statistics of attempt {attempt} of {shard} were too large to keep"));
     }
     let head = Head {
         plan: bundle.name.clone(),

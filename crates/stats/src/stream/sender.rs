@@ -214,6 +214,10 @@ impl Sender {
         self.attached = false;
     }
 
+    pub fn is_attached(&self) -> bool {
+        self.attached
+    }
+
     /// The next frame for the receiver. `None`: no receiver, nothing new, or as much under way as is
     /// allowed.
     pub fn next_frame(&mut self) -> Option<Outgoing> {
@@ -253,7 +257,8 @@ impl Sender {
         }
     }
 
-    /// Once the stream has ended, a receiver may have frames that were not given out here: by way of the [`Self::tail`].
+    /// Once the stream has ended, a receiver may have frames that were not given out here: by way of the
+    /// [`Self::tail`].
     fn count_as_sent(&mut self, through: u64) {
         while self.ended && self.waiting.front().is_some_and(|frame| frame.last <= through) {
             if let Some(frame) = self.waiting.pop_front() {

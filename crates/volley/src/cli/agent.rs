@@ -1,5 +1,7 @@
 //! `volley agent`: arguments.
 
+use std::path::PathBuf;
+
 use clap::Args;
 use fence::NodeId;
 use trust::Role;
@@ -22,6 +24,9 @@ Ctrl-C or SIGTERM once says goodbye to the others and ends, twice ends at once."
 pub struct AgentArgs {
     #[command(flatten)]
     pub node: NodeArgs,
+    /// Folder of its certificate (`volley certs issue --out`)
+    #[arg(long, env = "VOLLEY_CERTS", value_name = "DIR")]
+    pub certs: PathBuf,
     /// Role that the certificate must have, as a safeguard
     #[arg(long, env = "VOLLEY_ROLE", value_name = "ROLE")]
     pub role: Option<Role>,

@@ -153,7 +153,8 @@ pub struct SubmitArgs {
     #[arg(long, env = "VOLLEY_CORES_MIN", value_name = "N", default_value = "0")]
     pub cores_min: u32,
     /// Longest wait for cores, from the submission
-    #[arg(long, env = "VOLLEY_QUEUE_AT_MOST", value_parser = values::length, value_name = "TIME", default_value = "24h")]
+    #[arg(long, env = "VOLLEY_QUEUE_AT_MOST", value_name = "TIME", default_value = "24h")]
+    #[arg(value_parser = values::length)]
     pub queue_at_most: Duration,
     /// At most one job for this key, whoever submits it and however often
     #[arg(long, value_name = "KEY", value_parser = values::job_key)]

@@ -15,18 +15,10 @@ pub struct NodeArgs {
     /// Data folder; made if it is not there. It holds who this node is: never copy or share it
     #[arg(long, env = "VOLLEY_DATA", value_name = "DIR")]
     pub data: PathBuf,
-    /// Folder of its certificate (`volley certs issue --out`)
-    #[arg(long, env = "VOLLEY_CERTS", value_name = "DIR")]
-    pub certs: PathBuf,
-    /// Address to listen on, for UDP and TCP; port 0 is any free one
-    #[arg(
-        long,
-        env = "VOLLEY_BIND",
-        value_name = "ADDRESS",
-        default_value = "127.0.0.1:7500",
-        value_parser = values::listen
-    )]
-    pub bind: SocketAddr,
+    /// Address to listen on, for UDP and TCP; port 0 is any free one. Default: 127.0.0.1:7500, or with
+    /// `worker --join` the address by which the manager is reached
+    #[arg(long, env = "VOLLEY_BIND", value_name = "ADDRESS", value_parser = values::listen)]
+    pub bind: Option<SocketAddr>,
     /// Address that others are told; needed where --bind has none of its own (0.0.0.0)
     #[arg(long, env = "VOLLEY_ADVERTISE", value_name = "ADDRESS", value_parser = values::listen)]
     pub advertise: Option<SocketAddr>,
@@ -51,11 +43,19 @@ pub struct NodeArgs {
     pub gates: bool,
 }
 
+impl NodeArgs {
+    /// Where it listens.
+    pub fn bind(&self) -> SocketAddr {
+        self.bind.unwrap_or(SocketAddr::from(([127, 0, 0, 1], node::config::PORT)))
+    }
+}
+
 const MANAGER_EXAMPLES: &str = "\
 Examples:
   volley manager --certs ./m1 --data ./d1                      alone, for a small fleet
   volley manager --certs ./m1 --data ./d1 --bind 10.0.0.1:7500 \\
     --peers 10.0.0.1:7500,10.0.0.2:7500,10.0.0.3:7500          one of three
+  volley manager --certs ./m1 --data ./d1 --ca ./ca            lets workers join with tokens
 
 Its ledger listens on the next port (7501). Ctrl-C or SIGTERM once gives its jobs to the other managers and
 ends, twice ends at once; running load is not touched either way. `volley up` starts a whole cluster here.";
@@ -65,6 +65,9 @@ ends, twice ends at once; running load is not touched either way. `volley up` st
 pub struct ManagerArgs {
     #[command(flatten)]
     pub node: NodeArgs,
+    /// Folder of its certificate (`volley certs issue --out`)
+    #[arg(long, env = "VOLLEY_CERTS", value_name = "DIR")]
+    pub certs: PathBuf,
     /// All founding managers, this one included, the same list on each; without it this one is alone
     #[arg(long, env = "VOLLEY_PEERS", value_name = "ADDRESS", value_delimiter = ',', value_parser = values::listen)]
     pub peers: Vec<SocketAddr>,
@@ -74,12 +77,28 @@ pub struct ManagerArgs {
     /// How long a worker may go on without a manager: its lease on each attempt
     #[arg(long, env = "VOLLEY_LEASE", value_name = "TIME", default_value = "6s", value_parser = values::length)]
     pub lease: Duration,
+    /// Folder of the CA (`volley certs init`): makes workers of those who show a join token
+    #[arg(long, env = "VOLLEY_CA", value_name = "DIR")]
+    pub ca: Option<PathBuf>,
+    /// Days until the certificates of workers that join end; never beyond the CA
+    #[arg(
+        long,
+        env = "VOLLEY_WORKER_DAYS",
+        value_name = "N",
+        default_value_t = 90,
+        value_parser = clap::value_parser!(u32).range(1..=36_500)
+    )]
+    pub worker_days: u32,
 }
 
 const WORKER_EXAMPLES: &str = "\
 Examples:
   volley worker --certs ./w1 --data ./d --seed 10.0.0.1:7500
   volley worker --certs ./w1 --data ./d --seed 10.0.0.1:7500 --cores 4
+  volley worker --join 10.0.0.1:7500 --token volley-join-1... --data ./d    with a token of `volley certs token`
+
+With --join the worker draws a key, has its certificate made by a manager that has --ca, and keeps both in
+DATA/certs. Later starts find it there: the same command works again, and the token is not needed any more.
 
 Secrets that plans refer to as ${secret.NAME} are taken from VOLLEY_SECRET_NAME of this process.
 Ctrl-C or SIGTERM once drains it (what runs is finished, nothing new is taken), twice stops what runs.";
@@ -89,6 +108,19 @@ Ctrl-C or SIGTERM once drains it (what runs is finished, nothing new is taken), 
 pub struct WorkerArgs {
     #[command(flatten)]
     pub node: NodeArgs,
+    /// Folder of its certificate (`volley certs issue --out`); with --join it is kept there, by default
+    /// in DATA/certs
+    #[arg(long, env = "VOLLEY_CERTS", value_name = "DIR", required_unless_present = "join")]
+    pub certs: Option<PathBuf>,
+    /// A manager to join at, and to find the others by; may be repeated, they are tried in turn
+    #[arg(long, env = "VOLLEY_JOIN", value_name = "HOST[:PORT]", value_delimiter = ',', value_parser = values::manager)]
+    pub join: Vec<String>,
+    /// The join token. Others on this machine see it in the list of processes: the variable is better
+    #[arg(long, env = "VOLLEY_JOIN_TOKEN", hide_env_values = true, value_name = "TOKEN")]
+    pub token: Option<String>,
+    /// A file that holds the join token, - for the standard input; wins over --token
+    #[arg(long, env = "VOLLEY_JOIN_TOKEN_FILE", value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
     /// Cores that load may use, each by one shard at a time; default: all of this machine
     #[arg(long, env = "VOLLEY_CORES", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub cores: Option<u32>,
@@ -107,9 +139,21 @@ Everything listens on 127.0.0.1. Ctrl-C ends it all; what is in --dir is kept if
 #[command(after_help = UP_EXAMPLES)]
 pub struct UpArgs {
     /// Managers: 1, 3 or 5
-    #[arg(long, env = "VOLLEY_UP_MANAGERS", value_name = "N", default_value = "3", value_parser = clap::value_parser!(u8).range(1..=9))]
+    #[arg(
+        long,
+        env = "VOLLEY_UP_MANAGERS",
+        value_name = "N",
+        default_value = "3",
+        value_parser = clap::value_parser!(u8).range(1..=9)
+    )]
     pub managers: u8,
-    #[arg(long, env = "VOLLEY_UP_WORKERS", value_name = "N", default_value = "2", value_parser = clap::value_parser!(u8).range(0..=64))]
+    #[arg(
+        long,
+        env = "VOLLEY_UP_WORKERS",
+        value_name = "N",
+        default_value = "2",
+        value_parser = clap::value_parser!(u8).range(0..=64)
+    )]
     /// Workers
     pub workers: u8,
     /// Cores of each worker; default: this machine's, divided

@@ -102,6 +102,19 @@ pub fn host(text: &str) -> Result<String, String> {
     }
 }
 
+/// `HOST:PORT` or `HOST`, at the usual port.
+pub fn manager(text: &str) -> Result<String, String> {
+    let bare = text.matches(':').count() != 1 && !text.contains("]:");
+    match bare {
+        true if text.is_empty() => Err("expected HOST or HOST:PORT".to_owned()),
+        true if text.contains(':') && !text.starts_with('[') => {
+            Ok(format!("[{text}]:{}", node::config::PORT))
+        }
+        true => Ok(format!("{text}:{}", node::config::PORT)),
+        false => host(text),
+    }
+}
+
 /// Eight hexadecimal digits.
 pub fn key_id(text: &str) -> Result<u32, String> {
     let id = u32::from_str_radix(text, 16).ok().filter(|_| text.len() == 8);

@@ -30,14 +30,14 @@ pub fn agent(args: &AgentArgs) -> i32 {
 }
 
 fn config(args: &AgentArgs) -> Result<Config, String> {
-    let mut config = super::node::config(&args.node)?;
+    let mut config = super::node::config(&args.node, &args.certs)?;
     config.operators = args.operators.iter().copied().collect();
     Ok(config)
 }
 
 /// What was asked for and what the certificate says must agree.
 fn check(args: &AgentArgs, identity: &Identity) -> Result<(), String> {
-    let certs = args.node.certs.display();
+    let certs = args.certs.display();
     if let Some(role) = args.role.filter(|role| *role != identity.role) {
         return Err(format!(
             "--role {role}, but the certificate in {certs} is a {}'s",

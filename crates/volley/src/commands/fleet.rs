@@ -26,6 +26,7 @@ use crate::cli::{
 };
 use crate::{cluster, exit, print};
 
+pub use keep::draw as draw_key;
 pub use results::{results, watch};
 pub use submit::submit;
 

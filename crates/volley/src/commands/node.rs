@@ -1,6 +1,7 @@
 //! `volley manager` and `volley worker`: one node, until a signal ends it.
 
 use std::future::Future;
+use std::path::Path;
 use std::time::Duration;
 
 use fleet::manager::{Ended, Manager, ManagerConfig};
@@ -19,13 +20,13 @@ use crate::{exit, log, print, signals};
 const FAREWELL: Duration = Duration::from_secs(5);
 
 /// None of openraft's own words: it warns of everything that an election overtakes, and of every heartbeat to a member
-/// that is down. What matters is said by the ledger.
-pub const QUIET: &str = "warn,openraft=off";
+/// that is down. What matters is said by the ledger. Who has become a worker is said always.
+pub const QUIET: &str = "warn,openraft=off,enlist=info";
 
 /// What every member of a cluster is started with.
-pub fn config(args: &NodeArgs) -> Result<Config, String> {
-    let files = folder::find(&args.certs)?;
-    let key_file = args.certs.join(GOSSIP_FILE);
+pub fn config(args: &NodeArgs, certs: &Path) -> Result<Config, String> {
+    let files = folder::find(certs)?;
+    let key_file = certs.join(GOSSIP_FILE);
     let key = GossipKey::load(&key_file).map_err(|error| {
         format!(
             "{error}; the gossip key is in the CA's folder and comes with `volley certs issue`; \
@@ -35,7 +36,7 @@ pub fn config(args: &NodeArgs) -> Result<Config, String> {
     let trust::Files { certificate, key: private, ca } = files;
     let credentials = CredentialFiles { certificate, key: private, ca };
     let mut config = Config::new(args.data.clone(), credentials, key);
-    config.bind = args.bind;
+    config.bind = args.bind();
     config.advertise = args.advertise;
     config.gates = if args.gates { Gates::Configured } else { Gates::None };
     config.pace = args.pace;
@@ -54,7 +55,8 @@ pub fn config(args: &NodeArgs) -> Result<Config, String> {
 fn serve(running: impl Future<Output = Result<i32, String>>) -> i32 {
     log::to_stderr(QUIET);
     engine::machine::raise_descriptor_limit();
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let served = match runtime {
         Ok(runtime) => runtime.block_on(running),
         Err(error) => Err(format!("no runtime: {error}")),
@@ -82,8 +84,8 @@ pub fn manager(args: &ManagerArgs) -> i32 {
 }
 
 fn manager_config(args: &ManagerArgs) -> Result<ManagerConfig, String> {
-    let mut config = ManagerConfig::new(config(&args.node)?);
-    let own = args.node.advertise.unwrap_or(args.node.bind);
+    let mut config = ManagerConfig::new(config(&args.node, &args.certs)?);
+    let own = args.node.advertise.unwrap_or(args.node.bind());
     if !args.peers.is_empty() && !args.peers.contains(&own) {
         return Err(format!("--peers lists all managers, this one included: {own} is missing"));
     }
@@ -99,6 +101,8 @@ fn manager_config(args: &ManagerArgs) -> Result<ManagerConfig, String> {
     }
     config.join = args.join_group;
     config.settings.lease = fence::Terms::new(args.lease);
+    config.ca.clone_from(&args.ca);
+    config.worker_days = args.worker_days;
     Ok(config)
 }
 
@@ -151,7 +155,9 @@ async fn say_who_leads(manager: &Manager) {
             (None, Some((id, _))) if *id != status.node => {
                 format!("follows {id}, term {}", status.term)
             }
-            (None, _) => "nobody leads: jobs wait until a majority of the managers is there".to_owned(),
+            (None, _) => {
+                "nobody leads: jobs wait until a majority of the managers is there".to_owned()
+            }
         };
         if now != last {
             print::line(&now);
@@ -173,11 +179,14 @@ pub fn worker(args: &WorkerArgs) -> i32 {
 async fn run_worker(args: &WorkerArgs) -> Result<i32, String> {
     let mut stopped = interrupts();
     let cores = args.cores.unwrap_or_else(all_cores);
-    let starting = Worker::start(WorkerConfig::new(config(&args.node)?, cores));
+    let starting = async {
+        let config = super::join::worker_config(args, cores).await?;
+        Worker::start(WorkerConfig::new(config, cores)).await.map_err(|error| error.to_string())
+    };
     let worker = tokio::select! {
         biased;
         _ = stopped.recv() => return Ok(exit::INTERRUPTED),
-        started = starting => started.map_err(|error| error.to_string())?,
+        started = starting => started?,
     };
     let member = worker.member();
     print::line(&format!(

@@ -1,6 +1,6 @@
 //! `volley up`: a whole datacenter on this machine, in one process or in many.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -11,19 +11,22 @@ use fleet::worker::{Worker, WorkerConfig};
 use serde_json::json;
 use trust::Role;
 
+use super::certs::shown;
 use super::node::{QUIET, all_cores, interrupts};
 use crate::cli::UpArgs;
 use crate::cluster::{self, ClientFile};
 use crate::{exit, log, print};
 
 const FAREWELL: Duration = Duration::from_secs(5);
+/// How long others can join with the token that is written.
+const TOKEN_VALID: Duration = Duration::from_secs(3600);
 /// Until somebody leads and all workers are known.
 const READY_WITHIN: Duration = Duration::from_secs(60);
 
 /// A folder that goes with the cluster, unless the user has chosen it.
-struct Home {
-    folder: PathBuf,
-    keep: bool,
+pub struct Home {
+    pub folder: PathBuf,
+    pub keep: bool,
 }
 
 impl Drop for Home {
@@ -49,9 +52,21 @@ pub fn up(args: &UpArgs) -> i32 {
     })
 }
 
-/// One worker's share of this machine.
-pub fn cores_each(args: &UpArgs) -> u32 {
-    args.cores.unwrap_or_else(|| (all_cores() / u32::from(args.workers.max(1))).max(1))
+/// How its nodes are started.
+#[derive(Clone, Copy)]
+pub struct Shape {
+    /// Of each worker.
+    pub cores: u32,
+    pub pace: f64,
+    pub lease: Duration,
+}
+
+impl Shape {
+    fn of(args: &UpArgs) -> Shape {
+        // By default the workers share this machine.
+        let share = (all_cores() / u32::from(args.workers.max(1))).max(1);
+        Shape { cores: args.cores.unwrap_or(share), pace: args.pace, lease: args.lease }
+    }
 }
 
 async fn run(args: &UpArgs) -> Result<i32, String> {
@@ -62,10 +77,14 @@ async fn run(args: &UpArgs) -> Result<i32, String> {
     let home = Home { keep: args.dir.is_some(), folder };
     let made = LocalCluster::create(&home.folder, args.managers.into(), args.workers.into());
     let local = made.map_err(|error| error.to_string())?;
+    let token = local.write_token(TOKEN_VALID).map_err(|error| error.to_string())?;
+    // It is named to people in another terminal, in another folder.
+    let token = std::path::absolute(&token).unwrap_or(token);
     let mut stopped = interrupts();
+    let shape = Shape::of(args);
     let mut nodes = match args.processes {
-        true => Nodes::Processes(spawn(args, &local)?),
-        false => start(args, &local).await?,
+        true => Nodes::Processes(spawn(shape, &local)?),
+        false => start(shape, &local).await?,
     };
     if args.json {
         for (place, pid) in nodes.places(&local) {
@@ -86,7 +105,7 @@ async fn run(args: &UpArgs) -> Result<i32, String> {
     if let Some(took) = ready
         && !args.json
     {
-        tell(args, &local, &nodes, took, known.as_ref());
+        tell(args, &local, &nodes, took, known.as_ref(), &token);
     }
     if ready.is_some() {
         tokio::select! {
@@ -119,22 +138,35 @@ fn publish(file: &ClientFile) -> Option<PathBuf> {
     }
 }
 
-async fn until_ready(file: &ClientFile, workers: u32) -> Result<Duration, String> {
-    let began = Instant::now();
+/// A client of the cluster.
+pub async fn connect(file: &ClientFile) -> Result<FleetClient, String> {
     let credentials = node::config::CredentialFiles {
         certificate: file.certs.join("client.pem"),
         key: file.certs.join("client-key.pem"),
         ca: file.certs.join("ca.pem"),
     };
     let options = ClientOptions::new(credentials, file.managers.clone());
-    let client = FleetClient::connect(options).await.map_err(|error| error.to_string())?;
+    FleetClient::connect(options).await.map_err(|error| error.to_string())
+}
+
+/// Until somebody leads and all workers are known.
+pub async fn until_ready(file: &ClientFile, workers: u32) -> Result<Duration, String> {
+    let began = Instant::now();
+    let mut client = None;
     loop {
-        let fleet = client.fleet().await;
+        // Processes need a moment until they listen.
+        if client.is_none() {
+            client = connect(file).await.ok();
+        }
+        let fleet = match &client {
+            Some(client) => client.fleet().await.ok(),
+            None => None,
+        };
         let is_worker = |node: &&fleet::wire::proto::FleetNode| {
             node.role == "worker" && node.state == "alive" && node.cores > 0
         };
         match fleet {
-            Ok(fleet)
+            Some(fleet)
                 if fleet.nodes.iter().any(|node| node.leads)
                     && fleet.nodes.iter().filter(is_worker).count() >= workers as usize =>
             {
@@ -151,12 +183,19 @@ async fn until_ready(file: &ClientFile, workers: u32) -> Result<Duration, String
     }
 }
 
-fn tell(args: &UpArgs, local: &LocalCluster, nodes: &Nodes, took: Duration, known: Option<&PathBuf>) {
+fn tell(
+    args: &UpArgs,
+    local: &LocalCluster,
+    nodes: &Nodes,
+    took: Duration,
+    known: Option<&PathBuf>,
+    token: &Path,
+) {
     let mut text = format!("ready after {:.1} s\n\n", took.as_secs_f64());
     for (place, pid) in nodes.places(local) {
         let Place { name, role, bind, .. } = place;
         let what = match role {
-            Role::Worker => format!("{} cores", cores_each(args)),
+            Role::Worker => format!("worker, {} cores", Shape::of(args).cores),
             _ => "manager".to_owned(),
         };
         let pid = if args.processes { format!("  pid {pid}") } else { String::new() };
@@ -167,55 +206,66 @@ fn tell(args: &UpArgs, local: &LocalCluster, nodes: &Nodes, took: Duration, know
         None => format!(" --manager {} --certs {}", local.addresses()[0], local.client.display()),
     };
     text.push_str(&format!(
-        "\nIn another terminal:\n  volley submit plan.yaml --watch{how}\n  volley jobs{how}\n\nCtrl-C ends it all.\n"
+        "\nIn another terminal:\n  volley submit plan.yaml --watch{how}\n  volley jobs{how}\n\n\
+         more workers: volley worker --join {} --token-file {} --data ./worker\n\n\
+         Ctrl-C ends it all.\n",
+        local.addresses()[0],
+        shown(token)
     ));
     print::out(&text);
 }
 
 /// The nodes, wherever they run.
-enum Nodes {
+pub enum Nodes {
     Here { managers: Vec<Manager>, workers: Vec<Worker> },
     Processes(Vec<(Place, Child)>),
 }
 
-async fn start(args: &UpArgs, local: &LocalCluster) -> Result<Nodes, String> {
+async fn start(shape: Shape, local: &LocalCluster) -> Result<Nodes, String> {
     let (mut managers, mut workers) = (Vec::new(), Vec::new());
     for place in &local.managers {
         let config = local.manager_config(place).map_err(|error| error.to_string())?;
         let mut config = config;
-        config.member.pace = args.pace;
-        config.settings.lease = fence::Terms::new(args.lease);
+        config.member.pace = shape.pace;
+        config.settings.lease = fence::Terms::new(shape.lease);
         let started = Manager::start(config).await;
         managers.push(started.map_err(|error| format!("{}: {error}", place.name))?);
     }
     for place in &local.workers {
         let mut config = local.node_config(place).map_err(|error| error.to_string())?;
-        config.pace = args.pace;
-        let started = Worker::start(WorkerConfig::new(config, cores_each(args))).await;
+        config.pace = shape.pace;
+        let started = Worker::start(WorkerConfig::new(config, shape.cores)).await;
         workers.push(started.map_err(|error| format!("{}: {error}", place.name))?);
     }
     Ok(Nodes::Here { managers, workers })
 }
 
-fn spawn(args: &UpArgs, local: &LocalCluster) -> Result<Vec<(Place, Child)>, String> {
-    let program = std::env::current_exe().map_err(|error| format!("where is this program? {error}"))?;
+/// Starts each node as a process of its own.
+pub fn spawn(shape: Shape, local: &LocalCluster) -> Result<Vec<(Place, Child)>, String> {
+    let program =
+        std::env::current_exe().map_err(|error| format!("where is this program? {error}"))?;
     let peers: Vec<String> = local.addresses();
     let mut children = Vec::new();
     for place in local.managers.iter().chain(&local.workers) {
         let mut command = Command::new(&program);
-        let (role, bind, pace) = (place.role.to_string(), place.bind.to_string(), args.pace.to_string());
+        let (role, bind, pace) =
+            (place.role.to_string(), place.bind.to_string(), shape.pace.to_string());
         command.args([&role[..], "--bind", &bind, "--pace", &pace]);
         command.arg("--certs").arg(&place.certs).arg("--data").arg(&place.data);
         if place.role == Role::Manager {
             command.arg("--peers").arg(peers.join(","));
-            command.arg("--lease").arg(format!("{}ms", args.lease.as_millis()));
+            command.arg("--lease").arg(format!("{}ms", shape.lease.as_millis()));
+            if let Some(ca) = local.ca_of(place) {
+                command.arg("--ca").arg(ca);
+            }
         } else {
             command.arg("--seed").arg(peers.join(","));
-            command.arg("--cores").arg(cores_each(args).to_string());
+            command.arg("--cores").arg(shape.cores.to_string());
         }
         // What a node says goes into its folder, not among the others' words.
         let log = place.data.with_file_name("log");
-        let file = std::fs::File::create(&log).map_err(|error| format!("{}: {error}", log.display()))?;
+        let file =
+            std::fs::File::create(&log).map_err(|error| format!("{}: {error}", log.display()))?;
         let copy = file.try_clone().map_err(|error| format!("{}: {error}", log.display()))?;
         command.stdin(Stdio::null()).stdout(file).stderr(copy);
         let child = command.spawn().map_err(|error| format!("{}: {error}", place.name))?;
@@ -249,9 +299,9 @@ impl Nodes {
     async fn one_ended(&mut self) -> String {
         loop {
             if let Self::Processes(children) = self {
-                let ended = children.iter_mut().position(|(_, child)| {
-                    matches!(child.try_wait(), Ok(Some(_)) | Err(_))
-                });
+                let ended = children
+                    .iter_mut()
+                    .position(|(_, child)| matches!(child.try_wait(), Ok(Some(_)) | Err(_)));
                 if let Some(at) = ended {
                     return children.remove(at).0.name;
                 }
@@ -260,7 +310,7 @@ impl Nodes {
         }
     }
 
-    async fn end(self) {
+    pub async fn end(self) {
         match self {
             Self::Here { managers, workers } => {
                 for worker in workers {

@@ -72,6 +72,9 @@ impl Cluster {
         if place.role == Role::Manager {
             command.arg("--peers").arg(peers);
             command.arg("--lease").arg(format!("{}ms", LEASE.as_millis()));
+            if let Some(ca) = self.local.ca_of(&place) {
+                command.arg("--ca").arg(ca);
+            }
         } else {
             command.arg("--seed").arg(peers).arg("--cores").arg(self.cores.to_string());
             command.env("VOLLEY_SECRET_TOKEN", "hush-hush");
@@ -87,12 +90,6 @@ impl Cluster {
         let mut child = self.running.remove(name).unwrap();
         child.kill().unwrap();
         child.wait().unwrap();
-    }
-
-    pub fn signal(&self, name: &str, signal: i32) {
-        let pid = self.running[name].id();
-        // SAFETY: the process is a child that has not been waited for.
-        assert_eq!(unsafe { libc::kill(pid.cast_signed(), signal) }, 0);
     }
 
     /// Waits until a node has ended by itself.
@@ -112,7 +109,7 @@ impl Cluster {
         std::fs::read_to_string(self.log(self.place(name))).unwrap()
     }
 
-    fn args<'a>(&self, args: &[&'a str]) -> Vec<String> {
+    fn args(&self, args: &[&str]) -> Vec<String> {
         let mut all: Vec<String> = args.iter().map(ToString::to_string).collect();
         for manager in self.local.addresses() {
             all.extend(["--manager".to_owned(), manager]);

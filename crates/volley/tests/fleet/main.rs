@@ -5,4 +5,6 @@ mod common;
 
 mod cluster;
 mod jobs;
+mod joins;
 mod kills;
+mod recorder;

@@ -7,9 +7,9 @@
 //!                          ╰──▶ the machine is told again what happened, and goes on from there
 //! ```
 //!
-//! Nothing is executed again (X29): an attempt that a worker holds is adopted as it is; one that was committed but never
-//! dispatched goes to the same worker; one whose worker does not answer stays where it is until the lease rules say that
-//! it is gone (G-7).
+//! Nothing is executed again (X29): an attempt that a worker holds is adopted as it is; one that was committed but
+//! never dispatched goes to the same worker; one whose worker does not answer stays where it is until the lease rules
+//! say that it is gone (G-7).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -348,7 +348,7 @@ impl Owner {
             let mut say = |text: String, gap| notes.push(Note { at, text, gap });
             match event.kind {
                 EventKind::Claimed { owner } => {
-                    say(format!("owned by manager {}", owner.node), None)
+                    say(format!("owned by manager {}", owner.node), None);
                 }
                 EventKind::AttemptRevoked { workflow, shard, attempt } => {
                     let record = job.shards.get(&(workflow, shard));
@@ -376,7 +376,7 @@ impl Owner {
                     }
                 }
                 EventKind::LoadBegun { workflows } => {
-                    say(format!("{workflows} workflows started"), None)
+                    say(format!("{workflows} workflows started"), None);
                 }
                 EventKind::StopRequested { .. } => say("stopped".to_owned(), None),
                 EventKind::CancelRequested => say("cancelled".to_owned(), None),
@@ -540,6 +540,7 @@ fn as_try(record: &AttemptRecord) -> Try {
         boot: record.boot,
         shared: false,
         counters: record.end.as_ref().map(|end| end.counters).unwrap_or_default(),
+        heard: None,
         reporting: false,
         end: record.end.as_ref().map(|end| end.status),
         revoked: record.revoked.is_some(),

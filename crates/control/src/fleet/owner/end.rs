@@ -108,8 +108,13 @@ impl Owner {
         let current = shard.attempt() == attempt;
         let Some(one) = shard.attempt_mut(attempt) else { return };
         one.end = Some(status);
+        let (worker, own_core) = (one.worker, !one.shared);
         if let Some(report) = &report {
             one.counters = report.counters;
+            if own_core {
+                // A worker gives a core back before it says that an attempt has ended.
+                self.pool.returned(worker, 1);
+            }
             let errand = Errand::Forget(report.shard, attempt, report.worker);
             self.send(errand);
         }
@@ -165,11 +170,12 @@ impl Owner {
                     {
                         shard.failed_on.push((node, boot));
                     }
-                    if state == State::Running && sid.0 != self.asides() {
-                        let lost_at = Some(age);
-                        if let Some(shard) = self.shards.get_mut(&sid) {
-                            shard.lost_at = shard.lost_at.or(lost_at);
-                        }
+                    if state == State::Running
+                        && sid.0 != self.asides()
+                        && let Some(shard) = self.shards.get_mut(&sid)
+                    {
+                        let heard = shard.current().and_then(|one| one.heard).unwrap_or(age);
+                        shard.lost_at = shard.lost_at.or(Some(heard));
                     }
                     self.go(sid, State::Failed, why);
                 }
@@ -501,7 +507,7 @@ impl Owner {
         self.commit(Purpose::Steer { asked, steer }, command);
     }
 
-    pub(super) fn steer_committed(&mut self, asked: u64, steer: Steer, reply: &Reply) {
+    pub(super) fn steer_committed(&mut self, asked: u64, steer: &Steer, reply: &Reply) {
         if let Reply::Refused(refusal) = reply {
             let result = Err(refusal.to_string());
             return self.out.push(Effect::Steered { asked, result });

@@ -85,8 +85,9 @@ impl Owner {
         self.stop_proposed = true;
         self.detail.clone_from(&reason);
         self.halting = if cause == StopCause::Timeout { Halt::Now } else { Halt::Graceful };
-        self.stop_cause = Some((cause, reason.clone()));
-        let (job, epoch, reason) = (self.id, self.epoch, self.short(&reason));
+        let (job, epoch, short) = (self.id, self.epoch, self.short(&reason));
+        self.stop_cause = Some((cause, reason));
+        let reason = short;
         self.commit(Purpose::Stop, Command::StopJob { job, epoch, cause, reason });
     }
 

@@ -35,6 +35,7 @@ impl Owner {
             boot: place.boot,
             shared: place.hold.is_none(),
             counters: Counters::default(),
+            heard: None,
             reporting: false,
             end: None,
             revoked: false,
@@ -174,9 +175,11 @@ impl Owner {
         let Some(one) = shard.tries.last_mut() else { return };
         one.revoked = true;
         let (node, boot) = (one.worker, one.boot);
+        // That it was lost is noticed later than it was: since its last word nothing is certain.
+        let heard = one.heard.unwrap_or(age);
         let attempt = shard.attempt();
         if shard.step == Step::Running && shard.task == Task::Load {
-            shard.lost_at.get_or_insert(age);
+            shard.lost_at.get_or_insert(heard);
         }
         shard.failed_on.push((node, boot));
         shard.step = Step::Revoking;
@@ -271,7 +274,7 @@ impl Owner {
     fn look_at_due(&mut self, sid: Sid) {
         let Some(shard) = self.shards.get_mut(&sid) else { return };
         let standing = self.paused.is_some() && shard.step == Step::Running;
-        if standing || !shard.due.is_some_and(|due| due <= self.now) {
+        if standing || shard.due.is_none_or(|due| due > self.now) {
             return;
         }
         shard.due = None;

@@ -1,7 +1,7 @@
 //! What an owner has to know of a plan, and nothing more (R1): names, dependencies, sizes, lengths, what is handed on.
 //!
-//! A manager never runs what a user wrote. A plan gives its manifest itself ([`Manifest::of`]); a script's is made by the
-//! client, which has run its init code, and travels in the bundle.
+//! A manager never runs what a user wrote. A plan gives its manifest itself ([`Manifest::of`]); a script's is made by
+//! the client, which has run its init code, and travels in the bundle.
 
 use std::time::Duration;
 

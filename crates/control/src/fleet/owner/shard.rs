@@ -149,6 +149,8 @@ pub(super) struct Try {
     pub boot: BootId,
     pub shared: bool,
     pub counters: Counters,
+    /// When a count of it last moved, since the job was created.
+    pub heard: Option<Duration>,
     /// A report of it is on its way into the ledger.
     pub reporting: bool,
     pub end: Option<AttemptStatus>,

@@ -404,6 +404,20 @@ fn a_lost_shard_shares_a_core_of_its_workflow() {
     );
 }
 
+/// R5: a worker that is shut down stops at once and says that its attempts were interrupted, so that they are retried
+/// elsewhere without waiting for their leases.
+#[test]
+fn a_shutdown_leaves_its_attempts_to_others() {
+    let mut rig = Rig::new(2);
+    rig.running(&["s0.1"]).play(
+        "1.2  shutdown                => shut s0.1, halt s0.1, tell 2 m1 draining
+         1.2  tell 2 taken            =>
+         1.3  m1@5 reserve h3 1       => refused: draining
+         1.3  s0.1 stopped            => store s0.1 interrupted, tell 3 m1 s0.1 interrupted
+         1.4  m1 forget s0.1          => remove s0.1, done, drained",
+    );
+}
+
 /// ARCH-100, ARCH-SC-68: a drained worker finishes what runs, takes no more, and says so.
 #[test]
 fn a_draining_worker_finishes_and_takes_no_more() {

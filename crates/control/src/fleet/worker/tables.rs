@@ -11,11 +11,11 @@ use crate::fleet::message::{Answer, Ask, Dispatch, Hold, Refused, RowBlock, Seat
 use crate::ledger::{AttemptStatus, Payload};
 
 fn answer(effects: &[Effect]) -> &Answer {
-    let answers = effects.iter().filter_map(|effect| match effect {
+    let mut answers = effects.iter().filter_map(|effect| match effect {
         Effect::Answer { answer, .. } => Some(answer),
         _ => None,
     });
-    answers.last().expect("an answer")
+    answers.next_back().expect("an answer")
 }
 
 fn reserve(number: u32, cores: u32) -> (Hold, Ask) {

@@ -136,6 +136,7 @@ impl Rig {
         let event = match words[..] {
             ["tick"] => Event::Tick,
             ["drain"] => Event::Drain,
+            ["shutdown"] => Event::Shutdown,
             ["managers", ref names @ ..] => {
                 Event::Managers(names.iter().map(|name| NodeId::from(number(name))).collect())
             }

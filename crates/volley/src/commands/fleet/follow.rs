@@ -58,8 +58,9 @@ pub async fn follow(
     let voice = Voice { json: args.json, speak, hold: view.mode() == dashboard::Mode::Full };
     let mut screen = Screen { voice, latest, held: Vec::new(), broken: None, state: None };
     let views = mode != dashboard::Mode::None;
+    let client = client.clone().without_notice();
     let watch = client.watch(job, views);
-    let followed = attend(client, job, watch, &mut wanted, &mut screen).await;
+    let followed = attend(&client, job, watch, &mut wanted, &mut screen).await;
     view.finish();
     screen.held.iter().for_each(|line| eprintln!("{line}"));
     followed

@@ -5,8 +5,8 @@
 //! ```
 //!
 //! A submission that was cut off leaves its file behind, and the same submission finds it: whatever became of the first
-//! try, there will be one job. A file that another process holds is of a submission under way; a second one beside it is
-//! a job of its own.
+//! try, there will be one job. A file that another process holds is of a submission under way; a second one beside it
+//! is a job of its own.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};

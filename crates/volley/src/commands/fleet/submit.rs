@@ -51,12 +51,11 @@ pub fn submit(args: &SubmitArgs) -> i32 {
         }
         packed.introduce();
         let followed = follow(&client, submitted.job, &args.follow).await;
-        followed.map(Some).map_err(|error| door.explain(&error)).and_then(|followed| {
-            if let Some(Followed::Detached) = followed {
-                detached(submitted.job, &door.flags, args.follow.summary.is_some());
-            }
-            Ok(followed)
-        })
+        let followed = followed.map_err(|error| door.explain(&error))?;
+        if let Followed::Detached = followed {
+            detached(submitted.job, &door.flags, args.follow.summary.is_some());
+        }
+        Ok(Some(followed))
     });
     code(done.map(|followed| match followed {
         None => 0,

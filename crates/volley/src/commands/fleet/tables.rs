@@ -169,9 +169,7 @@ pub fn job(job: &proto::JobStatus) -> String {
     let mut rows = Vec::new();
     for workflow in &job.workflows {
         if workflow.shards.is_empty() {
-            rows.push(
-                [&*workflow.name, "-", "-", &*workflow.state, "-"].map(|text| format::clean(text)),
-            );
+            rows.push([&*workflow.name, "-", "-", &*workflow.state, "-"].map(format::clean));
         }
         for shard in &workflow.shards {
             rows.push([

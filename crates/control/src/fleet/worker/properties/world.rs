@@ -355,7 +355,7 @@ impl World {
                 let boot = self.sites[site].worker.boot();
                 let attempt = current.attempt.next();
                 *current = Current { attempt, site, boot, handover: None };
-                self.send_attempt(shard, epoch, what % 7 == 0);
+                self.send_attempt(shard, epoch, what.is_multiple_of(7));
             }
             Some(current) => {
                 let (site, receiver, attempt) = (current.site, current.boot, current.attempt);
