@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use control::fleet::claims::{Duty, Managers, duties};
-use control::fleet::message::{Ask, Frames, FramesAnswer, Renew, Renewal, Tell, Told};
+use control::fleet::message::{Answer, Ask, Frames, FramesAnswer, Renew, Renewal, Tell, Told};
 use control::fleet::owner::check::{check_effects, check_owner};
 use control::fleet::owner::{Adoption, Effect, Event, Owner, blob_of, decode_report};
 use control::fleet::{pool, queue};
@@ -399,6 +399,9 @@ impl World {
                 let clock = desk.owner.clock(local);
                 let (extra, repeats) = (desk.extra, desk.repeats);
                 let Some(merge) = desk.merge.take() else { return };
+                for what in merge.incomplete() {
+                    event!("{job} is incomplete: {what}");
+                }
                 let finished = merge.finish(clock);
                 let counted = Delta::of(&finished.totals).requests().0 + extra;
                 if repeats > 0 {
@@ -485,12 +488,16 @@ impl World {
                 let Some((job, epoch, tag, sent)) = self.managers[m].calls.remove(&call) else {
                     return;
                 };
-                self.owner_event(
-                    m,
-                    job,
-                    epoch,
-                    Event::Answered { tag, answer: *answer, took: now - sent },
-                );
+                if let Answer::Stopped { report: Some(report) } = &*answer {
+                    let host = &mut self.managers[m];
+                    let local = host.clock.read(now);
+                    if let Some(desk) = host.desks.get_mut(&job) {
+                        let clock = desk.owner.clock(local);
+                        desk.ended(report, clock);
+                    }
+                }
+                let answered = Event::Answered { tag, answer: *answer, took: now - sent };
+                self.owner_event(m, job, epoch, answered);
             }
             Packet::Tell { from, life, number, tell } => self.told(m, from, life, number, *tell),
             Packet::Renew { from, life, number, renew } => {

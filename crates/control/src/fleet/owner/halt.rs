@@ -249,6 +249,15 @@ impl Owner {
         if nothing_runs && current {
             match self.shards.get(&sid).map(|shard| &shard.step) {
                 Some(Step::Revoking | Step::Lapsing(_)) => self.stop_proven(sid, attempt),
+                // It sends nothing more, and what it has counted is in its report, which is on its way. If that never
+                // comes, the time for the stop runs out.
+                Some(Step::Begun | Step::Running) => {
+                    if let Some(stop) =
+                        self.shards.get_mut(&sid).and_then(|shard| shard.stop.as_mut())
+                    {
+                        stop.acknowledged = true;
+                    }
+                }
                 Some(_) if self.shards.get(&sid).is_some_and(super::Shard::is_out) => {
                     self.never_ran(sid, "stopped before it ran");
                 }

@@ -352,13 +352,16 @@ impl Owner {
 
     fn try_again(&mut self, sid: Sid, why: &str) {
         let by = self.now.after(self.settings.seat_within);
+        // Each attempt counts. Whoever refuses one now may take it in a moment, when it has heard what others have.
+        let refused = self.shards.get(&sid).map_or(0, |shard| shard.refused);
+        let again = (refused > 0).then(|| self.backoff(refused + 1));
         if self.go(sid, State::Pending, format!("to be started again: {why}"))
             && let Some(shard) = self.shards.get_mut(&sid)
         {
             shard.step = Step::Idle;
             shard.stop = None;
             shard.due = Some(by);
-            shard.again = None;
+            shard.again = again;
             shard.seatings = 0;
         }
     }

@@ -192,6 +192,8 @@ pub(super) struct Shard {
     pub unsure: bool,
     /// Its load is missing until the end, by policy; the workflow goes on without it.
     pub abandoned: bool,
+    /// Dispatches that were refused since it last ran.
+    pub refused: u32,
     /// It ran on when its time was over; that is final.
     pub overdue: bool,
 }
@@ -215,6 +217,7 @@ impl Shard {
             seatings: 0,
             unsure: false,
             abandoned: false,
+            refused: 0,
             overdue: false,
         }
     }

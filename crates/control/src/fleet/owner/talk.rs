@@ -259,6 +259,7 @@ impl Owner {
             if its_fault {
                 shard.failed_on.push((node, boot));
             }
+            shard.refused = shard.refused.saturating_add(1);
             let text = match refused {
                 Refused::CannotRun { why } => why.clone(),
                 other => format!("{other:?}"),
@@ -300,6 +301,9 @@ impl Owner {
             if shard.state == State::Cancelling {
                 return;
             }
+        }
+        if let Some(shard) = self.shards.get_mut(&sid) {
+            shard.refused = 0;
         }
         self.go(sid, State::Running, format!("attempt {attempt} runs"));
         self.mended(sid);
