@@ -126,8 +126,13 @@ fn mend_all(world: &mut World) {
     }
 }
 
+/// A long hunt is `PROPTEST_CASES=20000 cargo test -p control --test fleet properties`.
+fn cases() -> u32 {
+    std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(120)
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 120, max_shrink_iters: 300, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(), max_shrink_iters: 300, ..ProptestConfig::default() })]
 
     /// P1, P5, EXEC-143, LIFE-30, S35, S40, S64: blows at random times in a bad network.
     #[test]
@@ -184,4 +189,22 @@ fn a_suspicion_and_two_takeovers() {
     mend_all(&mut world);
     world.finish();
     assert_eq!(world.owner.as_ref().map_or(0, |owner| owner.counts().illegal), 0);
+}
+
+/// A worker is cut off with an attempt that is ready, and the owner dies before its order to stop arrives. That attempt
+/// never starts: it holds nothing up, and nothing of it runs at the end.
+#[test]
+fn a_ready_attempt_that_is_left_behind() {
+    let faults = Faults { lost: 3, repeated: 9, unknown: 0, slow_ms: 0 };
+    let mut world = world(5_807_001_894_368_334_366, OnWorkerLoss::Rebalance, faults);
+    world.own();
+    for (blow, wait) in
+        [(Blow::LedgerDown, 3_801), (Blow::CutOff(0), 0), (Blow::LedgerUp, 0), (Blow::KillOwner, 1)]
+    {
+        world.pass(ms(wait));
+        strike(&mut world, &blow);
+        world.check_load();
+    }
+    mend_all(&mut world);
+    assert_eq!(world.finish(), Outcome::Completed);
 }
