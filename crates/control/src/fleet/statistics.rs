@@ -275,3 +275,108 @@ fn key_of(error: &ReceiveError) -> Option<StreamKey> {
         ReceiveError::UnknownStream(key) | ReceiveError::Stream(key, _) => Some(*key),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use fence::{BootId, JobId, WorkflowNo};
+    use stats::stream::{Sender, SenderLimits};
+    use stats::wire::Content;
+    use stats::{Layout, WorkflowLayout};
+
+    use super::*;
+    use crate::ledger::AttemptStatus;
+
+    const JOB: JobId = JobId(1);
+    const SHARD: ShardKey = ShardKey { job: JOB, workflow: WorkflowNo(0), shard: 3 };
+    const ONE: Attempt = Attempt(1);
+
+    fn schema() -> Schema {
+        let mut layout = Layout::default();
+        layout.workflows.push(WorkflowLayout {
+            name: "w".to_owned(),
+            steps: 0..0,
+            checks: 0..0,
+            stages: 0..0,
+            synthetic: false,
+        });
+        Schema::new(Arc::new(layout), None)
+    }
+
+    fn begin() -> (Statistics, Sender) {
+        let key = StreamKey { workflow: 0, shard: 3, attempt: 1, id: 9 };
+        let statistics = Statistics::new(schema(), &[], None, Duration::ZERO).unwrap();
+        (statistics, Sender::new(key, schema(), SenderLimits::default()))
+    }
+
+    fn open(statistics: &mut Statistics, sender: &Sender) -> Result<u64, String> {
+        let (worker, boot, open) = (NodeId(7), BootId(1), vec![sender.key()]);
+        let post = Frames { job: JOB, worker, boot, open, frames: Vec::new() };
+        let (answer, _) = statistics.frames(&post, Duration::ZERO, |_, _, _| true);
+        let FramesAnswer::Taken { mut resume, .. } = answer else { panic!("{answer:?}") };
+        resume.remove(0).1
+    }
+
+    fn report(sender: &Sender) -> EndReport {
+        EndReport {
+            shard: SHARD,
+            attempt: ONE,
+            worker: NodeId(7),
+            boot: BootId(1),
+            status: AttemptStatus::Stopped,
+            error: None,
+            counters: Counters::default(),
+            provided: BTreeMap::new(),
+            frames: sender.cut(),
+            totals: postcard::to_allocvec(&sender.tail()).unwrap(),
+            log: String::new(),
+        }
+    }
+
+    /// Its worker had made it ready, and it was ended before it began.
+    #[test]
+    fn what_never_ran_leaves_no_gap() {
+        let (mut statistics, mut sender) = begin();
+        assert_eq!(open(&mut statistics, &sender), Ok(1));
+        statistics.never_ran(SHARD, ONE);
+        assert_eq!(statistics.merge().live_streams(), 0, "no window waits for it");
+        assert_eq!(statistics.merge().incomplete(), [""; 0]);
+        // Its worker says the same later.
+        sender.finish(1, Content::default());
+        statistics.ended(&report(&sender), Duration::from_secs(1));
+        assert_eq!(statistics.merge().incomplete(), [""; 0]);
+    }
+
+    #[test]
+    fn what_never_ran_opens_nothing() {
+        let (mut statistics, sender) = begin();
+        statistics.never_ran(SHARD, ONE);
+        assert!(open(&mut statistics, &sender).unwrap_err().contains("before it ran"));
+        assert_eq!(statistics.merge().live_streams(), 0);
+    }
+
+    /// P5: without its last frames the sums are not all there is, and the result says so.
+    #[test]
+    fn a_report_without_the_last_frames_is_a_gap() {
+        let (mut statistics, mut sender) = begin();
+        assert_eq!(open(&mut statistics, &sender), Ok(1));
+        sender.finish(1, Content::default());
+        let whole = report(&sender);
+        statistics.ended(&EndReport { totals: Vec::new(), ..whole }, Duration::ZERO);
+        let notes = statistics.merge().incomplete();
+        assert!(notes[0].contains("counted up to frame 0 only"), "{notes:?}");
+    }
+
+    /// A checkpoint that is under way is waited for, and what was closed is said when it is durable.
+    #[test]
+    fn what_is_sealed_is_said_when_it_is_stored() {
+        let (mut statistics, sender) = begin();
+        assert_eq!(open(&mut statistics, &sender), Ok(1));
+        statistics.seal(SHARD, ONE);
+        let checkpoint = statistics.checkpoint(Duration::from_millis(1)).expect("at once");
+        assert!(statistics.checkpoint(Duration::from_secs(9)).is_none(), "one at a time");
+        assert_eq!(statistics.stored(checkpoint.number), [(SHARD, ONE)]);
+        assert_eq!(statistics.stored(checkpoint.number), [], "once");
+    }
+}
