@@ -98,6 +98,8 @@ class Cluster:
             node = json.loads(self.up.stdout.readline())
             self.nodes[node["name"]] = node
         wait_for(lambda: self.ready(workers), 60, "the cluster")
+        # Each manager has heard of every worker a moment after the first one has.
+        time.sleep(2)
 
     def run(self, *args, check=True, timeout=300):
         done = subprocess.run([self.volley, *args], env=self.env, capture_output=True, text=True,
@@ -257,7 +259,8 @@ def part_workers(args):
             wait_for(lambda: (target.total() or 0) > rate, 30, "load")
             watch = Watch(cluster, job)
             time.sleep(random.uniform(0.5, 8))
-            victim = random.choice([n for n in cluster.nodes if n.startswith("w")])
+            shards = cluster.status(job)["workflows"][0]["shards"]
+            victim = cluster.name_of(random.choice(shards)["worker"])
             cluster.kill(victim)
             killed = time.monotonic()
             watch.join(length + 60)
