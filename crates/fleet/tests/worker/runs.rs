@@ -55,7 +55,11 @@ async fn two_shards_run_and_their_counts_are_exact() {
     assert!(finished.exact, "{:?}", finished.notes);
     assert_eq!(totals::grand_total(&finished.totals, &finished.layout).completed, 40);
 
-    assert_eq!((fleet.files_in("outbox"), fleet.files_in("issued")), (2, 2));
+    // Each is told while it is written.
+    until("both reports on the disk", || {
+        (fleet.files_in("outbox"), fleet.files_in("issued")) == (2, 2)
+    })
+    .await;
     for report in &reports {
         fleet.forget(report).await;
     }
