@@ -194,6 +194,8 @@ pub struct Swim {
     next_gossip: Duration,
     next_knock: Duration,
     next_upkeep: Duration,
+    /// When the unconfirmed are looked after.
+    next_look: Duration,
     /// After a stall: the socket has to be read empty, or this moment to come.
     draining: Option<Duration>,
     mass_death: bool,
@@ -243,6 +245,7 @@ impl Swim {
             next_gossip: Duration::ZERO,
             next_knock: Duration::ZERO,
             next_upkeep: Duration::ZERO,
+            next_look: Duration::ZERO,
             draining: None,
             mass_death: false,
             counters: Counters::default(),
