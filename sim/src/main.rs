@@ -62,6 +62,12 @@ struct CampaignArgs {
     /// Measures instead of attacking, and says whether every figure is as good as promised; scenario `membership`
     #[arg(long, value_name = "SIZE", num_args = 0..=1, default_missing_value = "full")]
     figures: Option<Size>,
+    /// With `--figures`: only this one
+    #[arg(long, value_name = "NAME", requires = "figures")]
+    only: Option<Only>,
+    /// With `--figures`: only with so many members
+    #[arg(long, value_name = "N", requires = "figures")]
+    members: Option<usize>,
     /// Puts a known bug back (its name, or `all`) and stops when it is found; needs `--features canary`
     #[arg(long, value_name = "NAME")]
     canary: Option<String>,
@@ -89,6 +95,17 @@ enum Size {
     Quick,
     /// Ten minutes on one core
     Full,
+}
+
+/// What is measured.
+#[derive(Clone, Copy, ValueEnum)]
+enum Only {
+    Stalls,
+    Detection,
+    Heal,
+    Loss,
+    Cost,
+    Pause,
 }
 
 /// A campaign has so many seeds unless told otherwise.
@@ -225,10 +242,19 @@ fn figures(args: &CampaignArgs, scenario: &Scenario, size: Size) -> Result<bool,
     if scenario.name != sim::membership::SCENARIO.name {
         return Err(format!("`{}` has no figures; `membership` has", scenario.name));
     }
-    let options = match size {
+    let mut options = match size {
         Size::Quick => scoreboard::Options::quick(),
         Size::Full => scoreboard::Options::full(),
     };
+    options.only = args.only.map(|only| match only {
+        Only::Stalls => scoreboard::Experiment::Stalls,
+        Only::Detection => scoreboard::Experiment::Detection,
+        Only::Heal => scoreboard::Experiment::Heal,
+        Only::Loss => scoreboard::Experiment::Loss,
+        Only::Cost => scoreboard::Experiment::Cost,
+        Only::Pause => scoreboard::Experiment::Pause,
+    });
+    options.only_members = args.members;
     let first = args.from.unwrap_or(0);
     let seeds: Vec<u64> = (first..first + args.seeds.unwrap_or(1)).collect();
     let report = scoreboard::run(&seeds, &options, jobs(args), &|done, of| {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use ::membership::Lifeguard;
 use serde::Serialize;
 
-use super::figures::{self, Cost, Detection, Heal, Lossy, Paused, Stalls};
+use super::figures::{self, Cost, Detection, Heal, Lossy, Paused, Stalls, percentile};
 use super::world::Fault;
 
 /// How much to measure.
@@ -25,6 +25,21 @@ pub struct Options {
     pub victims: usize,
     /// How long loss lasts at 0, 5 and 30 %.
     pub lossy: [Duration; 3],
+    /// Only this one.
+    pub only: Option<Experiment>,
+    /// Only experiments with so many members.
+    pub only_members: Option<usize>,
+}
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Experiment {
+    Stalls,
+    Detection,
+    Heal,
+    Loss,
+    Cost,
+    Pause,
 }
 
 impl Options {
@@ -33,14 +48,16 @@ impl Options {
     pub fn full() -> Self {
         let (stalled, sizes) = (vec![1, 4, 8, 16, 32], vec![16, 128, 1024]);
         let day = Duration::from_secs(86_400);
-        Self { stalled, members: 128, sizes, victims: 60, lossy: [day, day, day / 24] }
+        let lossy = [day, day, day / 24];
+        Self { stalled, members: 128, sizes, victims: 60, lossy, only: None, only_members: None }
     }
 
     /// A taste of each, in seconds.
     #[must_use]
     pub fn quick() -> Self {
         let time = Duration::from_secs(600);
-        Self { stalled: vec![4], members: 32, sizes: vec![16, 64], victims: 8, lossy: [time; 3] }
+        let (stalled, sizes, lossy) = (vec![4], vec![16, 64], [time; 3]);
+        Self { stalled, members: 32, sizes, victims: 8, lossy, only: None, only_members: None }
     }
 }
 
@@ -75,6 +92,19 @@ enum Job {
     Pause,
 }
 
+impl Job {
+    fn experiment(&self) -> Experiment {
+        match self {
+            Self::Stalls(..) => Experiment::Stalls,
+            Self::Detection(..) => Experiment::Detection,
+            Self::Heal(_) => Experiment::Heal,
+            Self::Lossy(..) => Experiment::Loss,
+            Self::Cost(_) => Experiment::Cost,
+            Self::Pause => Experiment::Pause,
+        }
+    }
+}
+
 /// What it found.
 enum Found {
     Stalls(Stalls),
@@ -85,7 +115,7 @@ enum Found {
     Pause(Paused),
 }
 
-/// Everything that was found. Stalls add up over the seeds; the rest is listed.
+/// Everything that was found. Stalls and detections add up over the seeds; the rest is listed.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
     pub seeds: Vec<u64>,
@@ -105,6 +135,9 @@ pub struct StallRow {
     pub found: Stalls,
 }
 
+/// So many members are under loss.
+const LOSSY_MEMBERS: usize = 16;
+
 fn jobs(options: &Options) -> Vec<Job> {
     let mut jobs = Vec::new();
     for &size in options.sizes.iter().rev() {
@@ -123,6 +156,13 @@ fn jobs(options: &Options) -> Vec<Job> {
             jobs.extend(switches.map(|switch| Job::Stalls(fault, stalled, switch)));
         }
     }
+    jobs.retain(|job| options.only.is_none_or(|only| job.experiment() == only));
+    let size = |job: &Job| match *job {
+        Job::Detection(size, ..) | Job::Heal(size) | Job::Cost(size) => size,
+        Job::Stalls(..) | Job::Pause => members,
+        Job::Lossy(..) => LOSSY_MEMBERS,
+    };
+    jobs.retain(|job| options.only_members.is_none_or(|only| size(job) == only));
     jobs
 }
 
@@ -140,7 +180,7 @@ fn perform(job: &Job, seed: u64, options: &Options) -> Found {
             Found::Detection(figures::detection(seed, size, victims(size), alpha, lifeguard))
         }
         Job::Heal(size) => Found::Heal(figures::heal(seed, size)),
-        Job::Lossy(loss, time) => Found::Lossy(figures::lossy(seed, 16, loss, time)),
+        Job::Lossy(loss, time) => Found::Lossy(figures::lossy(seed, LOSSY_MEMBERS, loss, time)),
         Job::Cost(size) => Found::Cost(figures::cost(seed, size)),
         Job::Pause => Found::Pause(figures::pause(seed, options.members)),
     }
@@ -192,7 +232,13 @@ impl Report {
                     None => self.stalls.push(StallRow { fault, stalled, switch, found }),
                 }
             }
-            (_, Found::Detection(found)) => self.detections.push(found),
+            (_, Found::Detection(found)) => {
+                let key = |d: &Detection| (d.members, d.alpha.to_bits(), d.lifeguard);
+                match self.detections.iter_mut().find(|d| key(d) == key(&found)) {
+                    Some(row) => row.add(found),
+                    None => self.detections.push(found),
+                }
+            }
             (_, Found::Heal(found)) => self.heals.push(found),
             (_, Found::Lossy(found)) => self.losses.push(found),
             (_, Found::Cost(found)) => self.costs.push(found),
@@ -235,10 +281,14 @@ impl Report {
             let (n, alpha) = (d.members, d.alpha);
             // The median of some dozens of victims is off by a few percent.
             let p50_max = d.predicted_p50 * 1.05;
-            must(d.all_p50 <= p50_max, format!("n {n}, alpha {alpha}: median above the formula's"));
+            let p50 = percentile(&d.all, 0.5);
+            must(p50 <= p50_max, format!("n {n}, alpha {alpha}: median above the formula's"));
+            let (late, late_max, of) = (d.late(), d.late_max(), d.all.len());
             must(
-                d.all_p99 <= d.predicted_p99,
-                format!("n {n}, alpha {alpha}: p99 above the formula's"),
+                late <= late_max,
+                format!(
+                    "n {n}, alpha {alpha}: {late} of {of} above the formula's p99, not {late_max}"
+                ),
             );
             must(
                 d.false_deaths == 0,
@@ -259,11 +309,11 @@ impl Report {
             let is_quiet = loss.loss > 0.05 || loss.suspicions <= 1.0;
             must(is_quiet, format!("{name}: {:.2} suspicions per member-hour", loss.suspicions));
         }
-        for (what, value) in FLAT {
+        for (what, value, factor) in FLAT {
             let values: Vec<f64> = self.costs.iter().map(value).collect();
             let most = values.iter().copied().fold(0.0, f64::max);
             let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-            must(most <= least * 1.5, format!("{what} is not flat: {least:.1} to {most:.1}"));
+            must(most <= least * factor, format!("{what} is not flat: {least:.1} to {most:.1}"));
         }
         for pause in &self.pauses {
             must(pause.before_drained == 0, "deaths declared before the socket was read".into());
@@ -281,7 +331,8 @@ impl Report {
         same.filter_map(|d| {
             let bounds = [(5.0, 105.0), (4.0, 88.0), (2.0, 62.0)];
             let bound = bounds.into_iter().find(|(alpha, _)| *alpha == d.alpha)?.1;
-            Some((d, d.all_p50 / baseline.all_p50 * 100.0, bound))
+            let median = |d: &Detection| percentile(&d.all, 0.5);
+            Some((d, median(d) / median(baseline) * 100.0, bound))
         })
         .collect()
     }
@@ -289,11 +340,16 @@ impl Report {
 
 type Measure = fn(&Cost) -> f64;
 
-/// What has to be the same for every size.
-const FLAT: [(&str, Measure); 3] = [
-    ("messages", |cost| cost.datagrams),
-    ("bytes", |cost| cost.bytes + cost.exchanged_bytes),
-    ("processor time", |cost| cost.cpu_us),
+/// What has to be about the same for every size, and by which factor it may differ.
+///
+/// Messages and bytes do not depend on the size. Processor time does a little: the protocol core keeps its members in
+/// one vector and walks it for every datagram that comes in, and the digest walks the table twice a minute. That is
+/// some nanoseconds per member and second, against microseconds for sealing and opening the same datagrams whatever
+/// the size. So from 16 to 1,024 members, 64 times as many, it may double.
+const FLAT: [(&str, Measure, f64); 3] = [
+    ("messages", |cost| cost.datagrams, 1.5),
+    ("bytes", |cost| cost.bytes + cost.exchanged_bytes, 1.5),
+    ("processor time", |cost| cost.cpu_us, 2.0),
 ];
 
 fn percent(part: u64, whole: u64) -> f64 {
@@ -307,21 +363,23 @@ impl fmt::Display for Report {
         writeln!(f, "\ndetection of a crash, in probe periods")?;
         writeln!(
             f,
-            "      n alpha lifeguard   first p50   p99   all p50   p99   formula p50   p99"
+            "      n alpha lifeguard deaths   first p50   p99   all p50   p99   formula p50   p99  later"
         )?;
         for d in &self.detections {
             writeln!(
                 f,
-                "  {:>5} {:>5} {:>9}   {:>9.1} {:>5.1}   {:>7.1} {:>5.1}   {:>11.1} {:>5.1}",
+                "  {:>5} {:>5} {:>9} {:>6}   {:>9.1} {:>5.1}   {:>7.1} {:>5.1}   {:>11.1} {:>5.1}  {:>5}",
                 d.members,
                 d.alpha,
                 if d.lifeguard { "on" } else { "off" },
-                d.first_p50,
-                d.first_p99,
-                d.all_p50,
-                d.all_p99,
+                d.all.len(),
+                percentile(&d.first, 0.5),
+                percentile(&d.first, 0.99),
+                percentile(&d.all, 0.5),
+                percentile(&d.all, 0.99),
                 d.predicted_p50,
-                d.predicted_p99
+                d.predicted_p99,
+                d.late()
             )?;
         }
         for (d, share, bound) in self.against_baseline() {
@@ -434,7 +492,8 @@ mod tests {
 
     fn tiny() -> Options {
         let time = Duration::from_secs(60);
-        Options { stalled: vec![3], members: 16, sizes: vec![8, 16], victims: 2, lossy: [time; 3] }
+        let (stalled, sizes, lossy) = (vec![3], vec![8, 16], [time; 3]);
+        Options { stalled, members: 16, sizes, victims: 2, lossy, only: None, only_members: None }
     }
 
     /// Whatever has to be counted is counted, and the same seed gives the same figures but for the processor's time.
@@ -457,6 +516,25 @@ mod tests {
         assert!(pause.converged.is_some());
         let heal = figures::heal(3, 12);
         assert!(heal.buried > 0 && heal.merged.is_some_and(|merged| merged <= heal.bound));
+    }
+
+    /// One death in a hundred is late by the formula's own word, so a few of a few dozen prove nothing; more do.
+    #[test]
+    fn late_deaths_are_judged_by_chance() {
+        let of = |deaths: usize, late: usize| {
+            let mut all = vec![1.0; deaths - late];
+            all.resize(deaths, 9.0);
+            let (predicted_p50, predicted_p99) = (2.0, 5.0);
+            let lifeguard = true;
+            Detection { all, predicted_p50, predicted_p99, lifeguard, ..Detection::default() }
+        };
+        for (deaths, most) in [(1, 0), (8, 1), (30, 2), (60, 3), (180, 5), (1000, 18)] {
+            assert_eq!(of(deaths, 0).late_max(), most, "{deaths}");
+        }
+        let mut report = Report { detections: vec![of(30, 2)], ..Report::default() };
+        assert_eq!(report.violations(), Vec::<String>::new());
+        report.detections[0].add(of(60, 3));
+        assert_eq!(report.violations(), ["n 0, alpha 0: 5 of 90 above the formula's p99, not 4"]);
     }
 
     /// A figure that is missed is named.

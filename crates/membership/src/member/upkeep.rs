@@ -112,6 +112,15 @@ impl Swim {
             return;
         }
         self.next_gossip = self.now + self.settings.gossip_period;
+        // In every packet of every round: nobody can ask us about it later, and if many leave at once most of those who
+        // hear it are leaving themselves.
+        self.rumours.renew(Rumour {
+            claim: Claim::Left,
+            about: self.me.node,
+            life: self.me.life(),
+            incarnation: self.incarnation,
+            origin: self.me.node,
+        });
         self.with_core(|core, out| core.gossip(out));
         self.phase = if left > 1 { Phase::Leaving(left - 1) } else { Phase::Gone };
         if self.phase == Phase::Gone {
