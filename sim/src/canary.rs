@@ -1,4 +1,6 @@
-//! Known bugs put back on purpose: names on the command line to switches in `fence`.
+//! Known bugs put back on purpose: names on the command line to switches in `fence`, and in the models of the fleet.
+
+use std::cell::RefCell;
 
 use fence::canary::Canary;
 
@@ -10,21 +12,41 @@ const NAMES: [(&str, Canary); 4] = [
     ("apply-result-twice", Canary::ApplyResultTwice),
 ];
 
-/// The bugs that `name` stands for: one, or with `all` every one.
+/// Bugs of the fleet's shells, which the scenario `fleet` has itself.
+const IN_THE_FLEET: [&str; 4] =
+    ["fleet-ignores-lease", "fleet-does-not-wait", "fleet-stale-renewal", "fleet-counts-twice"];
+
+thread_local! {
+    static FLEET: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// The bug that the fleet has in this run.
+#[must_use]
+pub fn in_the_fleet() -> Option<String> {
+    FLEET.with_borrow(Clone::clone)
+}
+
+/// The bugs that `name` stands for in a scenario: one, or with `all` every one.
 ///
 /// # Errors
-/// The name is unknown, or this build has no canaries.
-pub fn names(name: &str) -> Result<Vec<String>, String> {
-    if !cfg!(feature = "canary") {
-        return Err("this build has no canaries: build with `--features canary`".to_owned());
-    }
-    let known = NAMES.iter().map(|(known, _)| (*known).to_owned());
-    let chosen: Vec<String> = known.filter(|known| name == "all" || name == known).collect();
+/// The name is unknown, or this build has no such canaries.
+pub fn names(name: &str, scenario: &str) -> Result<Vec<String>, String> {
+    let known: Vec<&str> =
+        if scenario.starts_with("fleet") { IN_THE_FLEET.to_vec() } else { product()? };
+    let chosen = known.iter().filter(|known| name == "all" || name == **known);
+    let chosen: Vec<String> = chosen.map(|known| (*known).to_owned()).collect();
     if chosen.is_empty() {
-        let known: Vec<&str> = NAMES.iter().map(|(known, _)| *known).collect();
         return Err(format!("no canary `{name}`; there is: all, {}", known.join(", ")));
     }
     Ok(chosen)
+}
+
+/// Those that are in the product itself, and only in builds that ask for them.
+fn product() -> Result<Vec<&'static str>, String> {
+    if !cfg!(feature = "canary") {
+        return Err("this build has no canaries: build with `--features canary`".to_owned());
+    }
+    Ok(NAMES.iter().map(|(known, _)| *known).collect())
 }
 
 /// Puts the bug back on this thread; `None` leaves all as it should be.
@@ -33,7 +55,11 @@ pub fn names(name: &str) -> Result<Vec<String>, String> {
 /// The name is unknown, or this build has no canaries.
 pub fn set(name: Option<&str>) -> Result<(), String> {
     let Some(name) = name else { return Ok(()) };
-    names(name)?;
+    if IN_THE_FLEET.contains(&name) {
+        FLEET.set(Some(name.to_owned()));
+        return Ok(());
+    }
+    product()?;
     let bug = NAMES.iter().find(|(known, _)| *known == name).map(|(_, bug)| *bug);
     put_back(bug);
     Ok(())

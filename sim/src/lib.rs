@@ -12,6 +12,7 @@
 pub mod campaign;
 pub mod canary;
 pub mod child;
+mod fleet;
 mod ledger;
 pub mod linear;
 pub mod membership;

@@ -68,7 +68,8 @@ struct CampaignArgs {
     /// With `--figures`: only with so many members
     #[arg(long, value_name = "N", requires = "figures")]
     members: Option<usize>,
-    /// Puts a known bug back (its name, or `all`) and stops when it is found; needs `--features canary`
+    /// Puts a known bug back (its name, or `all`) and stops when it is found; those of `ledger` need `--features
+    /// canary`
     #[arg(long, value_name = "NAME")]
     canary: Option<String>,
     /// Children at a time; default: one per core
@@ -158,7 +159,7 @@ fn parent(args: &CampaignArgs) -> Result<bool, String> {
     }
     if let Some(canary) = &args.canary {
         // Says now, and once, if the name is wrong or the build has no canaries.
-        let names = sim::canary::names(canary)?;
+        let names = sim::canary::names(canary, scenario.name)?;
         if args.replay.is_none() {
             return canaries(args, scenario, &order, &names);
         }

@@ -21,7 +21,12 @@ pub struct Scenario {
 }
 
 /// Every scenario there is. A new one is a module and a line here.
-pub const ALL: &[Scenario] = &[crate::ledger::SCENARIO, crate::membership::SCENARIO];
+pub const ALL: &[Scenario] = &[
+    crate::ledger::SCENARIO,
+    crate::membership::SCENARIO,
+    crate::fleet::SCENARIO,
+    crate::fleet::LARGE,
+];
 
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Scenario> {

@@ -44,6 +44,28 @@ fn members_keep_the_rules_and_find_each_other_again() {
     assert!(output.status.success());
 }
 
+/// P1, P2, P5, EXEC-143, LIFE-30, S35, S40: jobs on a fleet whose workers and managers die, stand still and lose each other
+/// run once, end once, and count what the target has counted.
+#[test]
+fn jobs_on_a_broken_fleet_run_once_and_end() {
+    let arguments = ["--scenario", "fleet", "--seeds", "16", "--replay-every", "8", "--json"];
+    let output = sim(&arguments);
+    let totals = json(&output);
+    assert_eq!(totals["seeds"], 16);
+    assert_eq!(totals["failed"], 0, "{totals:#}");
+    assert_eq!((&totals["replayed"], &totals["replayed_equal"]), (&2.into(), &2.into()));
+    assert!(totals["counts"]["requests at the target"].as_u64() > Some(0), "{totals:#}");
+    assert!(output.status.success());
+}
+
+/// What would go wrong without a fence is found: a worker that sends without a lease.
+#[test]
+fn a_fleet_without_a_fence_is_found() {
+    let output = sim(&["--scenario", "fleet", "--canary", "fleet-ignores-lease", "--seeds", "200"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && text.contains("found after"), "{text}");
+}
+
 #[test]
 fn figures_are_measured_where_there_are_any() {
     let output = sim(&["--scenario", "ledger", "--figures", "quick"]);

@@ -256,6 +256,7 @@ where
         Ok(config) => config.clone(),
         Err(error) => return Err(failed(error.clone())),
     };
+    settings.outlet.reach_out().await;
     let begun = Mono::now();
     let stream = TlsConnector::from(config).connect(name, raw).await.map_err(|error| {
         failed(format!("TLS handshake with {}: {error}", origin.authority))

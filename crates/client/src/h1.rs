@@ -17,6 +17,7 @@ use crate::clock::Mono;
 use crate::deadline::Deadline;
 use crate::head::{Framing, parse_head, too_long};
 use crate::io::Stream;
+use crate::outlet::Outlet;
 use crate::peer::Peer;
 use crate::response::{Keep, Response};
 use crate::{Cause, Failure, Progress};
@@ -94,6 +95,7 @@ impl Connection {
         &mut self,
         request: &[u8],
         wanted: Wanted,
+        outlet: &Outlet,
         deadline: &Deadline,
         response: &mut Response,
         progress: &Progress,
@@ -102,7 +104,8 @@ impl Connection {
         let reusable = std::mem::replace(&mut self.reusable, false);
         // Whoever found this connection has just read the clock.
         let begun = Mono::recent();
-        self.write_all(request, deadline, progress).await?;
+        outlet.leave(begun).await;
+        self.write_all(request, outlet, deadline, progress).await?;
         let sent = Mono::now();
         phases.sending = sent.since(begun);
         progress.phases.set(phases);
@@ -145,10 +148,17 @@ impl Connection {
     async fn write_all(
         &mut self,
         mut bytes: &[u8],
+        outlet: &Outlet,
         deadline: &Deadline,
         progress: &Progress,
     ) -> Result<(), Failure> {
+        let mut waited = false;
         poll_fn(|context| {
+            // The rest of a request that had to wait for room is a send like any other.
+            if waited && !outlet.may_continue() {
+                return Poll::Pending;
+            }
+            waited = true;
             while !bytes.is_empty() {
                 match Pin::new(&mut self.stream).poll_write(context, bytes) {
                     Poll::Ready(Ok(0)) => {

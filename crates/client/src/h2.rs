@@ -16,6 +16,7 @@ use crate::clock::Mono;
 use crate::deadline::Deadline;
 use crate::h1::{Broken, Wanted};
 use crate::io::Stream;
+use crate::outlet::Outlet;
 use crate::peer::Peer;
 use crate::pool::Outgoing;
 use crate::response::Response;
@@ -62,10 +63,10 @@ impl Drop for Departure<'_> {
 }
 
 impl Http2 {
-    pub async fn start(stream: Stream) -> Result<Http2, Failure> {
+    pub async fn start(stream: Stream, outlet: Outlet) -> Result<Http2, Failure> {
         let peer = Rc::new(Peer::of(&stream));
         let traffic = Rc::new(Traffic::default());
-        let counted = Counted { stream, traffic: traffic.clone() };
+        let counted = Counted { stream, outlet, traffic: traffic.clone() };
         let mut builder = h2::client::Builder::new();
         builder
             .initial_window_size(STREAM_WINDOW_BYTES)
@@ -91,6 +92,7 @@ impl Http2 {
         &self,
         out: Outgoing<'_>,
         wanted: Wanted,
+        outlet: &Outlet,
         deadline: &Deadline,
         response: &mut Response,
         progress: &Progress,
@@ -99,7 +101,8 @@ impl Http2 {
         let body = &out.wire[out.body_at..];
         let mut answered = false;
         let result = {
-            let exchange = self.run(request, body, wanted, response, progress, &mut answered);
+            let exchange =
+                self.run(request, body, wanted, outlet, response, progress, &mut answered);
             let mut exchange = std::pin::pin!(exchange);
             poll_fn(|context| match exchange.as_mut().poll(context) {
                 Poll::Pending if deadline.expired_or_register(context) => {
@@ -119,11 +122,13 @@ impl Http2 {
         })
     }
 
+    #[allow(clippy::too_many_arguments)]
     async fn run(
         &self,
         request: Request<()>,
         body: &[u8],
         wanted: Wanted,
+        outlet: &Outlet,
         response: &mut Response,
         progress: &Progress,
         answered: &mut bool,
@@ -131,6 +136,7 @@ impl Http2 {
         let departure = Departure { traffic: &self.traffic, progress, queued_at: Cell::new(None) };
         let mut send = self.send.clone().ready().await.map_err(|error| failure(&error))?;
         let begun = Mono::now();
+        outlet.leave(begun).await;
         let (answer, mut stream) =
             send.send_request(request, body.is_empty()).map_err(|error| failure(&error))?;
         departure.queued_at.set(Some(self.traffic.flushes.get()));
@@ -265,6 +271,7 @@ fn translate(out: Outgoing<'_>) -> Result<Request<()>, Failure> {
 
 struct Counted {
     stream: Stream,
+    outlet: Outlet,
     traffic: Rc<Traffic>,
 }
 
@@ -288,6 +295,11 @@ impl AsyncWrite for Counted {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<std::io::Result<usize>> {
+        // What was queued before the gate was shut does not leave afterwards. Nobody wakes this task
+        // again; it ends with its virtual user.
+        if !self.outlet.may_continue() {
+            return Poll::Pending;
+        }
         let result = Pin::new(&mut self.stream).poll_write(context, bytes);
         if let Poll::Ready(Ok(written)) = result {
             self.traffic.written.set(self.traffic.written.get() + written as u64);

@@ -17,6 +17,7 @@ use crate::deadline::Deadline;
 use crate::h1::{Connection, Wanted};
 use crate::h2::Http2;
 use crate::origin::{Origin, OriginTable};
+use crate::outlet::Outlet;
 use crate::response::{Keep, Response};
 use crate::{Failure, Progress};
 
@@ -31,6 +32,8 @@ pub struct Settings {
     pub tls: Arc<LazyTls>,
     pub origins: Rc<OriginTable>,
     pub proxy: Option<Proxy>,
+    /// Asked before every request.
+    pub outlet: Outlet,
 }
 
 /// A workflow's TLS settings, made once for all its cores.
@@ -123,7 +126,9 @@ impl Client {
                     progress.version.set(2);
                     *progress.peer.borrow_mut() = Some(http2.peer.clone());
                     let wanted = self.wanted(out, response);
-                    let exchange = http2.exchange(out, wanted, deadline, response, progress);
+                    let outlet = &self.settings.outlet;
+                    let exchange =
+                        http2.exchange(out, wanted, outlet, deadline, response, progress);
                     let result = Box::pin(exchange).await;
                     if result.is_err() && http2.is_closed() {
                         pool.http2.borrow_mut().take_if(|current| Rc::ptr_eq(current, &http2));
@@ -185,7 +190,9 @@ impl Client {
         let mut held = Held { pool, connection: Some(connection) };
         let connection = held.connection.as_mut().expect("just put there");
         let wanted = self.wanted(out, response);
-        let result = connection.exchange(out.wire, wanted, deadline, response, progress).await;
+        let outlet = &self.settings.outlet;
+        let result =
+            connection.exchange(out.wire, wanted, outlet, deadline, response, progress).await;
         if self.settings.http.keep_alive
             && let Some(connection) = held.connection.take_if(|c| result.is_ok() && c.is_reusable())
         {
@@ -248,12 +255,14 @@ impl Client {
         let opening = Opening::new(pool, self.may_speak_http2(&pool.origin));
         let left = Duration::from_nanos(deadline.at().since(Mono::now()));
         let limit = left.min(self.settings.http.connect_timeout);
+        self.settings.outlet.reach_out().await;
         let connected = connect(&pool.origin, &self.settings, self.local, limit).await?;
         if let Some(agreed) = connected.stream.tls_description() {
             *pool.tls.borrow_mut() = Some(agreed);
         }
         if connected.http2 {
-            let http2 = Rc::new(Http2::start(connected.stream).await?);
+            let http2 =
+                Rc::new(Http2::start(connected.stream, self.settings.outlet.clone()).await?);
             if self.settings.http.keep_alive {
                 *pool.http2.borrow_mut() = Some(http2.clone());
             }

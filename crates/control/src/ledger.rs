@@ -22,6 +22,8 @@
 //! | Created, Running | ClaimJob with the epoch last granted | Running, under a new epoch |
 //! | Running | ReleaseJob | Running, without an owner |
 //! | Running | StartAttempt, CommitContext, RevokeAttempt | Running |
+//! | Running | Provision, BeginLoad, GrantRows, SteerJob | Running; refused after a cancel |
+//! | Running, Cancelling | StopJob, ExtendJob, RecordResult | unchanged |
 //! | Created, Running | CancelJob | Cancelling; nothing starts any more |
 //! | Cancelling | CancelJob | Cancelling; the first reason stands |
 //! | Cancelling | ClaimJob, ReleaseJob, RevokeAttempt, CommitContext | Cancelling |
@@ -46,6 +48,7 @@ use serde::{Deserialize, Serialize};
 mod apply;
 mod attempt;
 mod command;
+mod course;
 mod history;
 mod invariant;
 mod job;
@@ -63,11 +66,14 @@ mod broken;
 
 pub use command::{
     AttemptStatus, BlobRef, Command, Counters, CreateJob, Lapse, Outcome, Payload, Proposal,
-    RequestId, SessionId,
+    RequestId, SessionId, StopCause,
 };
 pub use history::{Event, EventKind, History, Since};
 pub use invariant::Violation;
-pub use job::{AttemptEnd, AttemptRecord, Cancel, Context, End, Job, Phase, Revoked, Shard};
+pub use job::{
+    AttemptEnd, AttemptRecord, Cancel, Context, End, Job, Phase, Provisioned, Revoked, Shard,
+    Stopping,
+};
 pub use key::{IdempotencyKey, KeyError, KeyProblem};
 pub use limits::{BadLimits, Field, Limits, Problem, Resource, validate};
 pub use place::preferred_owner;

@@ -16,7 +16,6 @@ mod scripted;
 mod snapshot;
 mod workflows;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -26,20 +25,23 @@ use control::job::{Effect, Event, Job, Shape, WorkflowEnd};
 use control::schedule;
 use plan::Plan;
 use scripted::ScriptState;
+use stats::aggregate::Aggregate;
 use stats::series::SeriesWindow;
 use stats::threshold::Evaluator;
 use stats::{Layout, RunResult, RunState, SampleSink, Snapshot, StopReason, TimelineEntry, Window};
 
-use crate::aggregate::Aggregate;
+use crate::aggregate;
+use crate::attempt::{Provided, Values};
 use crate::core::{Aside, Command, CoreHandle, CoreSetup, Report};
 use crate::machine;
 use crate::options::{Controller, Request, RunOptions};
 use crate::prepare::Prepared;
 use crate::program::{CompileError, Program};
 use crate::script::{Instance, ScriptRun};
+use crate::secrets;
 use crate::shard::{ShardEnd, Stop};
 use crate::vars::Base;
-use client::Mono;
+use client::{Mono, Outlet};
 
 /// How often counts are collected.
 const TICK: Duration = Duration::from_secs(1);
@@ -80,8 +82,8 @@ pub struct Conductor {
     paused_ns: u64,
     workflows: Vec<Running>,
     /// Values by name from the plan's own setup.
-    shared: BTreeMap<String, Box<[u8]>>,
-    provided: BTreeMap<(usize, String), Vec<u8>>,
+    shared: Values,
+    provided: Provided,
     timeline: Vec<TimelineEntry>,
     notes: Vec<String>,
     /// The tick that is being collected: when it was asked for, and how many cores have yet to
@@ -112,7 +114,8 @@ struct Running {
 impl Conductor {
     /// Compiles the plan and resolves its addresses; no load yet.
     pub fn new(plan: Plan, options: RunOptions) -> Result<(Conductor, Controller), CompileError> {
-        let program = Program::compile(&plan)?;
+        let secrets = options.secrets.clone().unwrap_or_else(secrets::from_environment);
+        let program = Program::compile(&plan, &secrets)?;
         Conductor::with_program(plan, program, options)
     }
 
@@ -165,8 +168,8 @@ impl Conductor {
             state: RunState::Preparing,
             paused: None,
             paused_ns: 0,
-            shared: BTreeMap::new(),
-            provided: BTreeMap::new(),
+            shared: Values::new(),
+            provided: Provided::new(),
             timeline: Vec::new(),
             notes: Vec::new(),
             tick: None,
@@ -238,7 +241,7 @@ impl Conductor {
             prepared: self.prepared.clone(),
             sample_sink: self.options.sample_sink.clone(),
             trace: self.options.trace.clone(),
-            epoch_unix_ns: unix_now().as_nanos() as u64 - Mono::now().0,
+            epoch_unix_ns: epoch_unix_ns(),
             // Leaves room for files, the control socket and connections that linger.
             vus_limit: (self.descriptors_limit.saturating_sub(64) * 9 / 10)
                 .min(u64::from(schedule::SELF_SIZED_VUS_MAX)),
@@ -247,6 +250,7 @@ impl Conductor {
                 None => Arc::new(Instance::new(0)),
             },
             cores: self.pool,
+            outlet: Outlet::free(),
         });
         for core in 0..self.pool {
             let reports = self.sender.clone();
@@ -310,7 +314,7 @@ impl Conductor {
             }
             Report::ShardEnded { workflow, shard, end } => self.shard_ended(workflow, shard, end),
             Report::Swapped(swapped) => {
-                let (clear, series) = self.aggregate.take(*swapped);
+                let (clear, series) = aggregate::take(&mut self.aggregate, *swapped);
                 self.spare.push(clear);
                 self.spare_series.extend(series);
                 if let Some((_, left)) = &mut self.tick {
@@ -319,6 +323,8 @@ impl Conductor {
             }
             Report::UsersMade(result) => self.users_made(result),
             Report::Wish(wish) => self.grant(wish),
+            // Rows go by number here, and the gate is always open.
+            Report::RowsWanted { .. } | Report::ShutOut => {}
             Report::Panicked { core } => self.core_panicked(core),
         }
     }
@@ -369,7 +375,7 @@ impl Conductor {
         for &core in &alive {
             let empty = self.spare.pop().unwrap_or_else(|| Window::new(&self.program.layout));
             let empty_series = self.spare_series.pop();
-            self.cores[core].send(Command::Swap { empty, empty_series });
+            self.cores[core].send(Command::Swap { empty, empty_series, last: false });
         }
         self.tick = Some((now, alive.len()));
     }
@@ -415,6 +421,11 @@ fn shape(plan: &Plan, pool: usize, script: Option<&ScriptRun>) -> Shape {
         setup: script.map_or(!plan.setup.is_empty(), |run| run.has_setup),
         teardown: script.map_or(!plan.teardown.is_empty(), |run| run.has_teardown),
     }
+}
+
+/// When this machine's own clock began, in the world's.
+pub(crate) fn epoch_unix_ns() -> u64 {
+    (unix_now().as_nanos() as u64).saturating_sub(Mono::now().0)
 }
 
 fn unix_now() -> Duration {

@@ -3,6 +3,8 @@
 //! It talks to the conductor only: commands come in, reports go out, nothing is shared on the way
 //! of a request.
 
+mod orders;
+
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -10,17 +12,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::script::book::Book;
-use plan::Rate;
 use stats::series::SeriesWindow;
-use stats::{ErrorKind, SampleSink, Trend, Window};
+use stats::{Trend, Window};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
+pub use orders::{Aside, Command, CoreSetup, Entry, Report, Swapped};
+
 use crate::machine;
-use crate::prepare::Prepared;
-use crate::program::Program;
-use crate::recorder::{Message, Recorder};
-use crate::script::{self, AsideError, CoreSide, Instance, ScriptWish};
-use crate::shard::{self, ShardContext, ShardControl, ShardEnd, Stop, Trace};
+use crate::recorder::Recorder;
+use crate::script::{self, AsideError, CoreSide};
+use crate::shard::{self, Join, Rows, ShardContext, ShardControl, Stop};
 use crate::vars::Base;
 use crate::vu::Vu;
 use client::Deadlines;
@@ -32,108 +33,6 @@ const DEADLINE_GRAIN: Duration = Duration::from_millis(5);
 /// How often the event loop is asked whether it is on time.
 const LAG_PERIOD: Duration = Duration::from_millis(20);
 
-/// What the conductor can ask of a core.
-pub enum Command {
-    /// Run a block of steps once, on behalf of everybody.
-    RunAside {
-        workflow: usize,
-        what: Aside,
-        base: Base,
-    },
-    /// Make a script's virtual users, so that the load begins with all of them there.
-    MakeUsers {
-        workflow: usize,
-        shard: usize,
-        shards: usize,
-        count: u64,
-    },
-    StartShard {
-        workflow: usize,
-        shard: usize,
-        shards: usize,
-        start: Mono,
-        base: Base,
-    },
-    Pause {
-        at: Mono,
-    },
-    Resume {
-        at: Mono,
-    },
-    SetVus {
-        workflow: usize,
-        vus: u32,
-    },
-    SetRate {
-        workflow: usize,
-        rate: Rate,
-        from: Duration,
-    },
-    Stop {
-        how: Stop,
-    },
-    /// Hand over what was counted; `empty` takes its place.
-    Swap {
-        empty: Window,
-        empty_series: Option<Box<SeriesWindow>>,
-    },
-    Quit,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Aside {
-    Setup,
-    Teardown,
-}
-
-pub enum Report {
-    AsideEnded {
-        workflow: usize,
-        what: Aside,
-        result: Result<Base, AsideError>,
-    },
-    ShardEnded {
-        workflow: usize,
-        shard: usize,
-        end: ShardEnd,
-    },
-    /// A script's virtual users are there, or cannot be.
-    UsersMade(Result<(), String>),
-    /// What a script asks of the whole run.
-    Wish(ScriptWish),
-    Swapped(Box<Swapped>),
-    /// A bug of ours: the core's thread is gone.
-    Panicked {
-        core: usize,
-    },
-}
-
-pub struct Swapped {
-    pub core: usize,
-    pub window: Window,
-    pub series: Option<Box<SeriesWindow>>,
-    /// Virtual users alive, by workflow.
-    pub vus: Vec<(usize, u64)>,
-    pub messages: Vec<(usize, ErrorKind, Message)>,
-    pub samples_dropped: u64,
-    /// CPU time of this core's thread so far, user and system.
-    pub cpu: (Duration, Duration),
-    pub loop_lag: Trend,
-}
-
-/// What all cores share.
-pub struct CoreSetup {
-    pub program: Arc<Program>,
-    pub prepared: Arc<Prepared>,
-    pub sample_sink: Option<SampleSink>,
-    pub trace: Option<Trace>,
-    pub epoch_unix_ns: u64,
-    pub vus_limit: u64,
-    /// Of a script's run.
-    pub instance: Arc<Instance>,
-    pub cores: usize,
-}
-
 /// Where a core's reports go; they are never waited for.
 pub type Reporter = Box<dyn Fn(Report) + Send>;
 
@@ -143,6 +42,11 @@ pub struct CoreHandle {
 }
 
 impl CoreHandle {
+    /// Its thread has come to its end.
+    pub fn is_finished(&self) -> bool {
+        self.thread.as_ref().is_none_or(std::thread::JoinHandle::is_finished)
+    }
+
     pub fn start(
         core: usize,
         setup: Arc<CoreSetup>,
@@ -158,6 +62,8 @@ impl CoreHandle {
                     .build_local(tokio::runtime::LocalOptions::default())
                     .expect("a runtime needs a few descriptors only");
                 runtime.block_on(Core::new(core, setup, report).serve(inbox));
+                // What is left of virtual users ends here, while a crash would still be told.
+                drop(runtime);
                 alarm.disarm();
             })?;
         Ok(CoreHandle { commands, thread: Some(thread) })
@@ -206,6 +112,8 @@ struct Core {
     running: RefCell<BTreeMap<usize, Rc<ShardContext>>>,
     paused: Cell<Option<Mono>>,
     stop: Cell<Stop>,
+    /// Nothing can be sent from here any more.
+    shut_out: Cell<bool>,
     loop_lag: RefCell<Trend>,
     script: Option<Rc<CoreSide>>,
     /// Shards whose virtual users are made and whose load has yet to begin.
@@ -215,7 +123,8 @@ struct Core {
 impl Core {
     fn new(core: usize, setup: Arc<CoreSetup>, report: Rc<dyn Fn(Report)>) -> Rc<Core> {
         let layout = setup.program.layout.clone();
-        let recorder = Recorder::new(layout, setup.sample_sink.clone(), setup.epoch_unix_ns);
+        let (sink, issued) = (setup.sample_sink.clone(), setup.outlet.issued().cloned());
+        let recorder = Recorder::new(layout, sink, setup.epoch_unix_ns, issued);
         let script = setup.program.script.clone().map(|run| {
             let book = Book::new(run.layout.clone(), run.sink.clone(), setup.epoch_unix_ns);
             let wishes = report.clone();
@@ -232,6 +141,7 @@ impl Core {
             running: RefCell::default(),
             paused: Cell::new(None),
             stop: Cell::new(Stop::No),
+            shut_out: Cell::new(false),
             loop_lag: RefCell::default(),
             script,
             made: RefCell::default(),
@@ -242,21 +152,31 @@ impl Core {
     async fn serve(self: Rc<Self>, mut inbox: UnboundedReceiver<Command>) {
         tokio::task::spawn_local(self.deadlines.clone().sweep_every(DEADLINE_GRAIN));
         tokio::task::spawn_local(self.clone().watch_lag());
+        if self.setup.outlet.gate().is_leased() {
+            tokio::task::spawn_local(self.clone().watch_gate());
+        }
         while let Some(command) = inbox.recv().await {
             match command {
-                Command::RunAside { workflow, what, base } => {
-                    tokio::task::spawn_local(self.clone().run_aside(workflow, what, base));
+                Command::RunAside { workflow, what, base, entry } => {
+                    tokio::task::spawn_local(self.clone().run_aside(workflow, what, base, *entry));
                 }
-                Command::MakeUsers { workflow, shard, shards, count } => {
+                Command::MakeUsers { workflow, shard, shards, count, entry } => {
                     let context = self.context(workflow, (shard, shards), Base::default());
+                    entry.apply(&context);
                     self.made.borrow_mut().insert(workflow, context.clone());
                     let report = self.report.clone();
                     tokio::task::spawn_local(async move {
                         report(Report::UsersMade(context.make_users(count).await));
                     });
                 }
-                Command::StartShard { workflow, shard, shards, start, base } => {
-                    self.start_shard(workflow, (shard, shards), start, base);
+                Command::StartShard { workflow, shard, shards, start, base, elapsed } => {
+                    self.start_shard(workflow, (shard, shards), (start, elapsed), base);
+                }
+                Command::GrantRows { workflow, set, rows } => {
+                    let (running, made) = (self.running.borrow(), self.made.borrow());
+                    if let Some(context) = running.get(&workflow).or(made.get(&workflow)) {
+                        context.grant_rows(set, rows);
+                    }
                 }
                 Command::Pause { at } => {
                     self.paused.set(Some(at));
@@ -271,14 +191,16 @@ impl Core {
                 }
                 Command::SetRate { workflow, rate, from } => {
                     self.control_of(workflow, |control| {
-                        control.rate_override.set(Some((rate, from)));
+                        control.rates.borrow_mut().push((rate, from));
                     });
                 }
                 Command::Stop { how } => {
                     self.stop.set(how);
                     self.each_control(|control| control.stop.set(how));
                 }
-                Command::Swap { empty, empty_series } => self.swap(empty, empty_series),
+                Command::Swap { empty, empty_series, last } => {
+                    self.swap(empty, empty_series, last);
+                }
                 Command::Quit => return,
             }
         }
@@ -293,7 +215,8 @@ impl Core {
     }
 
     fn control_of(&self, workflow: usize, change: impl Fn(&ShardControl)) {
-        if let Some(context) = self.running.borrow().get(&workflow) {
+        let (running, made) = (self.running.borrow(), self.made.borrow());
+        if let Some(context) = running.get(&workflow).or(made.get(&workflow)) {
             change(&context.control);
             context.control.changed.notify_waiters();
         }
@@ -318,7 +241,8 @@ impl Core {
             tokio::task::spawn_local(refresh_addresses(origins.clone(), period));
         }
         let tls = ready.tls.clone();
-        let settings = Rc::new(Settings { http, tls, origins, proxy: ready.proxy.clone() });
+        let (proxy, outlet) = (ready.proxy.clone(), self.setup.outlet.clone());
+        let settings = Rc::new(Settings { http, tls, origins, proxy, outlet });
         self.settings.borrow_mut().insert(workflow, settings.clone());
         settings
     }
@@ -326,6 +250,8 @@ impl Core {
     fn context(&self, workflow: usize, place: (usize, usize), base: Base) -> Rc<ShardContext> {
         let control = Rc::new(ShardControl::default());
         control.stop.set(self.stop.get());
+        let report = self.report.clone();
+        let want_rows = move |set, at_least| report(Report::RowsWanted { set, at_least });
         ShardContext::new(
             self.setup.program.clone(),
             workflow,
@@ -338,6 +264,7 @@ impl Core {
             (self.setup.vus_limit / place.1 as u64).max(1),
             self.setup.trace.clone(),
             self.script.clone(),
+            Rc::new(want_rows),
         )
     }
 
@@ -345,13 +272,16 @@ impl Core {
         self: &Rc<Self>,
         workflow: usize,
         place: (usize, usize),
-        start: Mono,
+        (start, elapsed): (Mono, Option<Duration>),
         base: Base,
     ) {
         let made = self.made.borrow_mut().remove(&workflow);
         let context = made.unwrap_or_else(|| self.context(workflow, place, base.clone()));
         *context.base.borrow_mut() = base;
-        context.control.clock.begin(start);
+        if let Some(elapsed) = elapsed {
+            context.join.set(Join { elapsed, ..context.join.get() });
+        }
+        context.control.clock.begin(start, context.join.get().elapsed);
         if let Some(at) = self.paused.get() {
             context.control.clock.pause(at.max(start));
         }
@@ -368,9 +298,10 @@ impl Core {
         });
     }
 
-    async fn run_aside(self: Rc<Self>, workflow: usize, what: Aside, base: Base) {
+    async fn run_aside(self: Rc<Self>, workflow: usize, what: Aside, base: Base, entry: Entry) {
         let context = self.context(workflow, (0, 1), base);
-        if what == Aside::Teardown {
+        entry.apply(&context);
+        if what == Aside::Teardown && !self.shut_out.get() {
             // It runs even after a stop; only one that comes while it runs concerns it.
             context.control.stop.set(Stop::No);
         }
@@ -389,7 +320,12 @@ impl Core {
             return;
         }
         let vu = Vu::new(context.clone(), 0);
-        context.choose_rows(&vu.vars, 0, 0);
+        if context.choose_rows(&vu.vars, 0, 0).await != Rows::Chosen && context.leases_rows() {
+            self.running.borrow_mut().remove(&workflow);
+            let result = Err(AsideError::steps("no data row is left for it".to_owned()));
+            (self.report)(Report::AsideEnded { workflow, what, result });
+            return;
+        }
         let program = context.workflow();
         let (block, stage) = match what {
             Aside::Setup => (&program.setup, program.setup_stage),
@@ -398,7 +334,7 @@ impl Core {
         let result = tokio::select! {
             biased;
             result = vu.run_aside(block, stage) => {
-                result.map(|()| vu.vars.all()).map_err(AsideError::steps)
+                result.and_then(|()| values_left(&context, &vu)).map_err(AsideError::steps)
             }
             () = context.told_to_stop(what == Aside::Setup) => Err(AsideError::stopped()),
         };
@@ -406,7 +342,7 @@ impl Core {
         (self.report)(Report::AsideEnded { workflow, what, result });
     }
 
-    fn swap(&self, empty: Window, empty_series: Option<Box<SeriesWindow>>) {
+    fn swap(&self, empty: Window, empty_series: Option<Box<SeriesWindow>>, last: bool) {
         let running = self.running.borrow();
         let vus: Vec<_> =
             running.iter().map(|(&workflow, context)| (workflow, context.vus_shown())).collect();
@@ -426,8 +362,21 @@ impl Core {
             samples_dropped: self.recorder.samples_dropped.take() + unsent,
             cpu: machine::thread_cpu(),
             loop_lag: std::mem::take(&mut *self.loop_lag.borrow_mut()),
+            taken: running.values().map(|context| context.taken()).sum(),
+            last,
         };
         (self.report)(Report::Swapped(Box::new(swapped)));
+    }
+
+    /// Nothing may be sent any more: then nothing more is worth waiting for, either.
+    async fn watch_gate(self: Rc<Self>) {
+        while !self.setup.outlet.gate().standing(Mono::now()).is_final() {
+            tokio::time::sleep(DEADLINE_GRAIN).await;
+        }
+        self.shut_out.set(true);
+        self.stop.set(Stop::Now);
+        self.each_control(|control| control.stop.set(Stop::Now));
+        (self.report)(Report::ShutOut);
     }
 
     /// An event loop that is late makes every measurement late; so it is watched.
@@ -441,6 +390,28 @@ impl Core {
             self.loop_lag.borrow_mut().record_ns(lag);
         }
     }
+}
+
+/// What a setup leaves to others. Secrets stay here: variables that are made of them are made anew
+/// wherever they are needed, and anything else is a mistake.
+fn values_left(context: &ShardContext, vu: &Vu) -> Result<Base, String> {
+    let (secrets, workflow) = (&context.program.secrets, context.workflow());
+    let all = vu.vars.all();
+    if secrets.is_empty() {
+        return Ok(all);
+    }
+    let is_made_anew = |slot: usize| workflow.vars.iter().any(|(known, _)| *known == slot);
+    let one = |(slot, value): (usize, &Option<Box<[u8]>>)| match value {
+        Some(value) if secrets.occurs_in(value) => match is_made_anew(slot) {
+            true => Ok(None),
+            false => {
+                let name = &workflow.slots[slot];
+                Err(format!("`{name}` holds a secret; write `${{secret.NAME}}` where it is needed"))
+            }
+        },
+        value => Ok(value.clone()),
+    };
+    all.iter().enumerate().map(one).collect()
 }
 
 async fn refresh_addresses(origins: Rc<OriginTable>, period: Duration) {

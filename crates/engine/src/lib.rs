@@ -16,6 +16,7 @@
 //! request, no failure).
 
 mod aggregate;
+pub mod attempt;
 mod conductor;
 mod core;
 mod json;
@@ -26,12 +27,12 @@ mod prepare;
 mod program;
 mod recorder;
 pub mod script;
+pub mod secrets;
 mod shard;
 mod text;
 mod trace;
 mod user;
 mod vars;
-mod verdict;
 mod vu;
 mod words;
 

@@ -7,6 +7,7 @@ use plan::Rate;
 use stats::SampleSink;
 
 use crate::conductor::Input;
+use crate::secrets::SecretLookup;
 use crate::shard::Trace;
 
 #[derive(Default)]
@@ -17,6 +18,8 @@ pub struct RunOptions {
     pub sample_sink: Option<SampleSink>,
     /// Gets every exchange as text (`--debug`).
     pub trace: Option<Trace>,
+    /// Where `${secret.NAME}` comes from; `None`: from the environment.
+    pub secrets: Option<SecretLookup>,
     /// Begin with the schedule standing still.
     pub paused: bool,
 }

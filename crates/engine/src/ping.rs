@@ -6,11 +6,12 @@ use std::rc::Rc;
 use plan::{Body, HttpOptions, Request};
 
 use crate::program::finish_head;
+use crate::secrets::Secrets;
 use crate::trace;
 use client::Deadlines;
 use client::Mono;
 use client::{
-    Client, Keep, OriginTable, Outgoing, Progress, Proxy, Response, Settings, decode_body,
+    Client, Keep, OriginTable, Outgoing, Outlet, Progress, Proxy, Response, Settings, decode_body,
     parse_url,
 };
 
@@ -39,7 +40,8 @@ async fn exchange(http: &HttpOptions, request: &Request) -> Result<Pong, String>
         None => None,
     };
     let tls = Default::default();
-    let settings = Rc::new(Settings { http: http.clone(), tls, origins, proxy });
+    let settings =
+        Rc::new(Settings { http: http.clone(), tls, origins, proxy, outlet: Outlet::free() });
     let client = Client::new(settings, None);
     let deadlines = Rc::new(Deadlines::default());
     tokio::task::spawn_local(deadlines.clone().sweep_every(std::time::Duration::from_millis(5)));
@@ -75,6 +77,7 @@ async fn exchange(http: &HttpOptions, request: &Request) -> Result<Pong, String>
         &response,
         &progress,
         result.as_ref().err(),
+        &Secrets::default(),
     ));
     match result {
         Ok(()) => Ok(Pong { status: response.status, text }),

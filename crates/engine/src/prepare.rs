@@ -103,7 +103,7 @@ workflows:
 ";
         let options = plan::ReadOptions::new(&|_| None);
         let plan = plan::read_str(text, plan::Format::Yaml, ".".as_ref(), &options).unwrap();
-        let program = Program::compile(&plan).unwrap();
+        let program = Program::compile(&plan, &crate::secrets::from_environment()).unwrap();
         let mut cache = Cache::new();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {

@@ -10,6 +10,7 @@ mod check;
 mod request;
 mod workflow;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use plan::{Plan, Rows};
@@ -22,6 +23,7 @@ pub use request::{RequestProgram, TargetProgram, finish_head, join};
 pub use workflow::WorkflowProgram;
 
 use crate::script::ScriptRun;
+use crate::secrets::{SecretLookup, Secrets};
 use client::parse_url;
 
 /// Everything that a core needs to run its share of a plan.
@@ -41,6 +43,8 @@ pub struct Program {
     pub unix: Option<std::path::PathBuf>,
     /// Runs in place of the workflows' steps.
     pub script: Option<Arc<ScriptRun>>,
+    /// What must not be seen.
+    pub secrets: Secrets,
 }
 
 /// A plan that cannot be made ready to run: a file or an address is not as it should be.
@@ -61,17 +65,22 @@ impl Program {
         self.workflows.get(index).unwrap_or(&self.frame)
     }
 
-    pub fn compile(plan: &Plan) -> Result<Program, CompileError> {
-        Program::compile_with(plan, None)
+    pub fn compile(plan: &Plan, secrets: &SecretLookup) -> Result<Program, CompileError> {
+        Program::compile_with(plan, None, secrets)
     }
 
     /// A script's scenarios: workflows whose requests are one step, whatever they are.
     pub fn for_script(run: Arc<ScriptRun>) -> Result<Program, CompileError> {
         let plan = run.plan.clone();
-        Program::compile_with(&plan, Some(run))
+        let none: SecretLookup = Arc::new(|_| None);
+        Program::compile_with(&plan, Some(run), &none)
     }
 
-    fn compile_with(plan: &Plan, script: Option<Arc<ScriptRun>>) -> Result<Program, CompileError> {
+    fn compile_with(
+        plan: &Plan,
+        script: Option<Arc<ScriptRun>>,
+        lookup: &SecretLookup,
+    ) -> Result<Program, CompileError> {
         let mut data = Vec::new();
         for set in &plan.data {
             data.push(plan::load_rows(set).map_err(|error| CompileError(error.to_string()))?);
@@ -85,6 +94,9 @@ impl Program {
             origins: Vec::new(),
             base: base.clone(),
             is_script: script.is_some(),
+            lookup: lookup.clone(),
+            secrets: BTreeSet::new(),
+            unknown_secrets: BTreeSet::new(),
         };
         compiler.layout.metrics = plan
             .metrics
@@ -100,6 +112,14 @@ impl Program {
             workflows.push(compiler.workflow(workflow)?);
         }
         let frame = compiler.frame()?;
+        if !compiler.unknown_secrets.is_empty() {
+            let names: Vec<_> = compiler.unknown_secrets.iter().map(String::as_str).collect();
+            let names = names.join(", ");
+            return Err(CompileError(format!(
+                "this machine does not know these secrets: {names}; set VOLLEY_SECRET_NAME for each, \
+                 where the load is run"
+            )));
+        }
         Ok(Program {
             layout: Arc::new(compiler.layout),
             workflows,
@@ -110,6 +130,7 @@ impl Program {
             base_url: base,
             unix,
             script,
+            secrets: Secrets::new(&compiler.secrets),
         })
     }
 }
@@ -123,6 +144,9 @@ struct Compiler<'p> {
     /// What relative URLs are relative to.
     base: Option<Url>,
     is_script: bool,
+    lookup: SecretLookup,
+    secrets: BTreeSet<String>,
+    unknown_secrets: BTreeSet<String>,
 }
 
 impl Compiler<'_> {

@@ -7,8 +7,7 @@ use std::sync::Arc;
 
 use stats::{Block, DropCause, ErrorKind, Layout, Sample, SampleSink, Window};
 
-use client::Mono;
-use client::Progress;
+use client::{IssuedFile, Mono, Progress};
 
 /// Samples are handed on in batches of this size, or at the end of a window.
 const SAMPLE_BATCH: usize = 1024;
@@ -27,6 +26,8 @@ pub struct Recorder {
     sample_sink: Option<SampleSink>,
     epoch_unix_ns: u64,
     pub samples_dropped: Cell<u64>,
+    /// Counts that outlive the process.
+    issued: Option<Arc<IssuedFile>>,
 }
 
 #[derive(Debug, Clone)]
@@ -66,6 +67,7 @@ impl Recorder {
         layout: Arc<Layout>,
         sample_sink: Option<SampleSink>,
         epoch_unix_ns: u64,
+        issued: Option<Arc<IssuedFile>>,
     ) -> Recorder {
         Recorder {
             window: RefCell::new(Window::new(&layout)),
@@ -76,6 +78,7 @@ impl Recorder {
             sample_sink,
             epoch_unix_ns,
             samples_dropped: Cell::new(0),
+            issued,
         }
     }
 
@@ -89,6 +92,7 @@ impl Recorder {
     pub fn exchange(&self, at: At, progress: &Progress, ended: Ended, tags: Option<&str>) {
         let phases = progress.phases.get();
         let retries = u64::from(progress.retries.get());
+        self.count_sent(progress, retries);
         {
             let mut window = self.window.borrow_mut();
             let step = &mut window.block(&self.layout, at.stage).steps[at.step];
@@ -162,6 +166,7 @@ impl Recorder {
     /// A request that the end of the run cut off: counted, and neither completed nor failed.
     pub fn interrupted(&self, at: At, progress: &Progress) {
         let retries = u64::from(progress.retries.get());
+        self.count_sent(progress, retries);
         self.with(at.stage, |block| {
             let step = &mut block.steps[at.step];
             step.requests += 1 + retries;
@@ -171,6 +176,13 @@ impl Recorder {
             step.bytes_sent += progress.bytes_sent.get();
             step.bytes_received += progress.bytes_received.get();
         });
+    }
+
+    #[inline]
+    fn count_sent(&self, progress: &Progress, retries: u64) {
+        if let Some(issued) = &self.issued {
+            issued.add_sent(u64::from(progress.sent.get()) + retries);
+        }
     }
 
     pub fn check(&self, stage: usize, check: usize, holds: bool) {

@@ -16,12 +16,14 @@ use script::options::Stripes;
 use script::program::Script;
 use stats::series::{SeriesLayout, SeriesSink};
 
+pub use aside::AsideError;
 pub use aside::SETUP_DATA;
-pub(crate) use aside::{AsideError, run_aside};
+pub(crate) use aside::run_aside;
 pub use assemble::{AssembleError, Wishes};
 pub use instance::Instance;
 pub use summary::handle_summary;
-pub(crate) use user::{CoreSide, ScriptUser, ScriptWish};
+pub use user::ScriptWish;
+pub(crate) use user::{CoreSide, ScriptUser};
 
 /// A script that is ready to run.
 pub struct ScriptRun {

@@ -11,6 +11,7 @@
 
 mod arrivals;
 mod clock;
+mod rows;
 mod users;
 
 use std::cell::{Cell, RefCell};
@@ -19,18 +20,20 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plan::{DataOrder, Executor, Rate, WhenExhausted};
+use plan::{Executor, Rate};
 use stats::DropCause;
 use tokio::sync::Notify;
 use url::Url;
 
 pub use clock::ScheduleClock;
+pub use rows::Rows;
+use rows::Supply;
 
 use crate::program::{Program, WorkflowProgram};
 use crate::recorder::Recorder;
 use crate::script::CoreSide;
 use crate::user::User;
-use crate::vars::{Base, Vars};
+use crate::vars::Base;
 use client::Deadlines;
 use client::Mono;
 use client::Settings;
@@ -80,12 +83,43 @@ pub struct ShardContext {
     users_made: Cell<u64>,
     /// Of iterations that are counted: done so far, and this shard's share.
     iterations: Cell<(u64, u64)>,
+    /// What earlier attempts at this shard have left.
+    pub join: Cell<Join>,
+    /// Units of the schedule (arrivals, or iterations) that are spent, those of earlier attempts included.
+    taken: Cell<u64>,
+    /// Leased rows by data set; a set without follows the iteration's number.
+    supplies: RefCell<BTreeMap<usize, Supply>>,
+    row_wait: Cell<Duration>,
+    rows_came: Notify,
+    pub want_rows: RowsWanted,
+}
+
+/// Asks for rows: the set, and how many at least.
+pub type RowsWanted = Rc<dyn Fn(usize, u64)>;
+
+/// How a shard continues what an earlier attempt began (R5a).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Join {
+    /// Where the schedule stands when the load begins.
+    pub elapsed: Duration,
+    /// Units of this shard's schedule that are not to be issued again: arrivals, or iterations where
+    /// those are counted. Arrivals before `elapsed` are spent in any case.
+    pub spent: u64,
+    /// Of these, what earlier attempts have reported durably. The others count as lost.
+    pub accounted: u64,
+}
+
+impl Join {
+    fn lost(self, spent: u64) -> u64 {
+        spent.saturating_sub(self.accounted)
+    }
 }
 
 #[derive(Default)]
 struct Provided {
     from_vu: Option<u64>,
     values: Vec<Option<Vec<u8>>>,
+    secret: Option<String>,
 }
 
 /// What the conductor tells a running shard.
@@ -93,8 +127,8 @@ struct Provided {
 pub struct ShardControl {
     pub clock: ScheduleClock,
     pub vus_override: Cell<Option<u32>>,
-    /// A new rate, and the schedule time from which it holds.
-    pub rate_override: Cell<Option<(Rate, Duration)>>,
+    /// New rates, and the schedule time from which each holds, in the order in which they were given.
+    pub rates: RefCell<Vec<(Rate, Duration)>>,
     pub stop: Cell<Stop>,
     pub changed: Notify,
 }
@@ -118,6 +152,12 @@ pub struct ShardEnd {
     /// Virtual users that got as far as their first iteration.
     pub users_begun: u64,
     pub stopped: bool,
+    /// The lease ran out, or its gate was closed.
+    pub shut_out: bool,
+    /// Units of the schedule that are spent.
+    pub taken: u64,
+    /// Key of a value that was not handed on because a secret is in it.
+    pub secret_provided: Option<String>,
 }
 
 /// Whether the load has begun.
@@ -149,6 +189,7 @@ impl ShardContext {
         vus_limit: u64,
         trace: Option<Trace>,
         script: Option<Rc<CoreSide>>,
+        want_rows: RowsWanted,
     ) -> Rc<ShardContext> {
         let base_url = program.base_url.clone();
         let seed = fastrand::u64(..);
@@ -179,6 +220,12 @@ impl ShardContext {
             busy: Cell::new(0),
             users_made: Cell::new(0),
             iterations: Cell::new((0, 0)),
+            join: Cell::default(),
+            taken: Cell::new(0),
+            supplies: RefCell::default(),
+            row_wait: Cell::default(),
+            rows_came: Notify::new(),
+            want_rows,
         };
         context.stage.set(context.workflow().first_stage);
         Rc::new(context)
@@ -193,24 +240,17 @@ impl ShardContext {
         self.program.layout.workflows[self.workflow().index].steps.start
     }
 
-    /// Chooses the data rows of an iteration; false: a set that must not repeat has no row left.
-    pub fn choose_rows(&self, vars: &Vars, vu: u64, iteration: u64) -> bool {
-        let workflow = self.workflow();
-        for &set in &workflow.data_sets {
-            let definition = &self.program.data_sets[set];
-            let rows = definition.rows.max(1);
-            let number = match definition.order {
-                DataOrder::Sequential | DataOrder::UniquePerIteration => iteration,
-                DataOrder::UniquePerVu => vu,
-                DataOrder::Random => vars.rng.borrow_mut().u64(..rows),
-            };
-            let unique = definition.order == DataOrder::UniquePerIteration;
-            if number >= rows && (unique || definition.when_exhausted == WhenExhausted::Stop) {
-                return false;
-            }
-            vars.rows.borrow_mut()[set] = (number % rows) as usize;
+    /// A unit of the schedule was taken.
+    fn took(&self, count: u64) {
+        let taken = self.taken.get() + count;
+        self.taken.set(taken);
+        if let Some(issued) = self.settings.outlet.issued() {
+            issued.set_taken(taken);
         }
-        true
+    }
+
+    pub fn taken(&self) -> u64 {
+        self.taken.get()
     }
 
     /// A virtual user by number: one that is ready, or a new one.
@@ -304,6 +344,17 @@ impl ShardContext {
                 vu.vars.get(slot)
             })
             .collect();
+        // It would travel through the ledger.
+        let secrets = &self.program.secrets;
+        if !secrets.is_empty() {
+            let Provided { values, secret, .. } = &mut *provided;
+            for (value, one) in values.iter_mut().zip(&workflow.provide) {
+                if value.as_ref().is_some_and(|value| secrets.occurs_in(value)) {
+                    *value = None;
+                    secret.get_or_insert_with(|| one.key.clone());
+                }
+            }
+        }
     }
 
     /// Virtual users as people count them. Those of a script that wait for an arrival do not count,
@@ -390,6 +441,9 @@ impl ShardContext {
 
 /// Runs the shard's load from its start to the end of its last iteration.
 pub async fn run(context: Rc<ShardContext>) -> ShardEnd {
+    let workflow = context.workflow();
+    let stage = control::schedule::stage_at(&workflow.load, context.control.clock.elapsed());
+    context.stage.set(workflow.first_stage + stage);
     let stages = tokio::task::spawn_local(context.clone().follow_stages());
     match &context.workflow().load.executor {
         Executor::ConstantArrivalRate { .. } | Executor::RampingArrivalRate { .. } => {
@@ -406,6 +460,9 @@ pub async fn run(context: Rc<ShardContext>) -> ShardEnd {
         setup_failures: context.setup_failures.get(),
         users_begun: context.users_begun.get(),
         stopped: context.control.stop.get() != Stop::No,
+        shut_out: context.settings.outlet.gate().standing(Mono::now()).is_final(),
+        taken: context.taken.get(),
+        secret_provided: context.provided.borrow_mut().secret.take(),
     }
 }
 

@@ -51,6 +51,8 @@ enum Feed {
 pub trait Names {
     fn slot(&mut self, name: &str) -> usize;
     fn data(&mut self, set: &str, column: &str) -> Option<(usize, usize)>;
+    /// The value of a secret; who does not know it remembers that it is wanted.
+    fn secret(&mut self, name: &str, default: Option<&str>) -> String;
 }
 
 /// The slot name of `${use.KEY}`; cannot clash with a variable.
@@ -87,6 +89,13 @@ impl Text {
                 Part::Text(literal) => text.push_literal(literal.as_bytes()),
                 Part::Reference(reference) => {
                     let escape = reference.escape;
+                    if let Source::Secret(name) = &reference.source {
+                        let value = names.secret(name, reference.default.as_deref());
+                        let mut rendered = Vec::new();
+                        write_value(value.as_bytes(), reference.filter, escape, &mut rendered);
+                        text.push_literal(&rendered);
+                        continue;
+                    }
                     let default = reference.default.as_ref().map(|text| text.as_bytes().into());
                     match feed(&reference.source, names) {
                         Some(from) => {
@@ -170,7 +179,7 @@ impl Text {
 
 fn feed(source: &Source, names: &mut dyn Names) -> Option<Feed> {
     Some(match source {
-        Source::Env(_) => return None,
+        Source::Env(_) | Source::Secret(_) => return None,
         Source::Data { set, column } => {
             let (set, column) = names.data(set, column)?;
             Feed::Data { set, column }

@@ -4,6 +4,8 @@ use std::fmt::Write;
 
 use client::{Failure, Progress, Response};
 
+use crate::secrets::Secrets;
+
 /// Bytes of a body that are shown.
 const BODY_SHOWN_MAX: usize = 2048;
 
@@ -18,6 +20,7 @@ pub fn exchange(
     response: &Response,
     progress: &Progress,
     failure: Option<&Failure>,
+    secrets: &Secrets,
 ) -> String {
     let mut out = String::new();
     let phases = progress.phases.get();
@@ -26,7 +29,7 @@ pub fn exchange(
     for line in String::from_utf8_lossy(&wire[..body_at]).lines().filter(|line| !line.is_empty()) {
         let _ = writeln!(out, "> {}", redact_line(line));
     }
-    body(&mut out, ">", &wire[body_at..]);
+    body(&mut out, ">", &wire[body_at..], secrets);
     if response.status != 0 {
         let version = if progress.version.get() == 2 { "2" } else { "1.1" };
         let _ = writeln!(out, "< HTTP/{version} {}", response.status);
@@ -35,7 +38,7 @@ pub fn exchange(
         let line = format!("{header}: {}", String::from_utf8_lossy(value));
         let _ = writeln!(out, "< {}", redact_line(&line));
     }
-    body(&mut out, "<", &response.body);
+    body(&mut out, "<", &response.body, secrets);
     if let Some(failure) = failure {
         let _ = writeln!(out, "! {failure}");
     }
@@ -49,7 +52,7 @@ pub fn exchange(
         ms(phases.waiting),
         ms(phases.receiving),
     );
-    out
+    secrets.redact(out)
 }
 
 fn redact_line(line: &str) -> String {
@@ -64,10 +67,19 @@ fn redact_line(line: &str) -> String {
     }
 }
 
-fn body(out: &mut String, mark: &str, bytes: &[u8]) {
+fn body(out: &mut String, mark: &str, bytes: &[u8], secrets: &Secrets) {
     if bytes.is_empty() {
         return;
     }
+    // Before it is cut to length: the beginning of a secret is as bad as all of it.
+    let clean;
+    let bytes = match secrets.occurs_in(bytes) {
+        true => {
+            clean = secrets.redact_bytes(bytes);
+            &clean
+        }
+        false => bytes,
+    };
     let shown = &bytes[..bytes.len().min(BODY_SHOWN_MAX)];
     match std::str::from_utf8(shown) {
         Ok(text) => {
@@ -110,8 +122,15 @@ mod tests {
             "POST /login HTTP/1.1\r\nAuthorization: Bearer abc.def\r\ncookie: sid=42\r\n\r\n";
         let wire = format!("{head}{}", r#"{"user":"ann","password":"hunter2"}"#);
         let (wire, body_at) = (wire.as_bytes(), head.len());
-        let text =
-            exchange("login", wire, body_at, &Response::default(), &Progress::default(), None);
+        let text = exchange(
+            "login",
+            wire,
+            body_at,
+            &Response::default(),
+            &Progress::default(),
+            None,
+            &Secrets::default(),
+        );
         for secret in ["abc.def", "sid=42", "hunter2"] {
             assert!(!text.contains(secret), "{text}");
         }

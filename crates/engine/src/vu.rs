@@ -18,7 +18,7 @@ use plan::Span;
 use url::Url;
 
 use crate::program::{Block, Op, Order, StepProgram};
-use crate::shard::ShardContext;
+use crate::shard::{Rows, ShardContext};
 use crate::vars::Vars;
 use client::Deadline;
 use client::Mono;
@@ -58,6 +58,8 @@ pub enum Iterated {
     Done,
     /// A data set has no row left for it; nothing was begun.
     NoData,
+    /// A row that was asked for did not come in time; nothing was begun.
+    RowsLate,
 }
 
 /// Whether the rest of an iteration is still wanted.
@@ -94,8 +96,10 @@ impl Vu {
 
     /// One pass over the steps. `intended`: when an open model wanted it to start.
     pub async fn iterate(&self, number: u64, intended: Option<Mono>) -> Iterated {
-        if !self.context.choose_rows(&self.vars, self.index, number) {
-            return Iterated::NoData;
+        match self.context.choose_rows(&self.vars, self.index, number).await {
+            Rows::Chosen => {}
+            Rows::Exhausted => return Iterated::NoData,
+            Rows::Late => return Iterated::RowsLate,
         }
         let stage = self.context.stage.get();
         self.stage.set(stage);
@@ -125,7 +129,13 @@ impl Vu {
             self.context.users_begun.set(self.context.users_begun.get() + 1);
             return true;
         }
-        self.context.choose_rows(&self.vars, self.index, self.index);
+        let rows = self.context.choose_rows(&self.vars, self.index, self.index).await;
+        if rows != Rows::Chosen && self.context.leases_rows() {
+            // Without a row of its own it would take somebody else's.
+            self.context.data_exhausted.set(rows == Rows::Exhausted);
+            self.context.setup_failures.set(self.context.setup_failures.get() + 1);
+            return false;
+        }
         let outcome = self.run_aside(&workflow.vu_setup, workflow.setup_stage).await;
         self.vars.rebase();
         let count = match &outcome {

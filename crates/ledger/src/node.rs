@@ -145,6 +145,11 @@ impl Node {
         matches!(timeout(within, known).await, Ok(Ok(_)))
     }
 
+    /// The last entry that the state contains; wakes up when there is a new one.
+    pub fn applied(&self) -> watch::Receiver<Option<u64>> {
+        self.core.applied.watch()
+    }
+
     /// Reads the state. `look` sees it under a lock, so it should be brief.
     pub async fn read<T>(
         &self,

@@ -131,8 +131,8 @@ pub struct Counters {
     /// Reports about ourselves that we have answered.
     pub self_refuted: u64,
     pub stalls: u64,
-    pub unconfirmed_removed: [u64; 4],
-    pub confirm_attempts: [u64; 4],
+    pub unconfirmed_removed: [u64; Role::ALL.len()],
+    pub confirm_attempts: [u64; Role::ALL.len()],
     pub updates_refused: u64,
     pub core_errors: u64,
 }
@@ -466,5 +466,6 @@ pub fn role_index(role: Role) -> usize {
         Role::Gate => 1,
         Role::Manager => 2,
         Role::Worker => 3,
+        Role::Recruit => 4,
     }
 }

@@ -22,6 +22,7 @@ mod start;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -40,6 +41,7 @@ use crate::config::Config;
 use crate::identity::{Life, NodeFolder};
 use crate::network::{Channels, Network, Reloads};
 use crate::numbers::Numbers;
+use crate::secret::GossipKey;
 use crate::supervise::{Supervisor, Unfinished};
 use crate::wire::Introduction;
 
@@ -55,7 +57,8 @@ pub use search::Search;
 pub struct Member {
     inner: Arc<Inner>,
     http: Option<SocketAddr>,
-    _folder: Option<NodeFolder>,
+    /// Let go when it has left.
+    folder: Mutex<Option<NodeFolder>>,
 }
 
 /// What the tasks and handlers of one member share.
@@ -97,8 +100,8 @@ pub fn roles_of_domain(role: Role) -> Vec<Role> {
     match role {
         Role::Gate => vec![Role::Gate],
         Role::Manager | Role::Worker => vec![Role::Manager, Role::Worker],
-        // A client is nobody's member; `start` refuses it.
-        Role::Client => Vec::new(),
+        // They are nobody's members; `start` refuses them.
+        Role::Client | Role::Recruit => Vec::new(),
     }
 }
 
@@ -240,6 +243,37 @@ impl Member {
         Arc::clone(&self.inner.network)
     }
 
+    /// The channel to a node of this membership, by its address in the node table.
+    #[must_use]
+    pub fn channel(
+        &self,
+        address: SocketAddr,
+        role: Role,
+        node: NodeId,
+    ) -> tonic::transport::Channel {
+        self.inner.channels.to(address, trust::Expected { role, node: Some(node) })
+    }
+
+    /// The key that seals the gossip now. For those who are let in by this node; never to be shown.
+    ///
+    /// # Errors
+    /// If the gossip has ended.
+    pub async fn gossip_key(&self) -> Result<GossipKey, Stopped> {
+        let ring = self.inner.agent.ring().await?;
+        let sealing = ring.keys.iter().find(|(id, _)| *id == ring.sealing);
+        sealing.map(|(_, key)| GossipKey(*key)).ok_or(Stopped)
+    }
+
+    /// Counts a call to a service of this node's own that was refused, by a name from a fixed set.
+    pub fn count_refused(&self, kind: &'static str) {
+        self.inner.numbers.calls_refused.add(kind);
+    }
+
+    /// Counts a worker that was made by this node.
+    pub fn count_enlisted(&self) {
+        self.inner.numbers.enlisted.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Runs the other background tasks of this node as well.
     #[must_use]
     pub fn supervisor(&self) -> &Supervisor {
@@ -267,7 +301,7 @@ impl Member {
     ///
     /// # Errors
     /// With the tasks that did not end in time and were cut off.
-    pub async fn leave(self, deadline: Duration) -> Result<(), Unfinished> {
+    pub async fn leave(&self, deadline: Duration) -> Result<(), Unfinished> {
         self.inner.leaving.send_replace(true);
         let farewell = tokio::time::timeout(deadline / 2, self.inner.agent.leave()).await;
         if !matches!(farewell, Ok(Ok(()))) {
@@ -276,13 +310,22 @@ impl Member {
             );
         }
         peers::save(&self.inner);
-        self.inner.supervisor.shutdown(deadline / 2).await
+        let ended = self.inner.supervisor.shutdown(deadline / 2).await;
+        lock(&self.folder).take();
+        ended
+    }
+}
+
+impl Member {
+    /// Ends at once, as a crash would: nobody is told.
+    pub fn cut_off(&self) {
+        self.inner.supervisor.cut_off();
+        self.inner.agent.stop();
     }
 }
 
 impl Drop for Member {
     fn drop(&mut self) {
-        self.inner.supervisor.cut_off();
-        self.inner.agent.stop();
+        self.cut_off();
     }
 }

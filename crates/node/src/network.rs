@@ -23,8 +23,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tonic::transport::server::Connected;
 use trust::{Expected, HandshakeError};
 
-pub(crate) use channels::channel_on;
-pub use channels::{ChannelTiming, Channels};
+pub use channels::{ChannelTiming, Channels, channel_on};
 pub use for_ledger::LedgerTransport;
 pub use reload::{ReloadError, Reloads, watch as watch_credentials};
 pub use tls::{Limits, Mutual};

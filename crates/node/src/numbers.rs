@@ -34,6 +34,8 @@ pub(crate) struct Numbers {
     pub(crate) key_changes: AtomicU64,
     /// Connections to the endpoints that found no place.
     pub(crate) http_refused: Arc<AtomicU64>,
+    /// Workers whose certificates were made here, for a join token.
+    pub(crate) enlisted: AtomicU64,
     /// Peers that could not be remembered because the disk refused.
     pub(crate) peers_not_saved: AtomicU64,
     /// What this node last said of itself.

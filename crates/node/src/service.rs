@@ -29,6 +29,8 @@ use crate::wire::{self, Malformed};
 pub(crate) const WATCHES_MAX: usize = 256;
 /// How long a worker may take to answer what is passed on to it; shorter than an operator waits.
 const PASS_ON_DEADLINE: Duration = Duration::from_secs(4);
+/// What a join token does not give.
+const RECRUIT: &str = "a join token is for becoming a worker, and for nothing else";
 /// Rows or changes in one part.
 const PART_ROWS: usize = 256;
 
@@ -160,9 +162,13 @@ impl Membership for Service {
             wire::introduction_in(from).map_err(|error| self.refuse("malformed", error.into()))?;
         let identity = &introduction.hello.identity;
         self.confirm(&caller, identity)?;
-        if identity.role == Role::Client {
-            let why = Status::permission_denied("a client is no member; ask for `Members`");
-            return Err(self.refuse("role", why));
+        let why = match identity.role {
+            Role::Client => "a client is no member; ask for `Members`",
+            Role::Recruit => RECRUIT,
+            Role::Gate | Role::Manager | Role::Worker => "",
+        };
+        if !why.is_empty() {
+            return Err(self.refuse("role", Status::permission_denied(why)));
         }
         let inner = &self.0;
         inner.numbers.hellos_in.fetch_add(1, Ordering::Relaxed);
@@ -235,7 +241,11 @@ impl Membership for Service {
         &self,
         request: Request<proto::MembersRequest>,
     ) -> Result<Response<Self::MembersStream>, Status> {
-        self.caller(&request)?;
+        let caller = self.caller(&request)?;
+        // Tokens are passed around; who is in the cluster is not told for one.
+        if caller.peer.is_some_and(|peer| peer.identity.role == Role::Recruit) {
+            return Err(self.refuse("role", Status::permission_denied(RECRUIT)));
+        }
         let Ok(place) = Arc::clone(&self.0.watches).try_acquire_owned() else {
             let why = Status::resource_exhausted("too many watches at once; come back later");
             return Err(self.refuse("busy", why));

@@ -44,7 +44,7 @@ pub fn of_machine(role: Role) -> Report {
         let cores_free = cores.saturating_sub(busy);
         let beat = match role {
             // It runs nothing, so it takes nothing: nobody may offer work to a bare member.
-            Role::Worker | Role::Client => Beat::Worker(WorkerBeat {
+            Role::Worker | Role::Client | Role::Recruit => Beat::Worker(WorkerBeat {
                 accepting: false,
                 cores_free,
                 cores,

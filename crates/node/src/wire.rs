@@ -67,6 +67,7 @@ pub fn role_code(role: Role) -> proto::Role {
         Role::Gate => proto::Role::Gate,
         Role::Manager => proto::Role::Manager,
         Role::Worker => proto::Role::Worker,
+        Role::Recruit => proto::Role::Recruit,
     }
 }
 
@@ -76,6 +77,7 @@ fn role(code: i32) -> Result<Role, Malformed> {
         Ok(proto::Role::Gate) => Ok(Role::Gate),
         Ok(proto::Role::Manager) => Ok(Role::Manager),
         Ok(proto::Role::Worker) => Ok(Role::Worker),
+        Ok(proto::Role::Recruit) => Ok(Role::Recruit),
         Ok(proto::Role::Unspecified) | Err(_) => Err(bad("role")),
     }
 }

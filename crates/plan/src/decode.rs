@@ -29,7 +29,7 @@ pub fn plan(cx: &Context<'_>, root: &Node) -> Plan {
     let data = map(root, "data", |name, node| data::data_set(cx, name, node));
     let vars = cx.templates(root.get("vars"), Escape::None);
     cx.check_names(root.get("vars"), "variable");
-    let tags = cx.templates(root.get("tags"), Escape::None);
+    let tags = cx.shown_templates(root.get("tags"), Escape::None);
     cx.end_loose(None);
     cx.begin_workflow();
     let setup = steps::list(cx, root.get("setup"));
@@ -66,6 +66,7 @@ pub fn plan(cx: &Context<'_>, root: &Node) -> Plan {
         thresholds,
         timeout,
         base_dir: cx.base_dir.to_owned(),
+        files: cx.files.take(),
     }
 }
 
@@ -117,7 +118,7 @@ fn workflow(
     let headers = http::headers(cx, node.get("headers"));
     let vars = cx.templates(node.get("vars"), Escape::None);
     cx.check_names(node.get("vars"), "variable");
-    let tags = cx.templates(node.get("tags"), Escape::None);
+    let tags = cx.shown_templates(node.get("tags"), Escape::None);
     let uses = map(node, "use", |key, value| take(cx, key, value));
     cx.end_loose(Some(index));
     Workflow {

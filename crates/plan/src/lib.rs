@@ -28,7 +28,8 @@ mod tree;
 pub mod units;
 mod validate;
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 pub use data::{DataError, Rows, load_rows};
 pub use layers::{classify, layers};
@@ -46,11 +47,14 @@ pub struct ReadOptions<'a> {
     pub env: &'a dyn Fn(&str) -> Option<String>,
     /// Takes the place of the plan's `target`, which then need not have one.
     pub target: Option<&'a str>,
+    /// Where files are that came with the plan, by the name that it uses. `None`: they are found from
+    /// its folder.
+    pub files: Option<&'a BTreeMap<String, PathBuf>>,
 }
 
 impl<'a> ReadOptions<'a> {
     pub fn new(env: &'a dyn Fn(&str) -> Option<String>) -> ReadOptions<'a> {
-        ReadOptions { env, target: None }
+        ReadOptions { env, target: None, files: None }
     }
 }
 
@@ -121,6 +125,11 @@ pub fn read_str(
     read(text, format, Path::new("plan"), base_dir, options)
 }
 
+/// A file that cannot be read, as the problem of a plan.
+pub fn cannot_read(path: &Path, error: &std::io::Error) -> Problems {
+    problem::about_file(path, format!("cannot read: {error}"), None)
+}
+
 fn read(
     text: &str,
     format: Format,
@@ -167,7 +176,7 @@ fn check(
 ) -> Plan {
     findings.extend(shape::check(root, &shape::Shape::Object(&keys::PLAN), options.env));
     let has_target = root.get("target").is_some() || options.target.is_some();
-    let cx = decode::Context::new(text, options.env, base_dir, has_target);
+    let cx = decode::Context::new(text, options, base_dir, has_target);
     let mut plan = decode::plan(&cx, root);
     if let Some(target) = options.target {
         plan.target = Some(template::Template::literal(target));

@@ -38,6 +38,8 @@ pub struct Plan {
     pub timeout: Option<Duration>,
     /// Folder against which data, body and certificate files are resolved.
     pub base_dir: PathBuf,
+    /// Files that the plan names, as it writes them, and where they are.
+    pub files: Vec<(String, PathBuf)>,
 }
 
 impl Plan {
@@ -58,6 +60,7 @@ impl Plan {
             thresholds: Vec::new(),
             timeout: None,
             base_dir: PathBuf::from("."),
+            files: Vec::new(),
         }
     }
 }

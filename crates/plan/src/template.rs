@@ -36,6 +36,8 @@ pub struct Reference {
 pub enum Source {
     /// `${env.NAME}`
     Env(String),
+    /// `${secret.NAME}`: known only to the machine that runs the load; never shown.
+    Secret(String),
     /// `${data.SET.COLUMN}`
     Data { set: String, column: String },
     /// `${use.KEY}`: a value handed over by an earlier workflow.

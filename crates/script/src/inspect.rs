@@ -4,7 +4,7 @@
 use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 
-use client::{Deadlines, OriginTable, Settings};
+use client::{Deadlines, OriginTable, Outlet, Settings};
 use stats::series::SeriesLayout;
 
 use crate::book::Book;
@@ -23,7 +23,13 @@ pub fn inspect(script: &Arc<Script>, logger: &Logger) -> Result<Description, Thr
     runtime.block_on(async {
         let http = plan::HttpOptions::default();
         let origins = Rc::new(OriginTable::new(&http, None));
-        let settings = Settings { http, tls: Arc::new(OnceLock::new()), origins, proxy: None };
+        let settings = Settings {
+            http,
+            tls: Arc::new(OnceLock::new()),
+            origins,
+            proxy: None,
+            outlet: Outlet::free(),
+        };
         let vu = Vu::new(VuSetup {
             script: script.clone(),
             book: Rc::new(Book::new(Arc::new(SeriesLayout::new()), None, 0)),

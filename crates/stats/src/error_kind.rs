@@ -1,9 +1,9 @@
 //! Why a request failed without an acceptable answer.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// One word per cause that a user can act on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorKind {
     /// The host name did not resolve.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use plan::{Aggregation, Comparison, Hold, MetricKind, Selector, Threshold};
 
+use crate::error_kind::ErrorKind;
 use crate::layout::{CheckLayout, Layout, MetricLayout, StageLayout, StepLayout, WorkflowLayout};
 use crate::window::{StepStats, Window};
 
@@ -145,7 +146,7 @@ pub(crate) fn one_tick(layout: &Layout) -> Window {
         &[(5, true), (5, false), (5, false), (5, false), (5, false)],
     );
     let main = window.block(layout, 1);
-    main.dropped = [2, 1, 0];
+    main.dropped = [2, 1, 0, 0, 0];
     (main.checks[0].passes, main.checks[0].fails) = (9, 1);
     main.checks[1].passes = 10;
     // Cut off and resent requests are neither successes nor failures.
@@ -164,6 +165,45 @@ pub(crate) fn one_tick(layout: &Layout) -> Window {
         for (at, value) in values.into_iter().enumerate() {
             main.metrics[metric].record(value, at as u64 + 1);
         }
+    }
+    window
+}
+
+/// What one event of a made-up run is: of which stage and step, how long, and with what status.
+pub(crate) type Happening = (u8, u8, u16, u8);
+
+/// A window with something of everything, from any numbers.
+pub(crate) fn made_up(layout: &Layout, happenings: &[Happening]) -> Window {
+    let mut window = Window::new(layout);
+    for (at, &(stage, step, time, kind)) in happenings.iter().enumerate() {
+        let stage = usize::from(stage) % layout.stages.len();
+        let workflow = layout.workflow_of_stage(stage);
+        let step = usize::from(step) % workflow.steps.len();
+        let checks = workflow.checks.len();
+        let block = window.block(layout, stage);
+        let failed = kind % 5 == 0;
+        record(&mut block.steps[step], u64::from(time) * 7 % 60_000, failed);
+        let stats = &mut block.steps[step];
+        stats.status.add(if failed { 503 } else { 200 + u16::from(kind % 3) }, 1);
+        stats.errors[usize::from(kind) % ErrorKind::ALL.len()] += u64::from(failed);
+        stats.receiving.record_ns(u64::from(time) * u64::from(kind));
+        if kind % 4 == 1 {
+            let tagged = stats.tag_stats(&format!("region=r{}", time % 100));
+            tagged.requests += 1;
+            tagged.latency.record_ns(u64::from(time) * 1000);
+        }
+        if checks > 0 {
+            let check = &mut block.checks[usize::from(time) % checks];
+            check.passes += u64::from(!failed);
+            check.fails += u64::from(failed);
+        }
+        block.iterations += 1;
+        block.iteration_duration.record_ns(u64::from(time) << (kind % 30));
+        block.start_lag.record_ns(u64::from(kind) * 100_000);
+        block.late_starts += u64::from(kind > 100);
+        block.dropped[usize::from(kind) % 4] += u64::from(time % 3 == 0);
+        let metric = usize::from(time) % layout.metrics.len();
+        block.metrics[metric].record(f64::from(kind), (at as u64 + 1) * 1000 + u64::from(time));
     }
     window
 }

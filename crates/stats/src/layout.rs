@@ -2,10 +2,12 @@
 
 use std::ops::Range;
 
+use serde::{Deserialize, Serialize};
+
 use plan::MetricKind;
 
 /// Steps, checks and stages are numbered across the whole plan; each workflow owns a range of each.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Layout {
     pub workflows: Vec<WorkflowLayout>,
     pub steps: Vec<StepLayout>,
@@ -14,7 +16,7 @@ pub struct Layout {
     pub metrics: Vec<MetricLayout>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct WorkflowLayout {
     pub name: String,
     pub steps: Range<usize>,
@@ -25,7 +27,7 @@ pub struct WorkflowLayout {
     pub synthetic: bool,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct StepLayout {
     pub name: String,
     pub workflow: usize,
@@ -37,21 +39,22 @@ pub struct StepLayout {
     pub tags: Vec<(String, String)>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CheckLayout {
     pub name: String,
     pub step: usize,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct StageLayout {
     pub name: String,
     pub workflow: usize,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct MetricLayout {
     pub name: String,
+    #[serde(with = "crate::wire::kind")]
     pub kind: MetricKind,
     /// A trend of times (milliseconds).
     pub time: bool,

@@ -13,26 +13,34 @@
 //! **Invariant:** memory depends on the plan (steps × stages × capped tags), never on the length of
 //! the run.
 
+pub mod aggregate;
+mod delta;
 mod error_kind;
+pub mod feed;
 #[cfg(test)]
 mod fixture;
 mod layout;
+pub mod merge;
 mod result;
 mod sample;
 mod script_result;
 pub mod series;
 mod snapshot;
+pub mod stream;
 pub mod threshold;
 pub mod time;
 pub mod totals;
 mod trend;
+pub mod verdict;
 mod window;
+pub mod wire;
 
+pub use delta::{Counters, Delta};
 pub use error_kind::ErrorKind;
 pub use layout::{CheckLayout, Layout, MetricLayout, StageLayout, StepLayout, WorkflowLayout};
 pub use result::*;
 pub use sample::*;
-pub use script_result::{ScriptFailure, ScriptResult};
+pub use script_result::{ScriptFailure, ScriptResult, threshold_results};
 pub use snapshot::*;
 pub use trend::{RELATIVE_ERROR, SparseTrend, Trend};
 pub use window::{

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::error_kind::ErrorKind;
 use crate::layout::Layout;
@@ -36,7 +36,7 @@ pub struct RunResult {
     pub script: Option<Box<ScriptResult>>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Outcome {
     Completed,
@@ -47,7 +47,7 @@ pub enum Outcome {
 }
 
 /// Why the run ended when it did.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StopReason {
     /// All workflows came to their own end.
     Finished,
@@ -62,13 +62,13 @@ pub enum StopReason {
 }
 
 /// The result's word on itself (R19).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
     pub state: VerdictState,
     pub reasons: Vec<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum VerdictState {
     Valid,
@@ -76,7 +76,7 @@ pub enum VerdictState {
     Invalid,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct WorkflowResult {
     pub name: String,
     pub status: WorkflowStatus,
@@ -87,7 +87,7 @@ pub struct WorkflowResult {
     pub vus_max: u64,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WorkflowStatus {
     Completed,
     Failed {
@@ -101,7 +101,7 @@ pub enum WorkflowStatus {
     Stopped,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ThresholdResult {
     pub metric: String,
     /// `http_req_duration{step:cart}`: the metric with its selector.
@@ -114,7 +114,7 @@ pub struct ThresholdResult {
     pub abort: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Unit {
     Milliseconds,
     /// 0..=1, shown as per cent.
@@ -125,7 +125,7 @@ pub enum Unit {
 }
 
 /// One message of each kind of error per step, with how often that kind occurred there.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ErrorSample {
     pub kind: ErrorKind,
     pub step: usize,
@@ -135,13 +135,13 @@ pub struct ErrorSample {
     pub exchange: Option<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimelineEntry {
     pub at: Duration,
     pub event: String,
 }
 
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub struct HistoryPoint {
     pub at_s: f64,
     /// Length of the interval.
@@ -155,7 +155,7 @@ pub struct HistoryPoint {
 }
 
 /// How the generator itself fared.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct GeneratorStats {
     pub cores: usize,
     pub cpu_user: Duration,

@@ -3,7 +3,10 @@
 
 use std::sync::Arc;
 
-use crate::series::{SeriesLayout, SeriesWindow, ThresholdOutcome};
+use serde::{Deserialize, Serialize};
+
+use crate::result::{ThresholdResult, Unit};
+use crate::series::{Contains, MetricKind, SeriesLayout, SeriesWindow, ThresholdOutcome};
 
 #[derive(Debug, Clone)]
 pub struct ScriptResult {
@@ -22,7 +25,7 @@ pub struct ScriptResult {
 }
 
 /// How a script ended its own test.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ScriptFailure {
     SetupTimeout,
     TeardownTimeout,
@@ -30,4 +33,33 @@ pub enum ScriptFailure {
     Exception,
     /// `exec.test.abort()`.
     Abort,
+}
+
+/// A script's thresholds in the form of a plan's, for everything that reads results.
+pub fn threshold_results(
+    layout: &SeriesLayout,
+    outcomes: &[ThresholdOutcome],
+) -> Vec<ThresholdResult> {
+    let one = |outcome: &ThresholdOutcome| {
+        let metric = layout.get(outcome.target.metric);
+        let unit = match (metric.kind, metric.contains) {
+            (MetricKind::Rate, _) => Unit::Fraction,
+            (MetricKind::Trend, Contains::Time) => Unit::Milliseconds,
+            (MetricKind::Counter, _) if outcome.text.trim_start().starts_with("rate") => {
+                Unit::PerSecond
+            }
+            (MetricKind::Counter, _) => Unit::Count,
+            _ => Unit::Plain,
+        };
+        ThresholdResult {
+            metric: metric.name.clone(),
+            label: outcome.key.clone(),
+            hold: outcome.text.clone(),
+            value: outcome.value,
+            ok: outcome.ok,
+            unit,
+            abort: outcome.abort,
+        }
+    };
+    outcomes.iter().map(one).collect()
 }

@@ -20,13 +20,13 @@
 //!   ([`Distribution`]); the tree of groups and checks takes [`TREE_NODES_MAX`] nodes and counts
 //!   what it left out. Tags are looked at, never stored.
 
-mod distribution;
+pub(crate) mod distribution;
 mod expression;
 mod layout;
 mod sample;
 mod sink;
 mod thresholds;
-mod tree;
+pub(crate) mod tree;
 mod window;
 
 #[cfg(test)]

@@ -3,9 +3,11 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::result::{HistoryPoint, ThresholdResult};
 
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Snapshot {
     pub plan: String,
     pub elapsed: Duration,
@@ -24,7 +26,7 @@ pub struct Snapshot {
     pub history: Vec<HistoryPoint>,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RunState {
     #[default]
     Preparing,
@@ -35,7 +37,7 @@ pub enum RunState {
     Done,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct WorkflowSnapshot {
     pub name: String,
     pub state: WorkflowState,
@@ -49,7 +51,7 @@ pub struct WorkflowSnapshot {
     pub dropped: u64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WorkflowState {
     Waiting,
     Running,
@@ -59,7 +61,7 @@ pub enum WorkflowState {
     Stopped,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct StepSnapshot {
     pub workflow: String,
     pub name: String,
@@ -72,7 +74,7 @@ pub struct StepSnapshot {
     pub p99_ms: f64,
 }
 
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct TotalSnapshot {
     pub requests: u64,
     pub failed: u64,

@@ -29,6 +29,7 @@
 //! latter are counted for `http_reqs`, `http_req_failed`, `http_req_duration` and `latency` only.
 
 mod sample;
+mod save;
 mod select;
 mod sliding;
 
@@ -46,6 +47,7 @@ use crate::layout::Layout;
 use crate::result::{ThresholdResult, Unit};
 use crate::window::Window;
 use sample::Sample;
+pub(crate) use save::SavedEvaluator;
 use select::Selection;
 pub use sliding::SLOTS_MAX;
 use sliding::Sliding;

@@ -2,6 +2,7 @@
 //! beside it.
 
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
 
 /// Largest relative error of a percentile: three significant digits.
 pub const RELATIVE_ERROR: f64 = 0.001;
@@ -19,16 +20,94 @@ pub struct Trend {
     max_ns: u64,
 }
 
-/// A trend's buckets that are in use, for keeping many of them: a few hundred numbers instead of
-/// thousands.
-#[derive(Debug, Clone)]
+/// A trend's buckets that are in use, for keeping and sending many of them: a few hundred numbers
+/// instead of thousands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SparseTrend {
-    /// (microseconds, count)
-    buckets: Box<[(u64, u64)]>,
-    zeros: u64,
-    sum_ns: u128,
-    min_ns: u64,
-    max_ns: u64,
+    /// (number of the bucket, count), in rising order, no count zero.
+    pub(crate) buckets: Vec<(u32, u64)>,
+    pub(crate) zeros: u64,
+    pub(crate) sum_ns: u128,
+    pub(crate) min_ns: u64,
+    pub(crate) max_ns: u64,
+}
+
+impl Default for SparseTrend {
+    fn default() -> Self {
+        SparseTrend { buckets: Vec::new(), zeros: 0, sum_ns: 0, min_ns: u64::MAX, max_ns: 0 }
+    }
+}
+
+impl SparseTrend {
+    pub fn count(&self) -> u64 {
+        self.zeros + self.buckets.iter().map(|(_, count)| count).sum::<u64>()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.zeros == 0 && self.buckets.is_empty()
+    }
+
+    /// Whether it could have been counted: buckets that exist, in rising order, none empty.
+    pub(crate) fn is_sound(&self) -> bool {
+        let exist = self.buckets.iter().all(|(bucket, count)| *bucket < BUCKETS && *count > 0);
+        exist && self.buckets.is_sorted_by(|a, b| a.0 < b.0)
+    }
+
+    /// As of the trend that it was made from.
+    pub fn percentile_ms(&self, percent: f64) -> f64 {
+        let mut trend = Trend::new();
+        trend.merge_sparse(self);
+        trend.percentile_ms(percent)
+    }
+
+    /// The same as merging the trends that both were made from.
+    pub fn merge(&mut self, other: &SparseTrend) {
+        if other.is_empty() {
+            return;
+        }
+        self.zeros += other.zeros;
+        self.sum_ns += other.sum_ns;
+        self.min_ns = self.min_ns.min(other.min_ns);
+        self.max_ns = self.max_ns.max(other.max_ns);
+        if self.buckets.is_empty() {
+            self.buckets.clone_from(&other.buckets);
+            return;
+        }
+        let mut mine = std::mem::take(&mut self.buckets).into_iter().peekable();
+        let mut theirs = other.buckets.iter().copied().peekable();
+        let mut merged = Vec::with_capacity(mine.len() + theirs.len());
+        while let (Some(a), Some(b)) = (mine.peek().copied(), theirs.peek().copied()) {
+            merged.push(match a.0.cmp(&b.0) {
+                std::cmp::Ordering::Less => a,
+                std::cmp::Ordering::Greater => b,
+                std::cmp::Ordering::Equal => (a.0, a.1 + b.1),
+            });
+            if a.0 <= b.0 {
+                mine.next();
+            }
+            if b.0 <= a.0 {
+                theirs.next();
+            }
+        }
+        merged.extend(mine);
+        merged.extend(theirs);
+        self.buckets = merged;
+    }
+}
+
+/// Buckets of three significant digits, as the histogram cuts them: 2,048 of one microsecond, then
+/// 1,024 for each further power of two.
+pub(crate) const BUCKETS: u32 = 55 << 10;
+
+fn bucket_of(us: u64) -> u32 {
+    let power = 53u32.saturating_sub((us | 2047).leading_zeros());
+    (power << 10) + (us >> power) as u32
+}
+
+/// The smallest value of a bucket, in microseconds.
+pub(crate) fn bucket_start(bucket: u32) -> u64 {
+    let power = (bucket >> 10).saturating_sub(1);
+    u64::from(bucket - (power << 10)) << power
 }
 
 impl Default for Trend {
@@ -84,11 +163,26 @@ impl Trend {
     }
 
     pub fn to_sparse(&self) -> SparseTrend {
-        let bucket = |value: hdrhistogram::iterators::IterationValue<u64>| {
-            (value.value_iterated_to(), value.count_at_value())
-        };
+        let mut buckets = Vec::new();
+        if !self.histogram.is_empty() {
+            // Only the stretch that is in use is looked at; the bucket of zero lies before it.
+            let zero = self.histogram.count_at(0);
+            if zero > 0 {
+                buckets.push((0, zero));
+            }
+            let last = bucket_of(self.histogram.max());
+            let first = self.histogram.min_nz();
+            if first <= self.histogram.max() {
+                for bucket in bucket_of(first)..=last {
+                    let count = self.histogram.count_at(bucket_start(bucket));
+                    if count > 0 {
+                        buckets.push((bucket, count));
+                    }
+                }
+            }
+        }
         SparseTrend {
-            buckets: self.histogram.iter_recorded().map(bucket).collect(),
+            buckets,
             zeros: self.zeros,
             sum_ns: self.sum_ns,
             min_ns: self.min_ns,
@@ -98,9 +192,9 @@ impl Trend {
 
     /// The same as merging the trend that it was made from.
     pub fn merge_sparse(&mut self, other: &SparseTrend) {
-        for (us, count) in &other.buckets {
+        for (bucket, count) in &other.buckets {
             // As in `record_ns`: the counts array can always grow.
-            let _ = self.histogram.record_n(*us, *count);
+            let _ = self.histogram.record_n(bucket_start(*bucket), *count);
         }
         self.zeros += other.zeros;
         self.sum_ns += other.sum_ns;
@@ -216,6 +310,20 @@ mod tests {
         assert_eq!(trend.percentile_ms(90.0), 0.0);
         assert_eq!(trend.percentile_ms(91.0), 5.0);
         assert_eq!(trend.mean_ms(), 0.5);
+    }
+
+    #[test]
+    fn buckets_are_numbered_as_the_histogram_cuts_them() {
+        let histogram = Histogram::<u64>::new(3).unwrap();
+        for us in (0..5000).chain((12..64).flat_map(|bit| {
+            let power = 1u64 << bit;
+            [power - 1, power, power + 1, power + power / 3, power.wrapping_mul(2).wrapping_sub(1)]
+        })) {
+            let bucket = bucket_of(us);
+            assert!(bucket < BUCKETS, "{us}");
+            assert_eq!(bucket_start(bucket), histogram.lowest_equivalent(us), "{us}");
+            assert_eq!(bucket_of(bucket_start(bucket)), bucket, "{us}");
+        }
     }
 
     #[test]

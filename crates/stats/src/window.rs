@@ -48,17 +48,28 @@ pub enum DropCause {
     TimeOver,
     /// The data set had no row left.
     DataExhausted,
+    /// Its worker was lost, and the next attempt does not make up for it (R5a).
+    WorkerLost,
+    /// A row of a set that must not repeat was not handed out in time.
+    RowsLate,
 }
 
 impl DropCause {
-    pub const ALL: [DropCause; 3] =
-        [DropCause::NoFreeVu, DropCause::TimeOver, DropCause::DataExhausted];
+    pub const ALL: [DropCause; 5] = [
+        DropCause::NoFreeVu,
+        DropCause::TimeOver,
+        DropCause::DataExhausted,
+        DropCause::WorkerLost,
+        DropCause::RowsLate,
+    ];
 
     pub fn name(self) -> &'static str {
         match self {
             DropCause::NoFreeVu => "no_free_vu",
             DropCause::TimeOver => "time_over",
             DropCause::DataExhausted => "data_exhausted",
+            DropCause::WorkerLost => "worker_lost",
+            DropCause::RowsLate => "rows_late",
         }
     }
 }
@@ -229,7 +240,7 @@ impl CustomValue {
         }
     }
 
-    fn merge(&mut self, other: &CustomValue) {
+    pub(crate) fn merge(&mut self, other: &CustomValue) {
         match (self, other) {
             (CustomValue::Counter { sum, count }, CustomValue::Counter { sum: s, count: c }) => {
                 *sum += s;
@@ -310,7 +321,7 @@ impl Block {
 }
 
 impl StepStats {
-    fn trends_mut(&mut self) -> [&mut Trend; 8] {
+    pub(crate) fn trends_mut(&mut self) -> [&mut Trend; 8] {
         [
             &mut self.latency,
             &mut self.duration,
@@ -323,7 +334,7 @@ impl StepStats {
         ]
     }
 
-    fn trends(&self) -> [&Trend; 8] {
+    pub(crate) fn trends(&self) -> [&Trend; 8] {
         [
             &self.latency,
             &self.duration,

@@ -8,30 +8,27 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use base64::Engine;
 use fence::NodeId;
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose, PKCS_ED25519, PublicKeyData, SanType,
+    KeyUsagePurpose, PublicKeyData, SanType, SubjectPublicKeyInfo,
 };
+use rustls_pki_types::CertificateDer;
 use sha2::{Digest, Sha256};
 use x509_parser::pem::parse_x509_pem;
 use x509_parser::time::ASN1Time;
 
 use crate::files::{create_folder, create_pair, read_bounded};
 use crate::identity::{Identity, NameError, SCHEME, check_name, uris};
+use crate::key;
 use crate::role::Role;
+use crate::token::JoinToken;
 
 const CERTIFICATE_FILE: &str = "ca.pem";
 const KEY_FILE: &str = "ca-key.pem";
 
 /// Certificates begin a little in the past, because the clocks of two machines never agree.
 const CLOCK_SKEW: Duration = Duration::from_secs(60 * 60);
-
-/// PKCS #8 around an Ed25519 seed (RFC 8410): sequence of 46 bytes, version 0, algorithm 1.3.101.112 ...
-const PKCS8_VERSION_1: [u8; 12] = [0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70];
-/// ... and the seed: 34 bytes holding 32.
-const SEED_HEADER: [u8; 4] = [4, 0x22, 4, 0x20];
 
 /// From when until when, in seconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,7 +147,7 @@ impl DevCa {
     ) -> Result<Self, CaError> {
         check_name(cluster).map_err(|why| CaError::Name { what: "cluster", why })?;
         check_name(environment).map_err(|why| CaError::Name { what: "environment", why })?;
-        let key = KeyPair::generate_for(&PKCS_ED25519).map_err(issue_error)?;
+        let key = key::draw().map_err(issue_error)?;
         let mut params = dated(validity)?;
         let hash = Sha256::digest(key.subject_public_key_info());
         let short: String = hash.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
@@ -166,8 +163,11 @@ impl DevCa {
         create_folder(folder).map_err(io_error(folder))?;
         let key_path = folder.join(KEY_FILE);
         let path = folder.join(CERTIFICATE_FILE);
-        create_pair((&key_path, private_pem(&key)?.as_bytes()), (&path, certificate.as_bytes()))
-            .map_err(io_error(&path))?;
+        create_pair(
+            (&key_path, key::private_pem(&key).map_err(issue_error)?.as_bytes()),
+            (&path, certificate.as_bytes()),
+        )
+        .map_err(io_error(&path))?;
         let issuer = Issuer::from_ca_cert_pem(&certificate, key).map_err(issue_error)?;
         let (cluster, environment) = (cluster.to_owned(), environment.to_owned());
         Ok(Self { cluster, environment, validity, certificate, issuer })
@@ -241,19 +241,95 @@ impl DevCa {
         node: NodeId,
         validity: Validity,
     ) -> Result<Issued, CaError> {
-        check_name(datacenter).map_err(|why| CaError::Name { what: "datacenter", why })?;
-        if validity.not_after > self.validity.not_after {
-            let why = "it would outlive its CA; choose a shorter time, or make a new CA".into();
-            return Err(CaError::Validity { why });
+        let identity = self.identity(role, datacenter, node)?;
+        let key = key::draw().map_err(issue_error)?;
+        let certificate = self.sign(&identity, validity, &key)?.pem();
+        let key = key::private_pem(&key).map_err(issue_error)?;
+        Ok(Issued { identity, certificate, key, validity })
+    }
+
+    /// A certificate in PEM for a key that stays where it was made. Only its public half comes here, as Ed25519
+    /// `SubjectPublicKeyInfo` in DER.
+    ///
+    /// # Errors
+    /// If the key or the datacenter's name cannot be used, or the certificate would outlive the CA.
+    pub fn issue_for(
+        &self,
+        role: Role,
+        datacenter: &str,
+        node: NodeId,
+        validity: Validity,
+        public_key: &[u8],
+    ) -> Result<String, CaError> {
+        if !key::is_public(public_key) {
+            return Err(CaError::Issue { why: "the public key is not an Ed25519 key".into() });
         }
-        let identity = Identity {
+        let identity = self.identity(role, datacenter, node)?;
+        let public_key = SubjectPublicKeyInfo::from_der(public_key).map_err(issue_error)?;
+        Ok(self.sign(&identity, validity, &public_key)?.pem())
+    }
+
+    /// What somebody needs to become a worker of this datacenter: see [`JoinToken`].
+    ///
+    /// # Errors
+    /// If the datacenter's name is not allowed, or the token would outlive the CA.
+    pub fn token(&self, datacenter: &str, validity: Validity) -> Result<JoinToken, CaError> {
+        let key = key::draw().map_err(issue_error)?;
+        let hash: [u8; 32] = Sha256::digest(key.subject_public_key_info()).into();
+        let (id, _) = hash.split_first_chunk().unwrap_or((&[0; 16], &[]));
+        // Its own, so that logs tell which token was used.
+        let node = NodeId(u128::from_be_bytes(*id));
+        let identity = self.identity(Role::Recruit, datacenter, node)?;
+        let certificate = self.sign(&identity, validity, &key)?.der().clone();
+        let seed = key::seed(&key).map_err(issue_error)?;
+        let ca = self.certificate_der()?;
+        Ok(JoinToken::new(ca, certificate, seed, identity, validity.not_after))
+    }
+
+    /// From when until when it can sign.
+    #[must_use]
+    pub fn validity(&self) -> Validity {
+        self.validity
+    }
+
+    /// Whether whoever trusts the CAs in this PEM text trusts this one.
+    #[must_use]
+    pub fn is_among(&self, trusted: &[u8]) -> bool {
+        let trusted = crate::credentials::certificates("CA", trusted).unwrap_or_default();
+        self.certificate_der().is_ok_and(|own| trusted.contains(&own))
+    }
+
+    fn certificate_der(&self) -> Result<CertificateDer<'static>, CaError> {
+        let found = crate::credentials::certificates("CA", self.certificate.as_bytes());
+        found
+            .map_err(issue_error)?
+            .into_iter()
+            .next()
+            .ok_or_else(|| CaError::Issue { why: "the CA has no certificate".into() })
+    }
+
+    fn identity(&self, role: Role, datacenter: &str, node: NodeId) -> Result<Identity, CaError> {
+        check_name(datacenter).map_err(|why| CaError::Name { what: "datacenter", why })?;
+        Ok(Identity {
             cluster: self.cluster.clone(),
             environment: self.environment.clone(),
             role,
             datacenter: datacenter.to_owned(),
             node,
-        };
-        let key = KeyPair::generate_for(&PKCS_ED25519).map_err(issue_error)?;
+        })
+    }
+
+    fn sign(
+        &self,
+        identity: &Identity,
+        validity: Validity,
+        key: &impl PublicKeyData,
+    ) -> Result<rcgen::Certificate, CaError> {
+        if validity.not_after > self.validity.not_after {
+            let why = "it would outlive its CA; choose a shorter time, or make a new CA".into();
+            return Err(CaError::Validity { why });
+        }
+        let Identity { role, node, .. } = identity;
         let mut params = dated(validity)?;
         params.distinguished_name.push(DnType::CommonName, format!("{role} {node}"));
         params.is_ca = IsCa::ExplicitNoCa;
@@ -263,8 +339,7 @@ impl DevCa {
         params.use_authority_key_identifier_extension = true;
         params.subject_alt_names =
             identity.uris().iter().map(|name| uri(name)).collect::<Result<_, _>>()?;
-        let certificate = params.signed_by(&key, &self.issuer).map_err(issue_error)?.pem();
-        Ok(Issued { identity, certificate, key: private_pem(&key)?, validity })
+        params.signed_by(key, &self.issuer).map_err(issue_error)
     }
 }
 
@@ -312,23 +387,6 @@ fn dated(validity: Validity) -> Result<CertificateParams, CaError> {
     params.not_before = date(validity.not_before)?;
     params.not_after = date(validity.not_after)?;
     Ok(params)
-}
-
-/// The private key in PEM, as PKCS #8 version 1.
-///
-/// Version 2, which the key generator gives, adds the public key, and OpenSSL 3.0 cannot read that. The seed is the
-/// same.
-fn private_pem(key: &KeyPair) -> Result<String, CaError> {
-    let der = key.serialize_der();
-    let found = der.windows(SEED_HEADER.len()).position(|window| window == SEED_HEADER);
-    let seed = found
-        .map(|at| at + SEED_HEADER.len())
-        .and_then(|at| der.get(at..at + 32))
-        .ok_or_else(|| CaError::Issue { why: "the new key is not an Ed25519 key".into() })?;
-    let version_1 = [&PKCS8_VERSION_1[..], &SEED_HEADER[..], seed].concat();
-    // 48 bytes are exactly one line of 64 characters.
-    let line = base64::engine::general_purpose::STANDARD.encode(version_1);
-    Ok(format!("-----BEGIN PRIVATE KEY-----\n{line}\n-----END PRIVATE KEY-----\n"))
 }
 
 #[cfg(test)]

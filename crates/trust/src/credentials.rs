@@ -149,17 +149,28 @@ impl Credentials {
         ca: &[u8],
         now: u64,
     ) -> Result<Self, CredentialsError> {
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
         let chain = certificates("certificate", certificate)?;
+        let key = PrivateKeyDer::from_pem_slice(key)
+            .map_err(|error| CredentialsError::Pem { what: "key", why: error.to_string() })?;
+        Self::from_der(chain, key, certificates("CA", ca)?, now)
+    }
+
+    /// The same without PEM around it.
+    pub(crate) fn from_der(
+        chain: Vec<CertificateDer<'static>>,
+        key: PrivateKeyDer<'static>,
+        ca: Vec<CertificateDer<'static>>,
+        now: u64,
+    ) -> Result<Self, CredentialsError> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
         let pem = |what, why: String| CredentialsError::Pem { what, why };
-        let key = PrivateKeyDer::from_pem_slice(key).map_err(|e| pem("key", e.to_string()))?;
         let key = provider
             .key_provider
             .load_private_key(key)
             .map_err(|error| pem("key", error.to_string()))?;
 
         let mut roots = RootCertStore::empty();
-        for root in certificates("CA", ca)? {
+        for root in ca {
             check_root(&root, now)?;
             roots.add(root).map_err(|error| pem("CA", error.to_string()))?;
         }

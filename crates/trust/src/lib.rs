@@ -3,7 +3,7 @@
 //! ```text
 //!   certificate ──SAN URIs──▶ Identity ──admit(initiator, target, policy)──▶ yes, or a named Refusal
 //!        ▲                        ▲
-//!   DevCa (development)           │ read inside the handshake, handed out with the stream
+//!   DevCa (development, tokens)   │ read inside the handshake, handed out with the stream
 //!                                 │
 //!   Keeper (swappable) ──▶ Acceptor / Connector ──▶ Secured stream   Incoming: bounded handshakes beside accept
 //! ```
@@ -23,7 +23,9 @@ mod handshake;
 mod identity;
 mod incoming;
 mod inspect;
+mod key;
 mod role;
+mod token;
 mod verify;
 
 pub use admit::{Expected, Gates, Policy, Refusal, Utc, admit, confirm};
@@ -34,4 +36,6 @@ pub use handshake::{Acceptor, Connector, HandshakeError, Peer, Secured, refused_
 pub use identity::{Identity, IdentityError, NAME_BYTES_MAX, NameError, SCHEME, check_name};
 pub use incoming::{Arrival, Incoming, IncomingLimits};
 pub use inspect::{Facts, Files, Finding, InspectError, check, show};
+pub use key::{FreshKey, KeyError};
 pub use role::{Role, RoleError};
+pub use token::{JoinToken, TokenError};

@@ -1,4 +1,4 @@
-//! The four roles, and who may open a connection to whom.
+//! The roles, and who may open a connection to whom.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,9 +13,11 @@ pub enum Role {
     Gate,
     Manager,
     Worker,
+    /// Whoever shows a join token: may ask a manager for a worker's certificate, and nothing else. Nobody's member.
+    Recruit,
 }
 
-/// A word that is none of the four roles.
+/// A word that is no role.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RoleError {
     pub found: String,
@@ -23,6 +25,7 @@ pub struct RoleError {
 
 impl fmt::Display for RoleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A recruit's certificate is inside a token; nobody asks for one by name.
         write!(f, "`{}` is not a role; roles are client, gate, manager, worker", self.found)
     }
 }
@@ -30,7 +33,9 @@ impl fmt::Display for RoleError {
 impl std::error::Error for RoleError {}
 
 impl Role {
-    pub const ALL: [Self; 4] = [Self::Client, Self::Gate, Self::Manager, Self::Worker];
+    /// In the order in which they came: what counts by role keeps its places.
+    pub const ALL: [Self; 5] =
+        [Self::Client, Self::Gate, Self::Manager, Self::Worker, Self::Recruit];
 
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -39,30 +44,35 @@ impl Role {
             Self::Gate => "gate",
             Self::Manager => "manager",
             Self::Worker => "worker",
+            Self::Recruit => "recruit",
         }
     }
 
     /// Whether `self` may open a connection to `target`.
     ///
     /// Clients submit to gates. Only where there are no gates may they reach a manager: otherwise a client could go
-    /// around the tier that routes, limits and owns its job.
+    /// around the tier that routes, limits and owns its job. A recruit reaches managers, who make it a worker, and
+    /// nobody has anything to ask of a recruit.
     #[must_use]
     pub fn may_open(self, target: Self, gates_exist: bool) -> bool {
-        use Role::{Client, Gate, Manager, Worker};
+        use Role::{Client, Gate, Manager, Recruit, Worker};
         match (self, target) {
             (Client, Gate)
             | (Gate, Client | Gate | Manager)
             | (Manager, Client | Gate | Manager | Worker)
-            | (Worker, Manager) => true,
+            | (Worker | Recruit, Manager) => true,
             (Client, Manager) => !gates_exist,
-            (Client, Client | Worker) | (Gate, Worker) | (Worker, Client | Gate | Worker) => false,
+            (Client, Client | Worker)
+            | (Gate, Worker)
+            | (Worker | Recruit, Client | Gate | Worker)
+            | (_, Recruit) => false,
         }
     }
 
-    /// Managers and workers of one datacenter form one cluster; a pair of them never spans two.
+    /// Managers and workers of one datacenter form one cluster; a pair of them never spans two. A recruit is to be one.
     #[must_use]
     pub fn is_bound_to_datacenter(self) -> bool {
-        matches!(self, Self::Manager | Self::Worker)
+        matches!(self, Self::Manager | Self::Worker | Self::Recruit)
     }
 }
 

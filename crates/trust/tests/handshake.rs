@@ -135,7 +135,7 @@ async fn other_clusters_and_environments_are_refused_even_under_a_trusted_ca() {
     assert_eq!(seen, "read 1");
 }
 
-/// CORE-124, S-67, G-30: all sixteen pairs on sockets, with and without gates.
+/// CORE-124, S-67, G-30: all pairs on sockets, with and without gates.
 #[tokio::test]
 async fn the_role_matrix_holds_on_sockets() {
     let authority = Authority::new("prod", "live");

@@ -2,21 +2,28 @@
 
 mod agent;
 mod certs;
+mod jobs;
 mod ledger;
 mod members;
+mod node;
 mod script;
 mod values;
 
 pub use agent::AgentArgs;
 pub use certs::{
     CertsAction, CertsArgs, CertsCheckArgs, CertsGossipKeyArgs, CertsInitArgs, CertsIssueArgs,
-    CertsShowArgs,
+    CertsShowArgs, CertsTokenArgs,
+};
+pub use jobs::{
+    CancelArgs, DrainArgs, FleetPlace, FleetStatusArgs, FollowArgs, FullPolicy, JobsArgs,
+    LossPolicy, ResultsArgs, SubmitArgs, WatchArgs,
 };
 pub use ledger::{
     CheckArgs, InspectArgs, LedgerAction, LedgerArgs, MembersArgs, MembersChange, ResetArgs,
     ServeArgs, StatusArgs, VerifyArgs,
 };
 pub use members::{AgentMembersArgs, KeysArgs, KeysChange, MemberPlace, MembersAction, StateName};
+pub use node::{ManagerArgs, NodeArgs, UpArgs, WorkerArgs};
 pub use script::ScriptArgs;
 
 use std::net::SocketAddr;
@@ -36,6 +43,7 @@ Examples:
   volley run plan.yaml --debug            one iteration, every exchange shown
   volley run script.js                    run a k6 script as it is
   volley ctl scale --by 2                 twice the load of the test that runs now
+  volley submit plan.yaml --watch         the same plan on a cluster
 
 Exit codes: 0 all held · 99 a threshold, check or request failed · 104 bad plan · 105 interrupted ·
 102 time-out · 103 stopped by `ctl` · 122 a workflow failed · 120 result invalid · 2 usage";
@@ -68,8 +76,28 @@ pub enum Command {
     Ping(PingArgs),
     /// Serve the built-in target: something to shoot at, which counts what it has seen
     Target(TargetArgs),
-    /// Steer a running test: pause, resume, scale, stop
+    /// Run a plan or a script on a cluster
+    Submit(Box<SubmitArgs>),
+    /// Show a job of a cluster until it has ended
+    Watch(Box<WatchArgs>),
+    /// Show how a cluster is, or one of its jobs
+    Status(FleetStatusArgs),
+    /// List the jobs of a cluster
+    Jobs(JobsArgs),
+    /// End a job of a cluster
+    Cancel(CancelArgs),
+    /// Fetch the result, the timeline or the logs of a job
+    Results(Box<ResultsArgs>),
+    /// Let a node of a cluster finish what it runs, and take no more
+    Drain(DrainArgs),
+    /// Steer a running test or a job: pause, resume, scale, stop
     Ctl(CtlArgs),
+    /// Run a whole datacenter on this machine: managers and workers, ready for `volley submit`
+    Up(UpArgs),
+    /// Run a manager: it keeps jobs and leads them
+    Manager(ManagerArgs),
+    /// Run a worker: it makes the load
+    Worker(WorkerArgs),
     /// Run, check and look after a member of the replicated ledger
     Ledger(LedgerArgs),
     /// Make and look at the certificates of a cluster
@@ -198,6 +226,9 @@ impl OutputArgs {
 
 #[derive(Args)]
 pub struct DemoArgs {
+    /// On a cluster of real processes: a worker and the job's owner are killed during the run
+    #[arg(long)]
+    pub cluster: bool,
     #[command(flatten)]
     pub output: OutputArgs,
 }
@@ -274,13 +305,27 @@ pub struct TargetArgs {
     pub threads: usize,
 }
 
+const CTL: &str = "\
+Examples:
+  volley ctl pause                               the test that runs on this machine
+  volley ctl scale --by 2 --run 4711             one of several
+  volley ctl --job 3f2a scale --rate 500/s       a job of a cluster
+  volley ctl --job 3f2a stop                     end it, with a summary";
+
 #[derive(Args)]
+#[command(after_help = CTL)]
 pub struct CtlArgs {
     #[command(subcommand)]
     pub action: CtlAction,
     /// Which run, if there are several: its process id
     #[arg(long, global = true, value_name = "PID")]
     pub run: Option<u32>,
+    /// A job of a cluster, instead of a run on this machine: its id, or its beginning
+    #[arg(long, global = true, value_name = "JOB", value_parser = values::job_prefix)]
+    #[arg(conflicts_with = "run")]
+    pub job: Option<String>,
+    #[command(flatten)]
+    pub at: FleetPlace,
 }
 
 #[derive(Subcommand)]

@@ -5,9 +5,12 @@ mod certs;
 mod ctl;
 mod demo;
 mod explain;
+mod fleet;
+mod join;
 mod ledger;
 mod members;
 mod new;
+pub mod node;
 mod ping;
 pub mod quick;
 mod run;
@@ -15,6 +18,7 @@ mod runner;
 mod script;
 pub mod settings;
 mod target;
+mod up;
 
 use crate::cli::Command;
 use crate::print;
@@ -27,7 +31,17 @@ pub fn dispatch(command: Command) -> i32 {
         Command::New(args) => new::new(&args),
         Command::Ping(args) => ping::ping(&args),
         Command::Target(args) => target::target(&args),
+        Command::Submit(args) => fleet::submit(&args),
+        Command::Watch(args) => fleet::watch(&args),
+        Command::Status(args) => fleet::status(&args),
+        Command::Jobs(args) => fleet::jobs(&args),
+        Command::Cancel(args) => fleet::cancel(&args),
+        Command::Results(args) => fleet::results(&args),
+        Command::Drain(args) => fleet::drain(&args),
         Command::Ctl(args) => ctl::ctl(&args),
+        Command::Up(args) => up::up(&args),
+        Command::Manager(args) => node::manager(&args),
+        Command::Worker(args) => node::worker(&args),
         Command::Ledger(args) => ledger::ledger(&args),
         Command::Certs(args) => certs::certs(&args),
         Command::Agent(args) => agent::agent(&args),

@@ -1,6 +1,7 @@
 //! The `volley` command: reads arguments, calls the rooms below, prints what they say.
 
 mod cli;
+mod cluster;
 mod commands;
 mod config;
 mod exit;

@@ -202,3 +202,24 @@ fn openssl_reads_and_verifies_what_was_made() {
         public(&["x509", "-in", "g.pem", "-noout", "-pubkey"]),
     );
 }
+
+/// A token is one line; the output says the one command, and nothing is made that outlives the CA.
+#[test]
+fn a_join_token_comes_with_the_command_to_paste() {
+    let room = Room::new();
+    let token = |more: &[&'static str]| {
+        let args = ["certs", "token", "--ca", "ca", "--datacenter", "dc1"];
+        room.volley(args.into_iter().chain(more.iter().copied()))
+    };
+    token(&[]).expect(1).says("volley certs init ca");
+    room.volley(["certs", "init", "ca", "--days", "1"]).expect(0);
+    let done = token(&[]).expect(0).says("secret").says("--ca ca");
+    let paste = "volley worker --join MANAGER:7500 --token volley-join-1.";
+    assert!(done.out.contains(paste), "{}", done.out);
+    let said = json(token(&["--valid", "10m", "--json"]));
+    assert!(said["token"].as_str().unwrap().starts_with("volley-join-1."));
+    assert_eq!(said["datacenter"], "dc1");
+    token(&["--valid", "2d"]).expect(1).says("outlive its CA");
+    issue(&room, "ca", "recruit", "r").expect(1).says("volley certs token");
+    assert!(!room.path("r").exists());
+}

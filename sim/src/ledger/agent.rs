@@ -14,7 +14,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::model::{Seen, SeenTry};
+use super::model::{Seen, SeenCourse, SeenTry};
 
 /// What a client wants.
 #[derive(Clone, Debug)]
@@ -44,6 +44,7 @@ pub struct Errand {
 
 /// What came of it.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "one at a time")]
 pub enum Told {
     Written(Written),
     Read(Result<Read<Option<JobView>>, ReadError>),
@@ -85,6 +86,17 @@ fn see(id: JobId, job: &Job) -> Seen {
         ended: job.end.as_ref().map(|end| (end.outcome, end.epoch.number)),
         layers: job.contexts.len() as u32,
         shards,
+        course: SeenCourse {
+            divisions: job
+                .provisioned
+                .iter()
+                .map(|(workflow, it)| (*workflow, (it.shards, it.begun_ms.is_some())))
+                .collect(),
+            rows: job.rows.iter().map(|(set, next)| (*set, *next)).collect(),
+            stopped: job.stop.is_some(),
+            extended_ms: job.extended_ms,
+            result: job.result,
+        },
     }
 }
 

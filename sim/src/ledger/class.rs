@@ -124,5 +124,7 @@ named! {
         NodeStoppedItself = "node stopped itself",
         RecoveredAll = "recovered from all down",
         BlobOnMajority = "blob on majority",
+        RowsGranted = "rows granted",
+        OtherDivisionRefused = "other division refused",
     }
 }

@@ -8,8 +8,10 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
+use control::fleet::message::Steer;
 use control::ledger::{
     AttemptStatus, BlobRef, Command, CreateJob, IdempotencyKey, Lapse, Outcome, Payload, RequestId,
+    StopCause,
 };
 use fastrand::Rng;
 use fence::{Attempt, BootId, Epoch, JobId, NodeId, ShardKey, WorkflowNo};
@@ -319,7 +321,7 @@ impl Client {
         let tries = view.seen.shards.get(&shard).map_or(&[][..], Vec::as_slice);
         let last = Attempt(tries.len() as u32);
         let Some(held) = held else { return self.claim(host, job, None) };
-        Some(match self.random.u8(0..16) {
+        Some(match self.random.u8(0..24) {
             0 | 1 => return self.claim(host, job, Some(held)),
             2..=4 => Command::StartAttempt {
                 shard,
@@ -367,8 +369,43 @@ impl Client {
                 detail: String::new(),
             },
             14 => Command::ReleaseJob { job, epoch: held },
+            16.. => self.course(job, held, shard, last),
             _ => self.create(&self.key_of(job)?),
         })
+    }
+
+    /// What owners decide beside attempts.
+    fn course(&mut self, job: JobId, epoch: Epoch, shard: ShardKey, last: Attempt) -> Command {
+        let workflow = WorkflowNo(self.random.u32(0..2));
+        match self.random.u8(0..16) {
+            0..=3 => {
+                // Owners that follow each other compute the same division; now and then one does not.
+                let count = if self.random.u8(0..6) == 0 { SHARDS + 1 } else { SHARDS };
+                Command::Provision { job, epoch, shards: vec![(workflow, count)] }
+            }
+            4 | 5 => Command::BeginLoad { job, epoch, workflows: vec![workflow] },
+            6..=11 => Command::GrantRows {
+                shard,
+                epoch,
+                attempt: last,
+                set: self.random.u32(0..2),
+                count: self.random.u64(1..40),
+                of: 300,
+            },
+            12 => Command::StopJob {
+                job,
+                epoch,
+                cause: StopCause::Aborted,
+                reason: "enough".to_owned(),
+            },
+            13 => Command::SteerJob { job, epoch, steer: Steer::Pause },
+            14 => Command::ExtendJob { job, epoch, total_ms: self.random.u64(1..10) * 1_000 },
+            _ => {
+                let result = self.blobs.last().copied();
+                let result = result.unwrap_or(BlobRef { hash: [2; 32], bytes: 10 });
+                Command::RecordResult { job, epoch, result }
+            }
+        }
     }
 
     fn key_of(&self, job: JobId) -> Option<IdempotencyKey> {

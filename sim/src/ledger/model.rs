@@ -8,8 +8,8 @@ mod state;
 
 use std::collections::BTreeMap;
 
-use control::ledger::{AttemptStatus, Command, Outcome, Refusal, Reply};
-use fence::{Attempt, ShardKey};
+use control::ledger::{AttemptStatus, BlobRef, Command, Outcome, Refusal, Reply};
+use fence::{Attempt, ShardKey, WorkflowNo};
 
 use crate::linear::Model;
 use state::{Place, State, attempt_of};
@@ -25,6 +25,19 @@ pub struct Seen {
     pub layers: u32,
     /// Per shard and attempt: where it started, whether it was revoked, how it ended.
     pub shards: BTreeMap<ShardKey, Vec<SeenTry>>,
+    pub course: SeenCourse,
+}
+
+/// What its owners have decided.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SeenCourse {
+    /// Per workflow: into how many shards it is divided, and whether its load has begun.
+    pub divisions: BTreeMap<WorkflowNo, (u32, bool)>,
+    /// The next row of each data set.
+    pub rows: BTreeMap<u32, u64>,
+    pub stopped: bool,
+    pub extended_ms: u64,
+    pub result: Option<BlobRef>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -100,6 +113,13 @@ impl JobModel {
                 claimed == matches!(reply, Reply::Claimed { .. })
                     && state.superseded(command) == superseded
                     && state.outcome_of(command) == wanted
+                    && !matches!(command, Command::GrantRows { .. })
+                    && state.fresh(*epoch)
+                    && state.take(command, Place::At(epoch.number))
+            }
+            Reply::Rows { epoch, first, end } => {
+                let given = state.clone().grant(command);
+                given == Some((*first, *end))
                     && state.fresh(*epoch)
                     && state.take(command, Place::At(epoch.number))
             }
@@ -162,6 +182,20 @@ impl JobModel {
             Refusal::Ended { outcome, epoch } => state.ended_at(*outcome, *epoch),
             Refusal::NotCancelled => state.cancelled.is_none(),
             Refusal::WrongLayer { expected } => state.layers.len() == *expected as usize,
+            Refusal::OtherDivision { workflow, shards } => {
+                let Command::Provision { shards: asked, .. } = command else { return false };
+                let known = state.course.divisions.get(workflow).map(|it| it.shards);
+                known == Some(*shards)
+                    && asked.iter().any(|(other, count)| other == workflow && count != shards)
+            }
+            Refusal::NotProvisioned { workflow } => {
+                let Command::BeginLoad { workflows, .. } = command else { return false };
+                workflows.contains(workflow) && !state.course.divisions.contains_key(workflow)
+            }
+            Refusal::NotLive { attempt } => {
+                attempt_of(command).is_some_and(|(_, asked)| asked == *attempt)
+                    && !state.is_live(command)
+            }
             // About the session or the size of the command, not about the job.
             Refusal::UnknownSession
             | Refusal::StaleBoot { .. }

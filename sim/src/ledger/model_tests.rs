@@ -172,3 +172,56 @@ fn a_lost_write_is_illegal() {
     let lost = Seen { created: 1, ..Seen::default() };
     assert!(illegal(verdict_with(calls, Some(lost))));
 }
+
+fn rows(epoch: u64, count: u64) -> Command {
+    let shard = ShardKey { job: JOB, workflow: WorkflowNo(0), shard: 0 };
+    Command::GrantRows { shard, epoch: place(epoch), attempt: Attempt(1), set: 0, count, of: 10 }
+}
+
+/// R5a: a row is given out once; one whose answer never came is gone as well.
+#[test]
+fn rows_that_overlap_are_illegal() {
+    let given = |epoch, first, end| Some(Reply::Rows { epoch: place(epoch), first, end });
+    let calls = |second| {
+        vec![
+            (create(), Some(accepted(1, false))),
+            (claim(None), Some(Reply::Claimed { epoch: place(2) })),
+            (start(2), Some(Reply::Done { epoch: place(3) })),
+            (rows(2, 4), given(4, 0, 4)),
+            (rows(2, 4), None),
+            (rows(2, 4), second),
+        ]
+    };
+    assert_eq!(verdict(calls(given(6, 8, 10))), Verdict::Legal);
+    assert_eq!(verdict(calls(given(6, 4, 8))), Verdict::Legal);
+    assert!(illegal(verdict(calls(given(6, 3, 7)))));
+    assert!(illegal(verdict(calls(given(6, 5, 9)))));
+}
+
+/// X45: a workflow is divided once, and load begins in what was divided.
+#[test]
+fn a_second_division_is_illegal() {
+    let divide = |shards| Command::Provision {
+        job: JOB,
+        epoch: place(2),
+        shards: vec![(WorkflowNo(0), shards)],
+    };
+    let begin = Command::BeginLoad { job: JOB, epoch: place(2), workflows: vec![WorkflowNo(0)] };
+    let done = |epoch| Some(Reply::Done { epoch: place(epoch) });
+    let calls = |last: (Command, Option<Reply>)| {
+        vec![
+            (create(), Some(accepted(1, false))),
+            (claim(None), Some(Reply::Claimed { epoch: place(2) })),
+            (divide(2), done(3)),
+            last,
+        ]
+    };
+    assert_eq!(verdict(calls((begin.clone(), done(4)))), Verdict::Legal);
+    assert_eq!(
+        verdict(calls((divide(2), Some(Reply::Already { epoch: place(3) })))),
+        Verdict::Legal
+    );
+    assert!(illegal(verdict(calls((divide(3), done(4))))));
+    let not_divided = Reply::Refused(Refusal::NotProvisioned { workflow: WorkflowNo(0) });
+    assert!(illegal(verdict(calls((begin, Some(not_divided))))));
+}

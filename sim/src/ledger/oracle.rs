@@ -167,6 +167,7 @@ fn fresh_place(reply: &Reply) -> Option<Epoch> {
         | Reply::Done { epoch }
         | Reply::Superseded { epoch, .. }
         | Reply::Finished { epoch, .. }
+        | Reply::Rows { epoch, .. }
         | Reply::Submitted(Submission::Accepted { duplicate: false, created: epoch, .. }) => {
             Some(*epoch)
         }
@@ -189,6 +190,8 @@ fn note(world: &World, command: &Command, reply: &Reply) {
         Reply::Ended { .. } if matches!(command, Command::CancelJob { .. }) => {
             Mark::FinishBeatCancel
         }
+        Reply::Rows { first, end, .. } if first < end => Mark::RowsGranted,
+        Reply::Refused(Refusal::OtherDivision { .. }) => Mark::OtherDivisionRefused,
         Reply::Refused(Refusal::StaleEpoch { .. }) => Mark::StaleEpochRefused,
         Reply::Refused(Refusal::ClaimLost { .. }) => Mark::ClaimRaceLost,
         _ => return,

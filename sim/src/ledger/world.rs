@@ -43,6 +43,8 @@ pub struct Host {
     pub inbox: RefCell<Option<UnboundedSender<Errand>>>,
     /// Its data was lost, and nobody has admitted it again.
     pub amnesic: Cell<bool>,
+    /// When that was.
+    pub forgot_ms: Cell<Option<u64>>,
     /// How many times it was started.
     pub starts: Cell<u64>,
     /// To move its timers forward after a pause.
@@ -112,6 +114,7 @@ impl World {
                 applied: RefCell::new(None),
                 inbox: RefCell::new(None),
                 amnesic: Cell::new(false),
+                forgot_ms: Cell::new(None),
                 starts: Cell::new(0),
                 stall: Rc::default(),
                 stall_ms: Cell::new(0),

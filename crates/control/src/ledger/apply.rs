@@ -59,6 +59,21 @@ impl State {
             Command::Advance { seen_ms, elapsed_ms } => {
                 Ok(self.advance(here, *seen_ms, *elapsed_ms))
             }
+            Command::Provision { job, epoch, shards } => self.provision(here, *job, *epoch, shards),
+            Command::BeginLoad { job, epoch, workflows } => {
+                self.begin_load(here, *job, *epoch, workflows)
+            }
+            Command::GrantRows { .. } => self.grant_rows(here, &proposal.command),
+            Command::StopJob { job, epoch, cause, reason } => {
+                self.stop(here, *job, *epoch, *cause, reason)
+            }
+            Command::SteerJob { job, epoch, steer } => self.steer(here, *job, *epoch, steer),
+            Command::ExtendJob { job, epoch, total_ms } => {
+                self.extend(here, *job, *epoch, *total_ms)
+            }
+            Command::RecordResult { job, epoch, result } => {
+                self.record_result(here, *job, *epoch, *result)
+            }
         };
         result.unwrap_or_else(Reply::Refused)
     }

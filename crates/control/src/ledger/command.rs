@@ -7,10 +7,11 @@
 
 use std::fmt;
 
-use fence::{Attempt, BootId, Epoch, Hlc, JobId, NodeId, ShardKey};
+use fence::{Attempt, BootId, Epoch, Hlc, JobId, NodeId, ShardKey, WorkflowNo};
 use serde::{Deserialize, Serialize};
 
 use super::key::IdempotencyKey;
+use crate::fleet::message::Steer;
 
 /// Who proposes: one life of one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -124,6 +125,65 @@ pub enum Command {
         seen_ms: u64,
         elapsed_ms: u64,
     },
+    /// Into how many shards each workflow of a batch is divided, before the first of them starts. A successor has to
+    /// know, because a shard's share follows from their number (EXEC-66, X45).
+    Provision {
+        job: JobId,
+        epoch: Epoch,
+        shards: Vec<(WorkflowNo, u32)>,
+    },
+    /// The load of these workflows begins: the zero of their schedule, by the ledger's time.
+    BeginLoad {
+        job: JobId,
+        epoch: Epoch,
+        workflows: Vec<WorkflowNo>,
+    },
+    /// Rows of a data set for one attempt and nobody else. The next `count` of them, as far as there are any below
+    /// `of`. Rows that an attempt did not use are not given out again (R5a).
+    GrantRows {
+        shard: ShardKey,
+        epoch: Epoch,
+        attempt: Attempt,
+        set: u32,
+        count: u64,
+        of: u64,
+    },
+    /// The owner ends the job early. What runs is stopped, and not retried by anybody afterwards.
+    StopJob {
+        job: JobId,
+        epoch: Epoch,
+        cause: StopCause,
+        reason: String,
+    },
+    /// Live control, kept so that a successor knows it.
+    SteerJob {
+        job: JobId,
+        epoch: Epoch,
+        steer: Steer,
+    },
+    /// The job's time is longer by this much in all. Never shortened.
+    ExtendJob {
+        job: JobId,
+        epoch: Epoch,
+        total_ms: u64,
+    },
+    /// Where the final result lies. The first one is the one.
+    RecordResult {
+        job: JobId,
+        epoch: Epoch,
+        result: BlobRef,
+    },
+}
+
+/// Why an owner ends a job early. A cancel is not among them: it has its own command, and anybody may send it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum StopCause {
+    /// The plan's threshold of this number, with `abort`.
+    Threshold(u32),
+    /// A script.
+    Aborted,
+    /// Its time is over, or nothing moves any more.
+    Timeout,
 }
 
 /// A submission, with the key that makes it the same one however often it arrives.

@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 use fence::{Attempt, Epoch, Hlc, JobId, NodeId, WorkflowNo};
 use serde::{Deserialize, Serialize};
 
-use super::command::{AttemptStatus, Outcome, SessionId};
+use super::command::{AttemptStatus, Outcome, SessionId, StopCause};
 
 /// Something that happened to a job, at its place in the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,6 +62,23 @@ pub enum EventKind {
     },
     /// Gone from the ledger, with its key.
     Retired,
+    /// A batch of workflows was divided into so many shards.
+    Provisioned {
+        workflows: u32,
+        shards: u32,
+    },
+    LoadBegun {
+        workflows: u32,
+    },
+    /// By the owner, for the plan's own reasons.
+    StopRequested {
+        cause: StopCause,
+    },
+    Steered,
+    Extended {
+        total_ms: u64,
+    },
+    ResultRecorded,
 }
 
 /// A job's events: the first and the last ones, and how many between them were dropped.

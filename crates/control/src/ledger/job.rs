@@ -7,11 +7,12 @@ use fence::{Attempt, BootId, Epoch, Hlc, JobId, NodeId, ShardKey, WorkflowNo};
 use serde::{Deserialize, Serialize};
 
 use super::command::{
-    AttemptStatus, BlobRef, Counters, CreateJob, Lapse, Outcome, Payload, SessionId,
+    AttemptStatus, BlobRef, Counters, CreateJob, Lapse, Outcome, Payload, SessionId, StopCause,
 };
 use super::history::History;
 use super::key::IdempotencyKey;
 use super::reply::Refusal;
+use crate::fleet::message::Steer;
 
 /// One job. The idempotency index is this and nothing else: the id is a function of tenant and key (IX-5).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,6 +38,31 @@ pub struct Job {
     /// The sum over all attempts of all shards, replaced ones included (R17).
     pub totals: Counters,
     pub history: History,
+    /// How workflows are divided. Those of one epoch are one batch and run together.
+    pub provisioned: BTreeMap<WorkflowNo, Provisioned>,
+    /// The next row of each data set that nobody was given.
+    pub rows: BTreeMap<u32, u64>,
+    pub stop: Option<Stopping>,
+    /// What is in force, one of each kind, in the order it was said.
+    pub steered: Vec<Steer>,
+    pub extended_ms: u64,
+    pub result: Option<BlobRef>,
+}
+
+/// A workflow's division into shards, and when its load began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Provisioned {
+    pub epoch: Epoch,
+    pub shards: u32,
+    pub begun_ms: Option<u64>,
+}
+
+/// The owner's own decision to end early.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stopping {
+    pub epoch: Epoch,
+    pub cause: StopCause,
+    pub reason: String,
 }
 
 /// The attempts of one shard; attempt n is at place n - 1.
@@ -166,6 +192,12 @@ impl Job {
             end: None,
             totals: Counters::default(),
             history: History::default(),
+            provisioned: BTreeMap::new(),
+            rows: BTreeMap::new(),
+            stop: None,
+            steered: Vec::new(),
+            extended_ms: 0,
+            result: None,
         }
     }
 
@@ -214,6 +246,13 @@ impl Job {
         Ok(())
     }
 
+    pub(super) fn refuse_cancelled(&self) -> Result<(), Refusal> {
+        match &self.cancel {
+            Some(cancel) => Err(Refusal::Cancelled { epoch: cancel.epoch }),
+            None => Ok(()),
+        }
+    }
+
     pub(super) fn refuse_ended(&self) -> Result<(), Refusal> {
         match &self.end {
             Some(End { outcome, epoch, .. }) => {
@@ -231,6 +270,7 @@ impl Job {
             bytes += cancel.reason.len() + cancel.requestor.len();
         }
         bytes += self.end.as_ref().map_or(0, |end| end.detail.len());
+        bytes += self.stop.as_ref().map_or(0, |stop| stop.reason.len());
         for record in self.attempts() {
             bytes += record.revoked.as_ref().map_or(0, |revoked| revoked.reason.len());
         }
@@ -249,7 +289,7 @@ impl Job {
             Payload::Blob(blob) => Some(blob),
             Payload::Inline(_) => None,
         });
-        plan.into_iter().chain(results).chain(contexts)
+        plan.into_iter().chain(results).chain(contexts).chain(self.result)
     }
 }
 

@@ -5,10 +5,12 @@
 
 use std::fmt;
 
+use fence::WorkflowNo;
 use serde::{Deserialize, Serialize};
 
 use super::command::{BlobRef, Command, CreateJob, Payload};
 use super::key::KeyProblem;
+use crate::fleet::message::Steer;
 
 /// What bounds the state. `Default` suits one datacenter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -139,11 +141,29 @@ impl Limits {
 /// What the ledger can run out of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Resource {
-    Jobs { limit: u32 },
-    Attempts { limit: u32 },
-    Bytes { limit: u64 },
-    Shards { limit: u32 },
-    Layers { limit: u32 },
+    Jobs {
+        limit: u32,
+    },
+    Attempts {
+        limit: u32,
+    },
+    Bytes {
+        limit: u64,
+    },
+    Shards {
+        limit: u32,
+    },
+    Layers {
+        limit: u32,
+    },
+    /// Data sets of one job that rows were given out of.
+    Sets {
+        limit: u32,
+    },
+    /// Things in force that a job was steered to.
+    Steers {
+        limit: u32,
+    },
 }
 
 impl fmt::Display for Resource {
@@ -156,6 +176,10 @@ impl fmt::Display for Resource {
             }
             Self::Shards { limit } => write!(f, "a job has at most {limit} shards"),
             Self::Layers { limit } => write!(f, "a job has at most {limit} layers"),
+            Self::Sets { limit } => write!(f, "a job has at most {limit} data sets"),
+            Self::Steers { limit } => {
+                write!(f, "a job is steered in at most {limit} ways at a time")
+            }
         }
     }
 }
@@ -174,6 +198,13 @@ pub enum Problem {
     Key(KeyProblem),
     /// Attempts are numbered from 1.
     AttemptZero,
+    /// A workflow that is named twice, or has no shards or too many.
+    Division {
+        workflow: WorkflowNo,
+        shards: u32,
+    },
+    /// A rate that is not a number from zero up.
+    Rate,
 }
 
 /// Which field.
@@ -198,6 +229,10 @@ impl fmt::Display for Problem {
             Self::Empty { field } => write!(f, "{field} is empty"),
             Self::Key(problem) => write!(f, "invalid idempotency key: {problem}"),
             Self::AttemptZero => f.write_str("attempts are numbered from 1"),
+            Self::Division { workflow, shards } => {
+                write!(f, "workflow {} cannot be divided into {shards} shards here", workflow.0)
+            }
+            Self::Rate => f.write_str("a rate is a finite number, zero or more"),
         }
     }
 }
@@ -241,7 +276,19 @@ pub fn validate(command: &Command, limits: &Limits) -> Result<(), Problem> {
             at_most(Field::Requestor, requestor.len() as u64, text)
         }
         Command::FinishJob { detail, .. } => at_most(Field::Detail, detail.len() as u64, text),
+        Command::Provision { shards, .. } => validate_division(shards, limits),
+        Command::StopJob { reason, .. } => at_most(Field::Reason, reason.len() as u64, text),
+        Command::SteerJob { steer: Steer::Rate { per_second, .. }, .. } => {
+            if per_second.is_finite() && *per_second >= 0.0 { Ok(()) } else { Err(Problem::Rate) }
+        }
+        Command::RecordResult { result, .. } => {
+            at_most(Field::Result, result.bytes, limits.result_bytes)
+        }
         Command::OpenSession
+        | Command::BeginLoad { .. }
+        | Command::GrantRows { .. }
+        | Command::SteerJob { .. }
+        | Command::ExtendJob { .. }
         | Command::ClaimJob { .. }
         | Command::ReleaseJob { .. }
         | Command::StartAttempt { .. }
@@ -258,6 +305,18 @@ fn validate_create(create: &CreateJob, limits: &Limits) -> Result<(), Problem> {
     at_most(Field::Tenant, create.tenant.len() as u64, u64::from(limits.tenant_bytes))?;
     at_most(Field::Name, create.name.len() as u64, u64::from(limits.name_bytes))?;
     at_most(Field::Plan, create.plan.bytes, limits.plan_bytes)
+}
+
+fn validate_division(shards: &[(WorkflowNo, u32)], limits: &Limits) -> Result<(), Problem> {
+    let mut left = limits.shards_per_job;
+    for (place, &(workflow, count)) in shards.iter().enumerate() {
+        let twice = shards[..place].iter().any(|(other, _)| *other == workflow);
+        if twice || count == 0 || count > left {
+            return Err(Problem::Division { workflow, shards: count });
+        }
+        left -= count;
+    }
+    Ok(())
 }
 
 fn at_most(field: Field, bytes: u64, limit: u64) -> Result<(), Problem> {

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use fence::{Attempt, BootId, Epoch, JobId};
+use fence::{Attempt, BootId, Epoch, JobId, WorkflowNo};
 use serde::{Deserialize, Serialize};
 
 use super::command::{AttemptStatus, Outcome};
@@ -52,6 +52,12 @@ pub enum Reply {
     },
     /// Nothing has changed, and this is why.
     Refused(Refusal),
+    /// Rows `first..end` are the attempt's; none if they are equal.
+    Rows {
+        epoch: Epoch,
+        first: u64,
+        end: u64,
+    },
 }
 
 /// The answer to a submission (IX-3): four words that a client can act on.
@@ -193,6 +199,19 @@ pub enum Refusal {
     },
     /// More commands in one entry, or entries in the log, than epochs can number.
     OutOfEpochs,
+    /// The workflow is divided into so many shards; a division is for good.
+    OtherDivision {
+        workflow: WorkflowNo,
+        shards: u32,
+    },
+    /// The workflow was not divided into shards yet.
+    NotProvisioned {
+        workflow: WorkflowNo,
+    },
+    /// The attempt has ended, was revoked, or was replaced.
+    NotLive {
+        attempt: Attempt,
+    },
 }
 
 impl Reply {
@@ -271,6 +290,13 @@ impl fmt::Display for Refusal {
             Self::Invalid(problem) => problem.fmt(f),
             Self::AlreadyApplied { applied } => write!(f, "the log is applied up to {applied}"),
             Self::OutOfEpochs => f.write_str("the entry has more commands than epochs can number"),
+            Self::OtherDivision { workflow, shards } => {
+                write!(f, "workflow {} is divided into {shards} shards, for good", workflow.0)
+            }
+            Self::NotProvisioned { workflow } => {
+                write!(f, "workflow {} is not divided into shards yet", workflow.0)
+            }
+            Self::NotLive { attempt } => write!(f, "attempt {attempt} is over"),
         }
     }
 }

@@ -98,6 +98,7 @@ fn check_job(old: &Job, new: &Job) -> Result<(), Violation> {
         format!("the owner {:?} became {:?} under the same epoch", old.owner, new.owner)
     })?;
 
+    check_course(old, new)?;
     let kept = new.contexts.starts_with(&old.contexts);
     demand(kept, "LEDG-28", || "a committed context has changed".to_owned())?;
     let falls = old.totals.fields().into_iter().zip(new.totals.fields()).any(|(a, b)| a > b);
@@ -110,6 +111,25 @@ fn check_job(old: &Job, new: &Job) -> Result<(), Violation> {
         check_shard(shard, later)?;
     }
     Ok(())
+}
+
+/// X45, R5a: how a workflow is divided stays, its load begins once, and no row is given out again.
+fn check_course(old: &Job, new: &Job) -> Result<(), Violation> {
+    for (workflow, old) in &old.provisioned {
+        let same = new.provisioned.get(workflow).is_some_and(|new| {
+            (new.epoch, new.shards) == (old.epoch, old.shards)
+                && (old.begun_ms.is_none() || old.begun_ms == new.begun_ms)
+        });
+        demand(same, "X45", || format!("the division of workflow {} has changed", workflow.0))?;
+    }
+    for (set, old) in &old.rows {
+        let risen = new.rows.get(set).is_some_and(|new| new >= old);
+        demand(risen, "R5a", || format!("rows of data set {set} are given out again"))?;
+    }
+    let kept = (old.stop.is_none() || old.stop == new.stop)
+        && (old.result.is_none() || old.result == new.result)
+        && old.extended_ms <= new.extended_ms;
+    demand(kept, "LEDG-28", || "a stop, a result or an extension was taken back".to_owned())
 }
 
 /// LEDG-28, over any number of commands.

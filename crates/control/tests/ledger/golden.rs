@@ -3,10 +3,13 @@
 //! other ones.
 
 use std::fmt::Write;
+use std::time::Duration;
 
+use control::fleet::message::Steer;
 use control::ledger::{
     AttemptStatus, Busy, Command, Counters, Event, EventKind, Field, KeyProblem, Lapse, Outcome,
-    Payload, Problem, Proposal, Refusal, Rejection, Reply, RequestId, Resource, Submission,
+    Payload, Problem, Proposal, Refusal, Rejection, Reply, RequestId, Resource, StopCause,
+    Submission,
 };
 use fence::{Attempt, BootId, Epoch, Hlc, JobId, NodeId, ShardKey, WorkflowNo};
 use serde::Serialize;
@@ -45,6 +48,8 @@ fn commands() -> Vec<Command> {
     let end =
         |status, result| Command::EndAttempt { shard: SHARD, attempt, status, counters, result };
     let finish = |outcome| Command::FinishJob { job: JOB, epoch, outcome, detail: text("d") };
+    let stop = |cause| Command::StopJob { job: JOB, epoch, cause, reason: text("r") };
+    let steer = |steer| Command::SteerJob { job: JOB, epoch, steer };
     let context = |context| Command::CommitContext { job: JOB, epoch, layer: 1, context };
     vec![
         Command::OpenSession,
@@ -70,6 +75,22 @@ fn commands() -> Vec<Command> {
         finish(Outcome::Cancelled),
         finish(Outcome::Timeout),
         Command::Advance { seen_ms: 1_000, elapsed_ms: 250 },
+        Command::Provision { job: JOB, epoch, shards: vec![(WorkflowNo(1), 300)] },
+        Command::BeginLoad { job: JOB, epoch, workflows: vec![WorkflowNo(1)] },
+        Command::GrantRows { shard: SHARD, epoch, attempt, set: 1, count: 2, of: 3 },
+        stop(StopCause::Threshold(4)),
+        stop(StopCause::Aborted),
+        stop(StopCause::Timeout),
+        steer(Steer::Pause),
+        steer(Steer::Resume),
+        steer(Steer::Vus { workflow: WorkflowNo(1), vus: 2 }),
+        steer(Steer::Rate {
+            workflow: WorkflowNo(1),
+            per_second: 2.5,
+            from: Duration::from_secs(3),
+        }),
+        Command::ExtendJob { job: JOB, epoch, total_ms: 15_000 },
+        Command::RecordResult { job: JOB, epoch, result: blob(4) },
     ]
 }
 
@@ -108,6 +129,13 @@ fn refusals() -> Vec<Refusal> {
         Refusal::Invalid(Problem::AttemptZero),
         Refusal::AlreadyApplied { applied: 4 },
         Refusal::OutOfEpochs,
+        Refusal::OtherDivision { workflow: WorkflowNo(1), shards: 2 },
+        Refusal::NotProvisioned { workflow: WorkflowNo(1) },
+        Refusal::NotLive { attempt },
+        Refusal::Full(Resource::Sets { limit: 1 }),
+        Refusal::Full(Resource::Steers { limit: 1 }),
+        Refusal::Invalid(Problem::Division { workflow: WorkflowNo(1), shards: 0 }),
+        Refusal::Invalid(Problem::Rate),
     ]
 }
 
@@ -136,6 +164,7 @@ fn replies() -> Vec<Reply> {
         Reply::Advanced { now_ms: 7, retired: 2 },
     ];
     replies.extend(refusals().into_iter().map(Reply::Refused));
+    replies.push(Reply::Rows { epoch: created, first: 3, end: 300 });
     replies
 }
 
@@ -153,6 +182,12 @@ fn events() -> Vec<Event> {
         EventKind::CancelRequested,
         EventKind::Finished { outcome: Outcome::Failed },
         EventKind::Retired,
+        EventKind::Provisioned { workflows: 1, shards: 300 },
+        EventKind::LoadBegun { workflows: 1 },
+        EventKind::StopRequested { cause: StopCause::Timeout },
+        EventKind::Steered,
+        EventKind::Extended { total_ms: 15_000 },
+        EventKind::ResultRecorded,
     ];
     let at = Hlc { wall_ms: 9, logical: 8, node: NodeId(7) };
     kinds.map(|kind| Event { epoch: epoch(5), at, kind }).into()

@@ -3,6 +3,7 @@
 
 mod attempts;
 mod contexts;
+mod course;
 mod golden;
 mod history;
 mod idempotency;

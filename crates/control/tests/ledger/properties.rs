@@ -1,10 +1,12 @@
 //! Random histories: against the model, against each other, and against nonsense.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
+use control::fleet::message::Steer;
 use control::ledger::{
-    Command, Counters, CreateJob, IdempotencyKey, Lapse, Limits, Payload, Proposal, Reply,
-    RequestId, State, check_step,
+    BlobRef, Command, Counters, CreateJob, IdempotencyKey, Lapse, Limits, Payload, Proposal, Reply,
+    RequestId, State, StopCause, check_step,
 };
 use fence::{Attempt, BootId, Epoch, GroupId, Hlc, JobId, NodeId, ShardKey, WorkflowNo};
 use proptest::prelude::*;
@@ -215,6 +217,11 @@ fn command() -> impl Strategy<Value = Command> {
         2 => (shard.clone(), epoch.clone(), attempt.clone(), text.clone()).prop_map(
             |(shard, epoch, attempt, reason)| Command::RevokeAttempt { shard, epoch, attempt, reason }
         ),
+        2 => (shard.clone(), epoch.clone(), attempt.clone(), 0..3u32, any::<[u64; 2]>()).prop_map(
+            |(shard, epoch, attempt, set, [count, of])| {
+                Command::GrantRows { shard, epoch, attempt, set, count, of }
+            }
+        ),
         2 => (shard, attempt, status(), counters).prop_map(|(shard, attempt, status, counters)| {
             Command::EndAttempt { shard, attempt, status, counters, result: Some(blob(1)) }
         }),
@@ -223,11 +230,66 @@ fn command() -> impl Strategy<Value = Command> {
         ),
         1 => (job.clone(), text.clone(), text.clone())
             .prop_map(|(job, reason, requestor)| Command::CancelJob { job, reason, requestor }),
+        3 => (job.clone(), epoch.clone(), course(), text.clone())
+            .prop_map(|(job, epoch, course, reason)| course.command(job, epoch, reason)),
         2 => (job, epoch, outcome(), text)
             .prop_map(|(job, epoch, outcome, detail)| Command::FinishJob { job, epoch, outcome, detail }),
         2 => (any::<u64>(), any::<u64>())
             .prop_map(|(seen_ms, elapsed_ms)| Command::Advance { seen_ms, elapsed_ms }),
     ]
+}
+
+/// What an owner says about the course of its job.
+#[derive(Clone, Debug)]
+enum Course {
+    Provision(Vec<(u32, u32)>),
+    Begin(Vec<u32>),
+    Stop(StopCause),
+    Steer(Steer),
+    Extend(u64),
+    Result(u64),
+}
+
+fn course() -> impl Strategy<Value = Course> {
+    let number = prop_oneof![4 => 0..3u32, 1 => any::<u32>()];
+    let steer = prop_oneof![
+        Just(Steer::Pause),
+        Just(Steer::Resume),
+        (number.clone(), any::<f64>()).prop_map(|(workflow, per_second)| {
+            let (workflow, from) = (WorkflowNo(workflow), Duration::ZERO);
+            Steer::Rate { workflow, per_second, from }
+        }),
+    ];
+    prop_oneof![
+        prop::collection::vec((number.clone(), number.clone()), 0..3).prop_map(Course::Provision),
+        prop::collection::vec(number, 0..3).prop_map(Course::Begin),
+        prop_oneof![Just(StopCause::Timeout), Just(StopCause::Threshold(1))].prop_map(Course::Stop),
+        steer.prop_map(Course::Steer),
+        any::<u64>().prop_map(Course::Extend),
+        any::<u64>().prop_map(Course::Result),
+    ]
+}
+
+impl Course {
+    fn command(self, job: JobId, epoch: Epoch, reason: String) -> Command {
+        match self {
+            Self::Provision(shards) => {
+                let shards = shards.into_iter().map(|(w, count)| (WorkflowNo(w), count)).collect();
+                Command::Provision { job, epoch, shards }
+            }
+            Self::Begin(workflows) => {
+                let workflows = workflows.into_iter().map(WorkflowNo).collect();
+                Command::BeginLoad { job, epoch, workflows }
+            }
+            Self::Stop(cause) => Command::StopJob { job, epoch, cause, reason },
+            Self::Steer(steer) => Command::SteerJob { job, epoch, steer },
+            Self::Extend(total_ms) => Command::ExtendJob { job, epoch, total_ms },
+            Self::Result(bytes) => {
+                let result = BlobRef { bytes, ..blob(3) };
+                Command::RecordResult { job, epoch, result }
+            }
+        }
+    }
 }
 
 /// The first word of an answer, and of the refusal in it.

@@ -27,13 +27,7 @@ impl Conductor {
         }
         let verdict = self.verdict(true);
         self.add_notes();
-        let (cpu_user, cpu_system) = self
-            .aggregate
-            .cpu_total
-            .values()
-            .fold((Duration::ZERO, Duration::ZERO), |(user, system), (core_user, core_system)| {
-                (user + *core_user, system + *core_system)
-            });
+        let (cpu_user, cpu_system) = self.aggregate.cpu_sum();
         let generator = GeneratorStats {
             cores: self.cores.len(),
             cpu_user,
@@ -50,7 +44,7 @@ impl Conductor {
         let error_samples = self.aggregate.error_samples();
         let script = self.script_result(elapsed);
         let thresholds = match &script {
-            Some(script) => super::scripted::threshold_results(script),
+            Some(script) => stats::threshold_results(&script.layout, &script.thresholds),
             None => self.evaluator.finish(elapsed),
         };
         RunResult {
@@ -100,39 +94,8 @@ impl Conductor {
     }
 
     fn add_notes(&mut self) {
-        let folded: u64 = (self.aggregate.totals.blocks.iter().flatten())
-            .flat_map(|block| &block.steps)
-            .map(|step| step.tags_folded)
-            .sum();
-        if folded > 0 {
-            self.notes.push(format!(
-                "{folded} requests had tag values beyond the limit of {} per step; they are counted \
-                 under `other`",
-                stats::TAG_SETS_MAX
-            ));
-        }
-        if self.aggregate.samples_dropped > 0 {
-            self.notes.push(format!(
-                "{} samples did not reach the output files: writing was slower than the load",
-                self.aggregate.samples_dropped
-            ));
-        }
-        if self.unrecordable > 0 {
-            let count = self.unrecordable;
-            self.notes.push(format!(
-                "{count} values for custom metrics were no numbers and were left out"
-            ));
-        }
-        let steps = || self.aggregate.totals.blocks.iter().flatten().flat_map(|block| &block.steps);
-        let requests: u64 = steps().map(|step| step.requests).sum();
-        let failed: u64 = steps().map(|step| step.failed).sum();
-        if self.aggregate.busiest_core > 0.95 && failed * 2 < requests {
-            self.notes.push(
-                "a generator core was fully used: the target may be able to do more; give `--cores` or \
-                 more machines to find out"
-                    .to_owned(),
-            );
-        }
+        let dropped = self.aggregate.samples_dropped;
+        self.notes.extend(self.aggregate.notes(dropped, self.unrecordable));
         if let Some(error) = self.job.setup_error() {
             self.notes.push(format!("setup failed: {error}"));
         }

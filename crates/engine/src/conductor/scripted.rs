@@ -7,8 +7,8 @@ use std::time::Duration;
 use control::job::Event;
 use control::schedule;
 use script::log::{Level, Line};
-use stats::series::{Contains, MetricKind, Thresholds, builtin};
-use stats::{RunState, ScriptFailure, ScriptResult, StopReason, ThresholdResult, Unit};
+use stats::series::{Thresholds, builtin};
+use stats::{RunState, ScriptFailure, ScriptResult, StopReason};
 
 use super::{Conductor, Input};
 use crate::core::{Aside, Command};
@@ -55,7 +55,9 @@ impl Conductor {
             let wanted = u64::from(script.run.scenarios[workflow].vus_before);
             for (shard, &core) in cores.iter().enumerate() {
                 let count = schedule::share(wanted, shard, shards);
-                self.cores[core].send(Command::MakeUsers { workflow, shard, shards, count });
+                let entry = Box::default();
+                let order = Command::MakeUsers { workflow, shard, shards, count, entry };
+                self.cores[core].send(order);
                 script.making += 1;
             }
         }
@@ -171,30 +173,4 @@ impl Conductor {
             marked_failed: script.marked_failed.clone(),
         }))
     }
-}
-
-/// A script's thresholds in the form of a plan's, for everything that reads results.
-pub(super) fn threshold_results(script: &ScriptResult) -> Vec<ThresholdResult> {
-    let one = |outcome: &stats::series::ThresholdOutcome| {
-        let metric = script.layout.get(outcome.target.metric);
-        let unit = match (metric.kind, metric.contains) {
-            (MetricKind::Rate, _) => Unit::Fraction,
-            (MetricKind::Trend, Contains::Time) => Unit::Milliseconds,
-            (MetricKind::Counter, _) if outcome.text.trim_start().starts_with("rate") => {
-                Unit::PerSecond
-            }
-            (MetricKind::Counter, _) => Unit::Count,
-            _ => Unit::Plain,
-        };
-        ThresholdResult {
-            metric: metric.name.to_string(),
-            label: outcome.key.clone(),
-            hold: outcome.text.clone(),
-            value: outcome.value,
-            ok: outcome.ok,
-            unit,
-            abort: outcome.abort,
-        }
-    };
-    script.thresholds.iter().map(one).collect()
 }

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use control::schedule;
+use stats::verdict::{Evidence, judge};
 use stats::{Snapshot, WorkflowSnapshot, WorkflowState};
 
 use super::Conductor;
-use crate::verdict::{Evidence, judge};
 
 impl Conductor {
     pub(super) fn snapshot(&mut self) -> Snapshot {
@@ -33,6 +33,8 @@ impl Conductor {
             loop_lag: &self.aggregate.loop_lag,
             panicked_cores: &self.panicked,
             expects_requests: over && !self.program.layout.steps.is_empty(),
+            lost: &[],
+            incomplete: &[],
         })
     }
 

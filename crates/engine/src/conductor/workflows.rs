@@ -5,6 +5,7 @@ use control::schedule;
 use stats::RunState;
 
 use super::{Conductor, START_AHEAD};
+use crate::attempt;
 use crate::core::{Aside, Command};
 use crate::script::AsideError;
 use crate::shard::ShardEnd;
@@ -25,7 +26,7 @@ impl Conductor {
             return;
         }
         let base = self.base(workflow);
-        self.cores[0].send(Command::RunAside { workflow, what, base });
+        self.cores[0].send(Command::RunAside { workflow, what, base, entry: Box::default() });
     }
 
     pub(super) fn start_workflow(&mut self, workflow: usize, cores: Vec<usize>) {
@@ -39,7 +40,8 @@ impl Conductor {
         if self.program.workflow(workflow).setup.is_empty() {
             self.start_load(workflow, &base);
         } else {
-            self.cores[first].send(Command::RunAside { workflow, what: Aside::Setup, base });
+            let (what, entry) = (Aside::Setup, Box::default());
+            self.cores[first].send(Command::RunAside { workflow, what, base, entry });
         }
     }
 
@@ -56,8 +58,9 @@ impl Conductor {
         running.shards_left = running.cores.len();
         let shards = running.cores.len();
         for (shard, &core) in running.cores.iter().enumerate() {
-            let base = base.clone();
-            self.cores[core].send(Command::StartShard { workflow, shard, shards, start, base });
+            let (base, elapsed) = (base.clone(), None);
+            let command = Command::StartShard { workflow, shard, shards, start, base, elapsed };
+            self.cores[core].send(command);
         }
         self.note_event(text);
         self.step(Event::WorkflowReady { workflow });
@@ -66,22 +69,7 @@ impl Conductor {
     /// Values under a workflow's variables: from the plan's setup, and handed over by earlier
     /// workflows.
     pub(super) fn base(&self, workflow: usize) -> Base {
-        let program = self.program.workflow(workflow);
-        let mut base: Vec<Option<Box<[u8]>>> =
-            program.slots.iter().map(|name| self.shared.get(name).cloned()).collect();
-        for (slot, used) in &program.uses {
-            let found = used.from.iter().find_map(|from| {
-                let provider = self.plan.workflows.iter().position(|known| known.name == *from)?;
-                let names_us = self.plan.workflows[provider]
-                    .provide
-                    .iter()
-                    .any(|one| one.key == used.key && one.to.contains(&program.name));
-                self.provided.get(&(provider, used.key.clone())).filter(|_| names_us)
-            });
-            let default = used.default.as_ref().map(|text| text.as_bytes().into());
-            base[*slot] = found.map(|value| value.as_slice().into()).or(default);
-        }
-        base.into()
+        attempt::base(&self.plan, &self.program, workflow, &self.shared, &self.provided)
     }
 
     pub(super) fn aside_ended(
@@ -96,12 +84,7 @@ impl Conductor {
         match (is_frame, what, result) {
             (true, Aside::Setup, result) => {
                 if let Ok(base) = &result {
-                    let names = &self.program.frame.slots;
-                    for (name, value) in names.iter().zip(base.iter()) {
-                        if let Some(value) = value {
-                            self.shared.insert(name.clone(), value.clone());
-                        }
-                    }
+                    self.shared.extend(attempt::by_name(&self.program.frame.slots, base));
                 }
                 self.step(Event::SetupEnded(result.map(drop)));
             }
@@ -142,42 +125,20 @@ impl Conductor {
         } else {
             let running = &self.workflows[workflow];
             let base = running.base.clone().unwrap_or_else(|| self.base(workflow));
-            let what = Aside::Teardown;
-            self.cores[running.cores[0]].send(Command::RunAside { workflow, what, base });
+            let (what, entry) = (Aside::Teardown, Box::default());
+            self.cores[running.cores[0]].send(Command::RunAside { workflow, what, base, entry });
         }
     }
 
     pub(super) fn load_end(&self, workflow: usize) -> WorkflowEnd {
-        let ends = &self.workflows[workflow].ends;
-        let failures: u64 = ends.iter().map(|(_, end)| end.setup_failures).sum();
-        let begun: u64 = ends.iter().map(|(_, end)| end.users_begun).sum();
-        if failures > 0 && begun == 0 {
-            let message = format!("no virtual user got through its vu_setup ({failures} failed)");
-            WorkflowEnd::Error(message)
-        } else if ends.iter().any(|(_, end)| end.stopped) {
-            WorkflowEnd::Stopped
-        } else {
-            WorkflowEnd::Ok
-        }
+        attempt::load_end(self.workflows[workflow].ends.iter().map(|(_, end)| end))
     }
 
-    /// The lowest shard's value, or all of them as a JSON list (X35).
     pub(super) fn collect_provided(&mut self, workflow: usize) {
-        let provides = &self.plan.workflows[workflow].provide;
-        let ends = &self.workflows[workflow].ends;
-        for (number, provide) in provides.iter().enumerate() {
-            let mut values =
-                ends.iter().filter_map(|(_, end)| end.provided.get(number).cloned().flatten());
-            let value = if provide.collect {
-                let all: Vec<String> =
-                    values.map(|value| String::from_utf8_lossy(&value).into_owned()).collect();
-                Some(serde_json::json!(all).to_string().into_bytes())
-            } else {
-                values.next()
-            };
-            if let Some(value) = value {
-                self.provided.insert((workflow, provide.key.clone()), value);
-            }
+        let workflow_plan = &self.plan.workflows[workflow];
+        let ends = self.workflows[workflow].ends.iter().map(|(_, end)| end);
+        for (key, value) in attempt::collect_provided(&workflow_plan.provide, ends) {
+            self.provided.insert((workflow_plan.name.clone(), key), value);
         }
     }
 

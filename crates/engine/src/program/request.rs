@@ -197,6 +197,7 @@ fn route(url: &Template) -> String {
         Part::Reference(reference) => match &reference.source {
             Source::Variable(name) => format!("${{{name}}}"),
             Source::Data { set, column } => format!("${{data.{set}.{column}}}"),
+            Source::Secret(name) => format!("${{secret.{name}}}"),
             _ => "${…}".to_owned(),
         },
     };

@@ -66,6 +66,20 @@ impl Names for Scope<'_, '_> {
         let column = rows.columns.iter().position(|known| known == column)?;
         Some((set, column))
     }
+
+    fn secret(&mut self, name: &str, default: Option<&str>) -> String {
+        let known = (self.compiler.lookup)(name).filter(|value| !value.is_empty());
+        match known.or_else(|| default.map(str::to_owned)) {
+            Some(value) => {
+                self.compiler.secrets.insert(value.clone());
+                value
+            }
+            None => {
+                self.compiler.unknown_secrets.insert(name.to_owned());
+                String::new()
+            }
+        }
+    }
 }
 
 impl<'p> Compiler<'p> {

@@ -35,7 +35,8 @@ impl Instance {
     }
 
     pub fn begin(&self, now: Mono) {
-        self.started.store(now.0, Ordering::Relaxed);
+        // Whoever is first.
+        let _ = self.started.compare_exchange(0, now.0, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     // Only the core itself writes its line, so a load and a store are enough.

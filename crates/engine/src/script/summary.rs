@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use client::{Deadlines, OriginTable, Settings};
+use client::{Deadlines, OriginTable, Outlet, Settings};
 use plan::HttpOptions;
 use script::book::Book;
 use script::host::{Alone, Phase, VuSetup};
@@ -33,7 +33,8 @@ pub fn handle_summary(
         tokio::task::spawn_local(deadlines.clone().sweep_every(Duration::from_millis(5)));
         let origins = Rc::new(OriginTable::new(http, None));
         let tls = Arc::new(OnceLock::new());
-        let settings = Settings { http: http.clone(), tls, origins, proxy: None };
+        let settings =
+            Settings { http: http.clone(), tls, origins, proxy: None, outlet: Outlet::free() };
         let vu = Vu::new(VuSetup {
             script: script.clone(),
             book: Rc::new(Book::new(layout.clone(), None, 0)),

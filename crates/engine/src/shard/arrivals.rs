@@ -102,7 +102,9 @@ pub(super) async fn drive(context: &Rc<ShardContext>) {
         crew.hire(None);
     }
     let mut due = planned.shard(context.shard, context.shards);
-    let mut applied = None;
+    let mut applied = 0;
+    apply_rates(context, &mut due, &mut applied);
+    join(context, &mut due);
     let mut last_wake = Mono::default();
     let timer = match PreciseTimer::new() {
         Ok(timer) => timer,
@@ -113,13 +115,7 @@ pub(super) async fn drive(context: &Rc<ShardContext>) {
         }
     };
     while context.control.stop.get() == Stop::No && !crew.exhausted.get() {
-        let order = context.control.rate_override.get();
-        if order != applied {
-            applied = order;
-            if let Some((rate, from)) = order {
-                due.change(due.arrivals().with_rate(rate, from));
-            }
-        }
+        apply_rates(context, &mut due, &mut applied);
         let Some((number, t)) = due.peek() else { break };
         if context.control.clock.is_paused() {
             context.control.changed.notified().await;
@@ -138,6 +134,7 @@ pub(super) async fn drive(context: &Rc<ShardContext>) {
             continue;
         }
         due.next();
+        context.took(1);
         crew.serve(Arrival { number, intended });
         tokio::task::consume_budget().await;
     }
@@ -160,6 +157,26 @@ pub(super) async fn drive(context: &Rc<ShardContext>) {
     // Arrivals that were given to a user which did not get to them before it was cancelled.
     let unserved = crew.all.borrow().iter().filter(|mailbox| mailbox.next.take().is_some()).count();
     context.dropped(DropCause::TimeOver, unserved as u64);
+}
+
+/// Every change of rate counts, in the order in which they came: the numbers of arrivals depend on it.
+fn apply_rates(context: &ShardContext, due: &mut schedule::Shard, applied: &mut usize) {
+    let rates = context.control.rates.borrow();
+    for (rate, from) in &rates[*applied..] {
+        due.change(due.arrivals().with_rate(*rate, *from));
+    }
+    *applied = rates.len();
+}
+
+/// Goes on where the schedule stands. What was missed meanwhile is not made up for (R5a).
+fn join(context: &ShardContext, due: &mut schedule::Shard) {
+    let join = context.join.get();
+    let mut spent = due.skip_before(join.elapsed);
+    while spent < join.spent && due.next().is_some() {
+        spent += 1;
+    }
+    context.took(spent);
+    context.dropped(DropCause::WorkerLost, join.lost(spent));
 }
 
 impl Crew {
@@ -246,13 +263,16 @@ async fn live(
         let busy = Busy::new(&context);
         let iterated = user.iterate(&context, arrival.number, Some(arrival.intended)).await;
         drop(busy);
-        if iterated == Iterated::NoData {
-            context.dropped(DropCause::DataExhausted, 1);
-            exhausted.set(true);
-            context.control.changed.notify_waiters();
-            break;
+        match iterated {
+            Iterated::Done => context.note_provided(&user),
+            Iterated::RowsLate => context.dropped(DropCause::RowsLate, 1),
+            Iterated::NoData => {
+                context.dropped(DropCause::DataExhausted, 1);
+                exhausted.set(true);
+                context.control.changed.notify_waiters();
+                break;
+            }
         }
-        context.note_provided(&user);
         idle.borrow_mut().push(mailbox.clone());
     }
     user.end().await;

@@ -25,11 +25,22 @@ struct Pile {
     left: Option<Rc<Cell<u64>>>,
     /// Of each user alone.
     per_vu: Option<u64>,
+    /// What earlier attempts have used up of all users' own, and how many users that is.
+    spent: (u64, u64),
     /// Iterations that the shard's users have begun.
     begun: Rc<Cell<u64>>,
 }
 
 impl Pile {
+    /// How many iterations of its own a user has used up before it began. Which of them did how many in
+    /// an earlier attempt nobody knows; what counts is the sum.
+    fn used_up(&self, local: u64) -> u64 {
+        match (self.per_vu, self.spent) {
+            (Some(_), (spent, users @ 1..)) => spent / users + u64::from(local < spent % users),
+            _ => 0,
+        }
+    }
+
     /// Whether a user that has done so many iterations may begin another.
     fn has_more(&self, done: u64) -> bool {
         self.per_vu.is_none_or(|limit| done < limit)
@@ -60,7 +71,9 @@ impl Pile {
     fn rest(&self, users: usize) -> u64 {
         match (&self.left, self.per_vu) {
             (Some(left), _) => left.get(),
-            (None, Some(each)) => (users as u64).saturating_mul(each) - self.begun.get(),
+            (None, Some(each)) => (users as u64)
+                .saturating_mul(each)
+                .saturating_sub(self.spent.0.saturating_add(self.begun.get())),
             (None, None) => 0,
         }
     }
@@ -78,15 +91,24 @@ pub(super) async fn drive(context: &Rc<ShardContext>) {
     let load = &context.workflow().load;
     let (shard, shards) = (context.shard, context.shards);
     let end = schedule::latest_end(load);
-    let pile = pile(&load.executor, shard, shards);
+    let users = schedule::share(u64::from(schedule::vus_max(load)), shard, shards);
+    let join = context.join.get();
+    let pile = pile(&load.executor, shard, shards, join.spent, users);
     let counts_iterations = pile.left.is_some() || pile.per_vu.is_some();
+    context.took(join.spent);
+    if counts_iterations {
+        context.dropped(DropCause::WorkerLost, join.lost(join.spent));
+        // Nothing is left of it, or there are more shards than users.
+        if (join.spent > 0 || users == 0) && pile.rest(users as usize) == 0 {
+            return;
+        }
+    }
     let ramp_down = match &load.executor {
         Executor::RampingVus { graceful_ramp_down, .. } => *graceful_ramp_down,
         _ => load.graceful_stop,
     };
-    let users = schedule::share(u64::from(schedule::vus_max(load)), shard, shards);
     context.iterations.set((0, pile.rest(users as usize)));
-    let next_number = Rc::new(Cell::new(shard as u64));
+    let next_number = Rc::new(Cell::new(shard as u64 + join.spent * shards as u64));
     let mut tasks = JoinSet::new();
     // By number within the shard. With many users this is walked at every step of a ramp, so it is
     // flat.
@@ -153,17 +175,23 @@ pub(super) async fn drive(context: &Rc<ShardContext>) {
     }
 }
 
-fn pile(executor: &Executor, shard: usize, shards: usize) -> Pile {
+fn pile(executor: &Executor, shard: usize, shards: usize, spent: u64, users: u64) -> Pile {
     let begun = Rc::default();
+    let spent = (spent, users);
     match executor {
-        Executor::SharedIterations { iterations, .. } => {
-            let mine = schedule::share(*iterations, shard, shards);
-            Pile { left: Some(Rc::new(Cell::new(mine))), per_vu: None, begun }
+        Executor::SharedIterations { vus, iterations, .. } => {
+            // A shard without a user could not do any.
+            let with_users = shards.min(*vus as usize).max(1);
+            let mine = match shard < with_users {
+                true => schedule::share(*iterations, shard, with_users).saturating_sub(spent.0),
+                false => 0,
+            };
+            Pile { left: Some(Rc::new(Cell::new(mine))), per_vu: None, spent, begun }
         }
         Executor::PerVuIterations { iterations, .. } => {
-            Pile { left: None, per_vu: Some(*iterations), begun }
+            Pile { left: None, per_vu: Some(*iterations), spent, begun }
         }
-        _ => Pile { left: None, per_vu: None, begun },
+        _ => Pile { left: None, per_vu: None, spent, begun },
     }
 }
 
@@ -270,7 +298,7 @@ async fn live(
     }
     let pacing = context.workflow().load.pacing;
     let mut turn = Turn::default();
-    let mut done = 0;
+    let mut done = pile.used_up(index / context.shards as u64);
     loop {
         while context.control.clock.is_paused() && context.control.stop.get() == Stop::No {
             context.control.changed.notified().await;
@@ -284,11 +312,16 @@ async fn live(
         let number = next_number.get();
         next_number.set(number + context.shards as u64);
         let begun = Mono::now();
-        if user.iterate(&context, number, None).await == Iterated::NoData {
-            pile.put_back();
-            context.data_exhausted.set(true);
-            context.control.changed.notify_waiters();
-            break;
+        context.took(1);
+        match user.iterate(&context, number, None).await {
+            Iterated::Done => {}
+            Iterated::RowsLate => context.dropped(DropCause::RowsLate, 1),
+            Iterated::NoData => {
+                pile.put_back();
+                context.data_exhausted.set(true);
+                context.control.changed.notify_waiters();
+                break;
+            }
         }
         done += 1;
         let (all_done, all) = context.iterations.get();

@@ -108,6 +108,10 @@ impl Vu {
             scratch.tags.push('=');
             scratch.tags.push_str(&String::from_utf8_lossy(&text.to_bytes(&self.vars)));
         }
+        let secrets = &self.context.program.secrets;
+        if !scratch.tags.is_empty() && !secrets.is_empty() {
+            scratch.tags = secrets.redact(std::mem::take(&mut scratch.tags));
+        }
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -157,6 +161,7 @@ impl Vu {
                 response,
                 progress,
                 result.as_ref().err(),
+                &self.context.program.secrets,
             ));
         }
         if !response.set_cookies.is_empty() && self.context.settings.http.cookies {
@@ -320,7 +325,8 @@ impl Vu {
             }
         };
         if self.trouble.borrow().is_none() {
-            *self.trouble.borrow_mut() = Some(format!("step `{}`: {}", request.name, describe()));
+            let trouble = format!("step `{}`: {}", request.name, describe());
+            *self.trouble.borrow_mut() = Some(self.context.program.secrets.redact(trouble));
         }
         let Some(kind) = error else { return };
         let whole = self.context.recorder.wants_exchange(step);
@@ -330,8 +336,11 @@ impl Vu {
                 _ => (&scratch.wire[..], scratch.wire.len() - scratch.body.len()),
             };
             let name = &request.name;
-            trace::exchange(name, wire, body_at, &scratch.response, &scratch.progress, failure)
+            let secrets = &self.context.program.secrets;
+            let Scratch { response, progress, .. } = scratch;
+            trace::exchange(name, wire, body_at, response, progress, failure, secrets)
         });
-        self.context.recorder.failure(step, kind, describe, exchange);
+        let described = || self.context.program.secrets.redact(describe());
+        self.context.recorder.failure(step, kind, described, exchange);
     }
 }

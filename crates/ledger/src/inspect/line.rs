@@ -74,6 +74,13 @@ impl CommandLine {
             Command::CancelJob { job, .. } => ("CancelJob", Some(*job), None),
             Command::FinishJob { job, .. } => ("FinishJob", Some(*job), None),
             Command::Advance { .. } => ("Advance", None, None),
+            Command::Provision { job, .. } => ("Provision", Some(*job), None),
+            Command::BeginLoad { job, .. } => ("BeginLoad", Some(*job), None),
+            Command::GrantRows { shard, .. } => ("GrantRows", None, Some(*shard)),
+            Command::StopJob { job, .. } => ("StopJob", Some(*job), None),
+            Command::SteerJob { job, .. } => ("SteerJob", Some(*job), None),
+            Command::ExtendJob { job, .. } => ("ExtendJob", Some(*job), None),
+            Command::RecordResult { job, .. } => ("RecordResult", Some(*job), None),
         };
         let job = job.or(shard.map(|shard| shard.job));
         Self { request: proposal.request, name, job, shard }

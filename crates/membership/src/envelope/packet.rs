@@ -266,6 +266,7 @@ fn role_code(role: Role) -> u8 {
         Role::Manager => 2,
         Role::Worker => 3,
         Role::Client => 4,
+        Role::Recruit => 5,
     }
 }
 
@@ -275,6 +276,7 @@ fn role_of(code: u8) -> Result<Role, Refusal> {
         2 => Ok(Role::Manager),
         3 => Ok(Role::Worker),
         4 => Ok(Role::Client),
+        5 => Ok(Role::Recruit),
         _ => Err(Refusal::WrongRole),
     }
 }

@@ -27,7 +27,7 @@ fn policy(role: Role) -> ConfirmPolicy {
     let (passive, attempts, load_max) = match role {
         Role::Gate => (120, 5, 3.0),
         Role::Manager => (90, 3, 5.0),
-        Role::Worker | Role::Client => (180, 0, 10.0),
+        Role::Worker | Role::Client | Role::Recruit => (180, 0, 10.0),
     };
     ConfirmPolicy { passive: Duration::from_secs(passive), attempts, load_max }
 }

@@ -139,7 +139,7 @@ pub(super) fn unconfirmed(inner: &Inner) -> Value {
         })
     });
     let peers: Vec<Value> = rows.collect();
-    let by_role = |counts: [u64; 4]| -> Value {
+    let by_role = |counts: [u64; Role::ALL.len()]| -> Value {
         let pairs =
             Role::ALL.iter().map(|role| (role.name().to_owned(), counts[role_index(*role)].into()));
         Value::Object(pairs.collect())

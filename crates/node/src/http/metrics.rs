@@ -75,7 +75,9 @@ fn verdicts(page: &mut Page, counters: &Counters) {
     counter("volley_membership_leaves_total", "Farewells heard.", counters.leaves);
     let help = "Times that this process did not run.";
     counter("volley_membership_stalls_total", help, counters.stalls);
-    let by_role = |counts: [u64; 4]| Role::ALL.map(|role| (role.name(), counts[role_index(role)]));
+    let by_role = |counts: [u64; Role::ALL.len()]| {
+        Role::ALL.map(|role| (role.name(), counts[role_index(role)]))
+    };
     let attempts = by_role(counters.confirm_attempts);
     let help = "Knocks at peers only heard of.";
     page.counters("volley_membership_confirmation_attempts_total", help, "role", attempts);
@@ -115,6 +117,8 @@ fn shell(page: &mut Page, inner: &Inner) {
     page.counter("volley_node_http_refused_total", help, &[], load(&numbers.http_refused));
     let help = "Steps of key rotations.";
     page.counter("volley_membership_key_changes_total", help, &[], load(&numbers.key_changes));
+    let help = "Workers that were given a certificate for a join token.";
+    page.counter("volley_enlisted_total", help, &[], load(&numbers.enlisted));
     let not_saved = load(&numbers.peers_not_saved);
     let help = "Times that peers could not be remembered on disk.";
     page.counter("volley_membership_peers_not_saved_total", help, &[], not_saved);

@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use fence::{BootId, NodeId};
-use trust::CredentialsError;
+use trust::{CredentialsError, Role};
 
 use crate::identity::IdentityError;
 use crate::secret::SecretError;
@@ -17,8 +17,10 @@ pub enum StartError {
     Credentials(CredentialsError),
     Identity(IdentityError),
     Secret(SecretError),
-    /// A client certificate belongs to a person, not to a member.
-    Client,
+    /// A client certificate belongs to a person, a recruit's to a token; neither is a member.
+    NotAMember {
+        role: Role,
+    },
     /// The life that was handed in is not the certificate's.
     OtherNode {
         given: NodeId,
@@ -53,8 +55,9 @@ impl fmt::Display for StartError {
             Self::Credentials(error) => error.fmt(f),
             Self::Identity(error) => error.fmt(f),
             Self::Secret(error) => error.fmt(f),
-            Self::Client => f.write_str(
-                "the certificate is a client's; a member needs one for a gate, a manager or a worker",
+            Self::NotAMember { role } => write!(
+                f,
+                "the certificate is a {role}'s; a member needs one for a gate, a manager or a worker"
             ),
             Self::OtherNode { given, certificate } => write!(
                 f,

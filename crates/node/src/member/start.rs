@@ -149,7 +149,7 @@ impl Member {
         });
         let Life { node, boot, .. } = life;
         tracing::info!(%node, %boot, role = %inner.identity.role, %address, "a member has started");
-        Ok(Self { inner, http, _folder: folder })
+        Ok(Self { inner, http, folder: Mutex::new(folder) })
     }
 }
 
@@ -161,8 +161,9 @@ struct Seeds {
 }
 
 fn check(config: &Config, identity: &Identity) -> Result<(), StartError> {
-    if identity.role == Role::Client {
-        return Err(StartError::Client);
+    let role = identity.role;
+    if super::roles_of_domain(role).is_empty() {
+        return Err(StartError::NotAMember { role });
     }
     if !(config.pace.is_finite() && config.pace > 0.0) {
         return Err(StartError::Pace { pace: config.pace });

@@ -96,7 +96,10 @@ pub(crate) fn channel(
 }
 
 /// A channel on a connection that is there already; it is not made anew.
-pub(crate) async fn channel_on(
+///
+/// # Errors
+/// If the other end does not speak HTTP/2.
+pub async fn channel_on(
     connection: Connection,
     timing: &ChannelTiming,
 ) -> Result<Channel, tonic::transport::Error> {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::stream;
 use membership::{Role, State};
+use node::client::KeyAction;
 use node::wire::proto::membership_client::MembershipClient;
 use node::wire::proto::{self, StatePart};
 use node::wire::{node_bytes, role_code};
@@ -13,7 +14,7 @@ use tonic::Code;
 use tonic::transport::Channel;
 use trust::Expected;
 
-use crate::harness::{World, id, until};
+use crate::harness::{World, id, until, whole};
 
 /// A raw client on one connection, as a node of this certificate.
 pub async fn raw(
@@ -156,4 +157,35 @@ async fn a_state_that_is_too_large_or_of_somebody_else_changes_nothing() {
     request.from = None;
     assert_eq!(client.hello(request).await.unwrap_err().code(), Code::InvalidArgument);
     assert!(first.view().entries.is_empty());
+}
+
+/// A join token opens the way to a manager, and to nothing there that is a member's, an operator's or a client's.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_recruit_reaches_a_manager_and_hears_nothing_of_the_cluster() {
+    let world = World::new();
+    let manager = world.start(Role::Manager, 1, &[]).await;
+    let worker = world.start(Role::Worker, 2, &[manager.address()]).await;
+    whole(&[&manager, &worker], 1).await;
+    let client = world.client(Role::Recruit, 9, manager.address()).await;
+    let error = client.members().await.unwrap_err();
+    assert!(error.to_string().contains("a join token is for becoming a worker"), "{error}");
+    let error = client.keys(KeyAction::List).await.unwrap_err();
+    assert!(error.to_string().contains("may not touch the gossip keys"), "{error}");
+
+    let network = world.network(Role::Recruit, 9);
+    let mut recruit = raw(&world, Role::Recruit, 9, manager.address()).await;
+    let from = Some(introduction(9, Role::Recruit, 9));
+    let hello = recruit.hello(proto::HelloRequest { from, you: None }).await.unwrap_err();
+    assert_eq!(hello.code(), Code::PermissionDenied);
+    let mut parts = state(9, 0);
+    parts[0].from = Some(record(9, Role::Recruit, 9));
+    parts[0].introduction = Some(introduction(9, Role::Recruit, 9));
+    let exchange = count(&mut recruit, parts).await.unwrap_err();
+    assert_eq!(exchange.code(), Code::PermissionDenied, "{exchange}");
+
+    // Workers do not answer to it, and nobody connects to it.
+    let expected = Expected { role: Role::Worker, node: None };
+    let refused = network.connect(&worker.address().to_string(), expected).await.unwrap_err();
+    assert_eq!(refused.kind(), "role");
+    assert_eq!(manager.view().entries.len(), 1);
 }

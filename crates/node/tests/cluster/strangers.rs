@@ -133,8 +133,11 @@ async fn what_cannot_work_is_refused_at_the_start() {
     .await;
     assert!(matches!(error, StartError::HttpBeyondLoopback { .. }), "{error}");
     let mut config = world.config(Role::Manager, 1, &[]);
-    config.credentials = world.files(Role::Client, 9);
-    assert!(matches!(Member::start(config).await.err().unwrap(), StartError::Client));
+    for role in [Role::Client, Role::Recruit] {
+        config.credentials = world.files(role, 9);
+        let error = Member::start(config.clone()).await.err().unwrap();
+        assert!(error.to_string().contains(&format!("is a {role}'s")), "{error}");
+    }
     let taken = world.start(Role::Manager, 1, &[]).await;
     let mut config = world.config(Role::Manager, 2, &[]);
     config.bind = taken.address();

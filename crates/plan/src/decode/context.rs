@@ -26,6 +26,10 @@ pub struct Context<'a> {
     lines: Lines<'a>,
     env: Env<'a>,
     pub base_dir: &'a Path,
+    /// Where files are that came with the plan, by the name that it uses; `None`: in its folder.
+    shipped: Option<&'a BTreeMap<String, PathBuf>>,
+    /// Files that the plan names, and where they are.
+    pub files: RefCell<Vec<(String, PathBuf)>>,
     /// Whether relative URLs have something to be relative to.
     pub has_target: bool,
     pub findings: RefCell<Vec<Finding>>,
@@ -64,12 +68,19 @@ impl Reported<'_> {
 }
 
 impl<'a> Context<'a> {
-    pub fn new(text: &'a str, env: Env<'a>, base_dir: &'a Path, has_target: bool) -> Self {
+    pub fn new(
+        text: &'a str,
+        options: &'a crate::ReadOptions<'a>,
+        base_dir: &'a Path,
+        has_target: bool,
+    ) -> Self {
         Context {
             text,
             lines: Lines::new(text),
-            env,
+            env: options.env,
             base_dir,
+            shipped: options.files,
+            files: RefCell::default(),
             has_target,
             findings: RefCell::default(),
             refs: RefCell::default(),
@@ -235,6 +246,27 @@ impl<'a> Context<'a> {
         spans.into_iter().map(|(start, end)| self.inside(node, start, end)).collect()
     }
 
+    /// The same for what is shown in results, where no secret may stand.
+    pub fn shown_templates(&self, node: Option<&Node>, escape: Escape) -> Vec<(String, Template)> {
+        let templates = self.templates(node, escape);
+        for entry in node.map(Node::entries).unwrap_or_default() {
+            let shown = templates.iter().find(|(key, _)| *key == entry.key);
+            self.no_secret(&entry.value, shown.map(|(_, template)| template), "a tag");
+        }
+        templates
+    }
+
+    pub fn no_secret(&self, node: &Node, template: Option<&Template>, what: &str) {
+        let mut references = template.into_iter().flat_map(Template::references);
+        if references.any(|one| matches!(one.source, Source::Secret(_))) {
+            self.report(
+                node.place,
+                format!("{what} is shown in results; no secret can stand in it"),
+            )
+            .done();
+        }
+    }
+
     /// A map of names to templates.
     pub fn templates(&self, node: Option<&Node>, escape: Escape) -> Vec<(String, Template)> {
         let entries = node.map(Node::entries).unwrap_or_default();
@@ -280,8 +312,18 @@ impl<'a> Context<'a> {
         let Some(name) = node.text() else {
             return PathBuf::new();
         };
-        let path = self.base_dir.join(name);
-        if path.is_dir() {
+        let path = match self.shipped {
+            None => self.base_dir.join(name),
+            Some(shipped) => shipped.get(name).cloned().unwrap_or_default(),
+        };
+        let mut files = self.files.borrow_mut();
+        if !files.iter().any(|(known, _)| known == name) {
+            files.push((name.to_owned(), path.clone()));
+        }
+        if path.as_os_str().is_empty() {
+            self.report(node.place, format!("the file `{}` was not sent along", shorten(name)))
+                .done();
+        } else if path.is_dir() {
             self.report(node.place, format!("`{}` is a folder", shorten(name))).done();
         } else if !path.is_file() {
             self.report(node.place, format!("there is no file `{}`", shorten(name)))

@@ -10,6 +10,7 @@ const SCHEMES: [&str; 2] = ["http://", "https://"];
 
 pub fn target(cx: &Context<'_>, node: &Node) -> Template {
     let template = cx.template(node, Escape::None);
+    cx.no_secret(node, Some(&template), "the target");
     if let Some(Part::Text(text)) = template.parts.first() {
         let known = SCHEMES.iter().any(|scheme| has_host(text, scheme));
         if !known && text.strip_prefix("unix:").is_none_or(str::is_empty) {

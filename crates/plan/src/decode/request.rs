@@ -45,7 +45,7 @@ pub fn request(cx: &Context<'_>, node: &Node) -> Request {
         auth: node.get("auth").and_then(|node| auth(cx, node)),
         timeout,
         redirects: node.get("redirects").and_then(http::redirects),
-        tags: cx.templates(node.get("tags"), Escape::None),
+        tags: cx.shown_templates(node.get("tags"), Escape::None),
         extract: extracts(cx, node.get("extract")),
         checks: cx.after_response(|| checks::checks(cx, node.get("check"))),
         record: cx.after_response(|| steps::records(cx, node)),

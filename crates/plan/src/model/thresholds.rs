@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Comparison {
     Less,
     LessOrEqual,
@@ -38,7 +40,7 @@ impl Comparison {
 }
 
 /// What must hold over the run, or over every sliding window of it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Threshold {
     pub metric: String,
     pub select: Selector,
@@ -54,7 +56,7 @@ pub struct Threshold {
     pub exclude: Vec<String>,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Selector {
     pub step: Option<String>,
     pub workflow: Option<String>,
@@ -62,7 +64,7 @@ pub struct Selector {
     pub tags: Vec<(String, String)>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Hold {
     pub aggregation: Aggregation,
     pub op: Comparison,
@@ -71,7 +73,7 @@ pub struct Hold {
     pub value: f64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum Aggregation {
     Percentile(f64),
     Avg,

@@ -147,6 +147,9 @@ fn source(name: &str) -> Result<Source, Bad> {
     match (head, rest) {
         ("env", Some(name)) if is_env_name(name) => Ok(Source::Env(name.to_owned())),
         ("env", _) => Err(Bad::new("which environment variable?", "write `${env.NAME}`")),
+        ("secret", Some(name)) if is_env_name(name) => Ok(Source::Secret(name.to_owned())),
+        // `${secret}` alone is a variable like any other.
+        ("secret", Some(_)) => Err(Bad::new("which secret?", "write `${secret.NAME}`")),
         ("data", Some(rest)) => match rest.split_once('.') {
             Some((set, column)) if !column.is_empty() => {
                 Ok(Source::Data { set: set.to_owned(), column: column.to_owned() })
@@ -178,7 +181,7 @@ fn unknown(name: &str) -> Bad {
     let head = name.split(['.', '(']).next().unwrap_or_default();
     let help = match did_you_mean(head, RESERVED.into_iter().filter(|word| *word != head)) {
         Some(help) => help,
-        None => "a reference is a variable, or starts with env. data. use. steps. random. \
+        None => "a reference is a variable, or starts with env. secret. data. use. steps. random. \
                  timestamp vu. iteration"
             .into(),
     };

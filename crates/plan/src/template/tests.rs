@@ -44,6 +44,8 @@ fn text_and_references_alternate() {
 fn every_source_can_be_named() {
     for (input, expect) in [
         ("${env.REGION}", r#"Env("REGION")"#),
+        ("${secret.API_KEY}", r#"Secret("API_KEY")"#),
+        ("${secret}", r#"Variable("secret")"#),
         ("${data.users.name}", r#"Data { set: "users", column: "name" }"#),
         ("${use.token}", r#"Use("token")"#),
         ("${steps.login.status}", r#"Step { name: "login", field: Status }"#),

@@ -144,6 +144,8 @@ pub(super) fn dropped_text(dropped: &[u64; DropCause::ALL.len()]) -> String {
                 DropCause::NoFreeVu => "no free VU",
                 DropCause::TimeOver => "time was over",
                 DropCause::DataExhausted => "data exhausted",
+                DropCause::WorkerLost => "worker lost",
+                DropCause::RowsLate => "no data row in time",
             };
             format!("{} {why}", format::count(*n))
         })

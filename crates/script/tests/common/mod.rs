@@ -105,7 +105,13 @@ impl Rig {
         let logger: Logger = Arc::new(move |line| lines.lock().unwrap().push(line));
         let http = self.http.clone();
         let origins = Rc::new(OriginTable::new(&http, None));
-        let settings = Settings { http, tls: Arc::new(OnceLock::new()), origins, proxy: None };
+        let settings = Settings {
+            http,
+            tls: Arc::new(OnceLock::new()),
+            origins,
+            proxy: None,
+            outlet: client::Outlet::free(),
+        };
         let scenario = Scenario {
             name: "default".to_owned(),
             executor: "constant-vus".to_owned(),

@@ -17,22 +17,22 @@
 /// So many values other than zero are kept as they are.
 pub const EXACT_VALUES_MAX: usize = 512;
 
-const FRACTION_BITS: u32 = 9;
+pub(crate) const FRACTION_BITS: u32 = 9;
 const COUNTERS: usize = 1 << FRACTION_BITS;
 const SHIFT: u32 = f64::MANTISSA_DIGITS - 1 - FRACTION_BITS;
 
 #[derive(Debug, Clone)]
 pub struct Distribution {
-    count: u64,
-    zeros: u64,
-    sum: f64,
-    min: f64,
-    max: f64,
+    pub(crate) count: u64,
+    pub(crate) zeros: u64,
+    pub(crate) sum: f64,
+    pub(crate) min: f64,
+    pub(crate) max: f64,
     /// Values other than zero, unsorted; unused once `folded`.
-    exact: Vec<f64>,
-    folded: bool,
-    positive: Buckets,
-    negative: Buckets,
+    pub(crate) exact: Vec<f64>,
+    pub(crate) folded: bool,
+    pub(crate) positive: Buckets,
+    pub(crate) negative: Buckets,
 }
 
 impl Default for Distribution {
@@ -240,7 +240,7 @@ fn middle(bucket: u64) -> f64 {
 
 /// Counters for the values of one sign, in pages of one power of two each.
 #[derive(Debug, Clone, Default)]
-struct Buckets {
+pub(crate) struct Buckets {
     /// Exponent of the first page.
     first: u32,
     pages: Vec<Option<Box<[u32; COUNTERS]>>>,
@@ -250,7 +250,7 @@ struct Buckets {
 
 impl Buckets {
     #[inline]
-    fn add(&mut self, bucket: u64, count: u32) {
+    pub(crate) fn add(&mut self, bucket: u64, count: u32) {
         let exponent = (bucket >> FRACTION_BITS) as u32;
         let index = exponent.wrapping_sub(self.first) as usize;
         let counter = bucket as usize % COUNTERS;
@@ -283,7 +283,7 @@ impl Buckets {
     }
 
     #[cold]
-    fn carry(&mut self, bucket: u64, times: u32) {
+    pub(crate) fn carry(&mut self, bucket: u64, times: u32) {
         match self.carried.iter_mut().find(|(known, _)| *known == bucket) {
             Some((_, carried)) => *carried += times,
             None => self.carried.push((bucket, times)),
@@ -310,7 +310,7 @@ impl Buckets {
     }
 
     /// Buckets that have counted something, from the smallest.
-    fn in_use(&self) -> impl DoubleEndedIterator<Item = (u64, u64)> + '_ {
+    pub(crate) fn in_use(&self) -> impl DoubleEndedIterator<Item = (u64, u64)> + '_ {
         let pages = self.pages.iter().enumerate();
         let pages = pages.filter_map(|(index, page)| Some((index, page.as_ref()?)));
         let counted = pages.flat_map(move |(index, page)| {

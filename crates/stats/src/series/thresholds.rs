@@ -100,6 +100,20 @@ impl Thresholds {
         }
     }
 
+    /// The outcomes with these values, as another process found them; `None` if they are not as many.
+    pub(crate) fn restored(
+        mut self,
+        found: &[(Option<f64>, bool)],
+    ) -> Option<Vec<ThresholdOutcome>> {
+        if self.outcomes.len() != found.len() {
+            return None;
+        }
+        for (outcome, found) in self.outcomes.iter_mut().zip(found) {
+            (outcome.value, outcome.ok) = *found;
+        }
+        Some(self.outcomes)
+    }
+
     /// The first that is broken, by the last evaluation, and may end the run by now.
     pub fn broken_abort(&self, elapsed: Duration) -> Option<&ThresholdOutcome> {
         self.outcomes

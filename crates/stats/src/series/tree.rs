@@ -16,16 +16,16 @@ use super::sink::Sink;
 pub const TREE_NODES_MAX: usize = 20_000;
 
 /// When a node was first seen: nanoseconds, and what came first at one instant.
-pub(super) type First = (u64, u32);
+pub(crate) type First = (u64, u32);
 
 #[derive(Debug, Clone, Default)]
-pub(super) struct Tree {
-    places: Vec<Place>,
+pub(crate) struct Tree {
+    pub(crate) places: Vec<Place>,
     /// Places by group; the scenarios of a group are few.
     by_group: HashMap<Box<str>, Vec<u32>>,
-    nodes: usize,
+    pub(crate) nodes: usize,
     /// Checks that were not counted here because the tree was full.
-    left_out: u64,
+    pub(crate) left_out: u64,
     /// The place that was asked for last: most likely it is asked for again.
     last: usize,
     order: u32,
@@ -41,13 +41,13 @@ pub struct Place {
     /// A check was made here, or the group was entered as such. Otherwise only values with its tag
     /// came (setup, teardown).
     pub entered: bool,
-    first: First,
-    checks: Vec<CheckNode>,
+    pub(crate) first: First,
+    pub(crate) checks: Vec<CheckNode>,
     by_name: HashMap<Box<str>, u32>,
     /// The check that will likely come next: checks are made in the same order each time.
     expected: usize,
     /// By number of metric; with sections off, none.
-    sinks: Vec<Option<Sink>>,
+    pub(crate) sinks: Vec<Option<Sink>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,7 +55,7 @@ pub struct CheckNode {
     pub name: Box<str>,
     pub passes: u64,
     pub fails: u64,
-    first: First,
+    pub(crate) first: First,
 }
 
 impl Tree {
@@ -79,13 +79,18 @@ impl Tree {
         place.map(|place| place.entered = true).is_some()
     }
 
-    fn find(&self, scenario: &str, group: &str) -> Option<usize> {
+    pub(crate) fn find(&self, scenario: &str, group: &str) -> Option<usize> {
         let mut places = self.by_group.get(group)?.iter().map(|at| *at as usize);
         places.find(|at| self.places[*at].is(scenario, group))
     }
 
     #[cold]
-    fn make_place(&mut self, scenario: &str, group: &str, first: First) -> Option<usize> {
+    pub(crate) fn make_place(
+        &mut self,
+        scenario: &str,
+        group: &str,
+        first: First,
+    ) -> Option<usize> {
         if self.nodes >= TREE_NODES_MAX {
             return None;
         }
@@ -183,7 +188,7 @@ impl Tree {
     }
 }
 
-enum Counted {
+pub(crate) enum Counted {
     Known,
     Made,
     Refused,
@@ -194,7 +199,13 @@ impl Place {
         *self.group == *group && *self.scenario == *scenario
     }
 
-    fn check(&mut self, name: &str, first: First, counts: [u64; 2], room: bool) -> Counted {
+    pub(crate) fn check(
+        &mut self,
+        name: &str,
+        first: First,
+        counts: [u64; 2],
+        room: bool,
+    ) -> Counted {
         let is_it = |check: &CheckNode| *check.name == *name;
         let known = if self.checks.get(self.expected).is_some_and(is_it) {
             Some(self.expected)
@@ -220,7 +231,7 @@ impl Place {
     }
 
     /// The sink of a metric here, made if needed.
-    pub(super) fn sink_mut(&mut self, metric: usize, kind: plan::MetricKind) -> &mut Sink {
+    pub(crate) fn sink_mut(&mut self, metric: usize, kind: plan::MetricKind) -> &mut Sink {
         if metric >= self.sinks.len() {
             self.sinks.resize_with(metric + 1, || None);
         }

@@ -8,10 +8,10 @@ use super::{MetricId, Tags, builtin};
 #[derive(Debug, Clone)]
 pub struct SeriesWindow {
     /// Indexed by [`MetricId`].
-    metrics: Vec<Sink>,
+    pub(crate) metrics: Vec<Sink>,
     /// Indexed by [`SubId`].
-    subs: Vec<Sink>,
-    tree: Tree,
+    pub(crate) subs: Vec<Sink>,
+    pub(crate) tree: Tree,
 }
 
 impl SeriesWindow {

@@ -130,6 +130,16 @@ impl Sliding {
         self.worst
     }
 
+    /// What must not be forgotten: whether a full window was seen, the worst, and whether one broke.
+    pub fn so_far(&self) -> (bool, Option<f64>, bool) {
+        (self.has_been_full, self.worst, self.broken)
+    }
+
+    /// Begins anew with an empty window, and with what was seen before.
+    pub fn take_up(&mut self, has_been_full: bool, worst: Option<f64>, broken: bool) {
+        (self.has_been_full, self.worst, self.broken) = (has_been_full, worst, broken);
+    }
+
     fn holds(&self, value: f64) -> bool {
         self.hold.op.holds(value, self.hold.value)
     }

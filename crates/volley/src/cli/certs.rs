@@ -1,16 +1,20 @@
 //! `volley certs ...`: arguments.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use fence::NodeId;
 use trust::Role;
+
+use super::values;
 
 const EXAMPLES: &str = "\
 Examples:
   volley certs init ./ca                                                  a CA and a gossip key
   volley certs issue --ca ./ca --role manager --datacenter dc1 --out ./m1 all that one node needs
   volley certs issue --ca ./ca --role client --datacenter dc1 --out ./me  for `volley members`
+  volley certs token --ca ./ca --datacenter dc1                           for `volley worker --join`
   volley certs show ./m1/ca.pem                                           what a file says
   volley certs check ./m1                                                 would a node start with it?
 
@@ -29,6 +33,8 @@ pub enum CertsAction {
     Init(CertsInitArgs),
     /// Issue a certificate for one node or client, with everything else that it needs
     Issue(CertsIssueArgs),
+    /// Make a token with which workers join: whoever has it can become one until it expires
+    Token(CertsTokenArgs),
     /// Show the certificates in a file, or the name of a gossip key
     Show(CertsShowArgs),
     /// Look at a folder as a starting node does: keys, certificates, dates, permissions
@@ -79,6 +85,22 @@ pub struct CertsIssueArgs {
     /// Name of the files: NAME.pem and NAME-key.pem; without it, ROLE-NODE
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct CertsTokenArgs {
+    /// Folder of the CA (`volley certs init`)
+    #[arg(long, value_name = "DIR")]
+    pub ca: PathBuf,
+    /// Name of the datacenter that the workers are for
+    #[arg(long, env = "VOLLEY_DATACENTER", value_name = "NAME")]
+    pub datacenter: String,
+    /// How long it can be used, any number of times
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = values::length)]
+    pub valid: Duration,
     /// As JSON
     #[arg(long)]
     pub json: bool,

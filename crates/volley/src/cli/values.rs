@@ -102,10 +102,48 @@ pub fn host(text: &str) -> Result<String, String> {
     }
 }
 
+/// `HOST:PORT` or `HOST`, at the usual port.
+pub fn manager(text: &str) -> Result<String, String> {
+    let bare = text.matches(':').count() != 1 && !text.contains("]:");
+    match bare {
+        true if text.is_empty() => Err("expected HOST or HOST:PORT".to_owned()),
+        true if text.contains(':') && !text.starts_with('[') => {
+            Ok(format!("[{text}]:{}", node::config::PORT))
+        }
+        true => Ok(format!("{text}:{}", node::config::PORT)),
+        false => host(text),
+    }
+}
+
 /// Eight hexadecimal digits.
 pub fn key_id(text: &str) -> Result<u32, String> {
     let id = u32::from_str_radix(text, 16).ok().filter(|_| text.len() == 8);
     id.ok_or_else(|| {
         "a key's name has 8 hexadecimal digits; `volley members keys list` shows them".to_owned()
     })
+}
+
+/// `client:sequence:nonce`, or whatever else tells submissions apart.
+pub fn job_key(text: &str) -> Result<control::ledger::IdempotencyKey, String> {
+    use control::ledger::IdempotencyKey;
+    let key = text.parse().unwrap_or_else(|_| IdempotencyKey {
+        client: text.to_owned(),
+        sequence: 0,
+        nonce: [0; 16],
+    });
+    key.validate().map_err(|problem| problem.to_string())?;
+    Ok(key)
+}
+
+/// Hexadecimal digits, with or without dashes.
+pub fn job_prefix(text: &str) -> Result<String, String> {
+    let is_one = !text.is_empty()
+        && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
+        && text.bytes().filter(|byte| *byte != b'-').count() <= 32;
+    if is_one {
+        Ok(text.to_owned())
+    } else {
+        Err("a job's id is hexadecimal digits, or the first few of them; `volley jobs` shows them"
+            .to_owned())
+    }
 }

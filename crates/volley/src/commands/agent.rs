@@ -3,14 +3,11 @@
 use std::time::Duration;
 
 use membership::{Change, Notice};
-use node::config::{Config, CredentialFiles};
-use node::http::HttpConfig;
-use node::secret::GossipKey;
+use node::config::Config;
 use node::{End, Member};
 use tokio::sync::mpsc;
-use trust::{Gates, Identity};
+use trust::Identity;
 
-use super::certs::folder::{self, GOSSIP_FILE};
 use super::members::{Step, time_of_day};
 use crate::cli::AgentArgs;
 use crate::{exit, log, print, signals};
@@ -33,30 +30,8 @@ pub fn agent(args: &AgentArgs) -> i32 {
 }
 
 fn config(args: &AgentArgs) -> Result<Config, String> {
-    let files = folder::find(&args.certs)?;
-    let key_file = args.certs.join(GOSSIP_FILE);
-    let key = GossipKey::load(&key_file).map_err(|error| {
-        format!(
-            "{error}; the gossip key is in the CA's folder and comes with `volley certs issue`; \
-             all members need the same"
-        )
-    })?;
-    let trust::Files { certificate, key: private, ca } = files;
-    let credentials = CredentialFiles { certificate, key: private, ca };
-    let mut config = Config::new(args.data.clone(), credentials, key);
-    config.bind = args.bind;
-    config.advertise = args.advertise;
-    config.gates = if args.gates { Gates::Configured } else { Gates::None };
-    config.pace = args.pace;
+    let mut config = super::node::config(&args.node, &args.certs)?;
     config.operators = args.operators.iter().copied().collect();
-    config.http =
-        args.metrics.map(|bind| HttpConfig { bind, beyond_loopback: args.metrics_beyond_loopback });
-    for seed in &args.seeds {
-        config.seed(seed).map_err(|error| format!("--seed {error}"))?;
-    }
-    for name in &args.names {
-        config.name(name).map_err(|error| format!("--dns {error}"))?;
-    }
     Ok(config)
 }
 

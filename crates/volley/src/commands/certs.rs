@@ -12,7 +12,9 @@ use serde_json::json;
 use trust::{CaError, DevCa, Role, Utc, Validity};
 
 use self::folder::{CA_FILE, CA_KEY_FILE, GOSSIP_FILE};
-use crate::cli::{CertsAction, CertsArgs, CertsGossipKeyArgs, CertsInitArgs, CertsIssueArgs};
+use crate::cli::{
+    CertsAction, CertsArgs, CertsGossipKeyArgs, CertsInitArgs, CertsIssueArgs, CertsTokenArgs,
+};
 use crate::{exit, print};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -21,6 +23,7 @@ pub fn certs(args: &CertsArgs) -> i32 {
     let done = match &args.action {
         CertsAction::Init(args) => init(args),
         CertsAction::Issue(args) => issue(args),
+        CertsAction::Token(args) => token(args),
         CertsAction::Show(args) => look::show(args),
         CertsAction::Check(args) => look::check(args),
         CertsAction::GossipKey(args) => gossip_key(args),
@@ -41,7 +44,7 @@ fn lasting(days: u32) -> Validity {
 }
 
 /// A path as an argument of the next command.
-fn shown(path: &Path) -> String {
+pub fn shown(path: &Path) -> String {
     let text = path.display().to_string();
     let plain = |c: char| c.is_alphanumeric() || "/._-~+:@%".contains(c);
     if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
@@ -100,15 +103,51 @@ fn init(args: &CertsInitArgs) -> Result<i32, String> {
     Ok(0)
 }
 
-fn issue(args: &CertsIssueArgs) -> Result<i32, String> {
-    let ca = DevCa::open(&args.ca).map_err(|error| match error {
+fn open(folder: &Path) -> Result<DevCa, String> {
+    DevCa::open(folder).map_err(|error| match error {
         CaError::Io { path, error } if error.kind() == std::io::ErrorKind::NotFound => format!(
             "{}: {error}; make a CA first: volley certs init {}",
             path.display(),
-            shown(&args.ca)
+            shown(folder)
         ),
         error => error.to_string(),
-    })?;
+    })
+}
+
+fn token(args: &CertsTokenArgs) -> Result<i32, String> {
+    let ca = open(&args.ca)?;
+    let token = ca.token(&args.datacenter, Validity::starting(unix_now(), args.valid));
+    let token = token.map_err(|error| error.to_string())?;
+    let text = token.to_text();
+    if args.json {
+        let identity = token.identity();
+        let value = json!({
+            "token": text, "not_after": token.not_after(), "datacenter": identity.datacenter,
+            "cluster": identity.cluster, "environment": identity.environment, "id": identity.node.to_string(),
+        });
+        print::line(&value.to_string());
+        return Ok(0);
+    }
+    print::out(&format!(
+        "a token for workers of {}/{} in {}, until {}\n\
+         secret: whoever has it can become a worker\n\n\
+         on each of them, with the address of a manager that was started with --ca {}:\n  \
+         volley worker --join MANAGER:7500 --token {text} --data ./worker\n",
+        ca.cluster(),
+        ca.environment(),
+        args.datacenter,
+        Utc(token.not_after()),
+        shown(&args.ca),
+    ));
+    Ok(0)
+}
+
+fn issue(args: &CertsIssueArgs) -> Result<i32, String> {
+    if args.role == Role::Recruit {
+        return Err("a recruit's certificate is inside a join token: volley certs token makes one"
+            .to_owned());
+    }
+    let ca = open(&args.ca)?;
     // Clients take no part in the gossip.
     let takes_part = args.role != Role::Client;
     let gossip_from = args.ca.join(GOSSIP_FILE);

@@ -136,6 +136,9 @@ fn status(latest: &Latest) -> Value {
 }
 
 pub fn ctl(args: &CtlArgs) -> i32 {
+    if let Some(job) = &args.job {
+        return super::fleet::steer(args, job);
+    }
     let request = match &args.action {
         CtlAction::Status => json!({ "do": "status" }),
         CtlAction::Pause => json!({ "do": "pause" }),

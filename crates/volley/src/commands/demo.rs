@@ -13,7 +13,12 @@ use crate::{exit, print};
 const PLAN: &str = include_str!("../../../../examples/quickstart.yaml");
 const USERS: &str = include_str!("../../../../examples/users.csv");
 
+mod cluster;
+
 pub fn demo(args: &DemoArgs) -> i32 {
+    if args.cluster {
+        return cluster::demo(args);
+    }
     engine::machine::raise_descriptor_limit();
     let config = TargetConfig {
         listen: SocketAddr::from(([127, 0, 0, 1], 0)),

@@ -16,6 +16,7 @@ use node::config::CredentialFiles;
 use node::network::ConnectError;
 use trust::Role;
 
+pub use self::table::brief_age;
 use super::certs::folder;
 use crate::cli::{AgentMembersArgs, MemberPlace, MembersAction, StateName};
 use crate::{exit, print};

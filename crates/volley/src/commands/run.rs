@@ -50,16 +50,21 @@ pub fn read(
     env: &[(String, String)],
     target: Option<&str>,
 ) -> Result<Plan, plan::Problems> {
-    let look_up = |name: &str| {
-        let given = env.iter().rev().find(|(key, _)| key == name);
-        given.map(|(_, value)| value.clone()).or_else(|| std::env::var(name).ok())
-    };
+    let look_up = environment(env);
     let options = ReadOptions { target, ..ReadOptions::new(&look_up) };
     plan::read_file(path, &options).map_err(|problems| advise(path, problems))
 }
 
+/// `${env.NAME}`: what was given for it, or this process's own.
+pub fn environment(given: &[(String, String)]) -> impl Fn(&str) -> Option<String> {
+    move |name: &str| {
+        let given = given.iter().rev().find(|(key, _)| key == name);
+        given.map(|(_, value)| value.clone()).or_else(|| std::env::var(name).ok())
+    }
+}
+
 /// What can be said about a file that is no plan at all.
-fn advise(path: &Path, mut problems: plan::Problems) -> plan::Problems {
+pub fn advise(path: &Path, mut problems: plan::Problems) -> plan::Problems {
     let shown = path.display();
     let help = if !path.exists() {
         format!("`volley new {shown}` writes a plan to start from")

@@ -127,6 +127,11 @@ pub fn lead(
 
 /// Summary file, words on the terminal, exit code.
 fn tell(result: &RunResult, output: &OutputArgs, style: Style) -> i32 {
+    tell_on(result, output, style, false)
+}
+
+/// The same, with the words on standard error if they must be.
+pub fn tell_on(result: &RunResult, output: &OutputArgs, style: Style, on_stderr: bool) -> i32 {
     let summary = Summary::new(result);
     if let Some(path) = &output.summary
         && let Err(error) = summary.write(path)
@@ -144,7 +149,7 @@ fn tell(result: &RunResult, output: &OutputArgs, style: Style) -> i32 {
         (false, Style::Full) => report::text::text(result, look),
         (false, Style::Brief) => report::text::brief(result, look),
     };
-    if output.data_on_stdout() {
+    if on_stderr || output.data_on_stdout() {
         let _ = std::io::stderr().write_all(text.as_bytes());
     } else {
         print::out(&text);

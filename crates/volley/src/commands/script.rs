@@ -2,6 +2,7 @@
 
 mod log;
 mod outputs;
+mod remote;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -25,6 +26,7 @@ use stats::series::builtin;
 use stats::{RunResult, StopReason};
 
 use self::log::Log;
+pub use self::remote::{Prepared, prepare_for_cluster, tell_plainly};
 use super::runner;
 use crate::cli::RunArgs;
 use crate::{exit, print, signals};
@@ -94,6 +96,8 @@ struct Ready {
     run: ScriptRun,
     description: Description,
     options: Options,
+    /// All levels of options, before what follows from them.
+    merged: Options,
     mode: Option<SummaryMode>,
     introduction: Vec<String>,
 }
@@ -117,8 +121,8 @@ fn prepare(args: &RunArgs, log: &Arc<Log>) -> Result<Ready, Refused> {
         _ => refuse(exit::EXCEPTION, thrown.full()),
     })?;
     let merged = merge(args, &description, &env, log)?;
-    let (resolved, warnings) =
-        options::resolve(merged).map_err(|error| refuse(exit::INVALID, error.to_string()))?;
+    let (resolved, warnings) = options::resolve(merged.clone())
+        .map_err(|error| refuse(exit::INVALID, error.to_string()))?;
     for warning in warnings {
         log.say(Level::Warning, warning.to_string());
     }
@@ -147,7 +151,7 @@ fn prepare(args: &RunArgs, log: &Arc<Log>) -> Result<Ready, Refused> {
         log.say(Level::Warning, warning);
     }
     let introduction = options::describe(&resolved);
-    Ok(Ready { run, description, options: resolved.options, mode, introduction })
+    Ok(Ready { run, description, options: resolved.options, merged, mode, introduction })
 }
 
 fn read(path: &Path) -> Result<Sources, String> {
@@ -239,7 +243,7 @@ fn merge(
 
 impl Ready {
     fn run(self, args: &RunArgs, log: &Arc<Log>) -> i32 {
-        let Ready { mut run, description, options, mode, introduction } = self;
+        let Ready { mut run, description, options, mode, introduction, .. } = self;
         let output = &match outputs::with_environment(&args.output) {
             Ok(output) => output,
             Err(problem) => {
@@ -302,19 +306,29 @@ impl Ready {
         for note in report::outputs::write_results(&output.output, &result) {
             log.say(Level::Warning, note);
         }
-        tell(args, log, &run, &description, &options, mode, &result)
+        tell(args, log, &run, &description, &options, mode, &result, false)
+    }
+}
+
+/// Words for people.
+fn put(text: &str, on_stderr: bool) {
+    match on_stderr {
+        true => eprint!("{text}"),
+        false => print::out(text),
     }
 }
 
 /// Summary on the terminal and in files, `handleSummary`, exit code.
+#[allow(clippy::too_many_arguments, reason = "what a summary is made of")]
 fn tell(
     args: &RunArgs,
     log: &Arc<Log>,
-    run: &Arc<ScriptRun>,
+    run: &ScriptRun,
     description: &Description,
     options: &Options,
     mode: Option<SummaryMode>,
     result: &RunResult,
+    on_stderr: bool,
 ) -> i32 {
     let Some(script) = &result.script else { return exit::FAILED };
     let summary_options = SummaryOptions {
@@ -368,11 +382,7 @@ fn tell(
     if let Some(mode) = mode
         && !own_summary
     {
-        let text = results.text(mode);
-        match args.output.data_on_stdout() {
-            true => eprint!("{text}"),
-            false => print::out(&text),
-        }
+        put(&results.text(mode), on_stderr || args.output.data_on_stdout());
     }
     let iterations = script.totals.sink(builtin::ITERATIONS).map_or(0, |sink| sink.samples());
     if iterations == 0 && script.failure.is_none() {

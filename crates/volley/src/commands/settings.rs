@@ -3,7 +3,7 @@
 use clap::CommandFactory;
 
 use crate::cli::{Cli, SettingsArgs};
-use crate::config::{self, Config};
+use crate::config::{self, Config, Entry};
 use crate::print;
 
 pub fn settings(args: &SettingsArgs, config: &Config) -> i32 {
@@ -30,6 +30,11 @@ fn keys(json: bool) {
     }
 }
 
+/// A token is a secret, wherever it stands.
+fn shown(entry: &Entry) -> &str {
+    if entry.variable == "VOLLEY_JOIN_TOKEN" { "(not shown)" } else { &entry.value }
+}
+
 fn in_force(json: bool, config: &Config) {
     if json {
         let entries: Vec<_> = config
@@ -37,7 +42,7 @@ fn in_force(json: bool, config: &Config) {
             .iter()
             .map(|entry| {
                 serde_json::json!({
-                    "key": entry.key, "variable": entry.variable, "value": entry.value,
+                    "key": entry.key, "variable": entry.variable, "value": shown(entry),
                     "line": entry.line, "overridden": entry.overridden,
                 })
             })
@@ -56,6 +61,6 @@ fn in_force(json: bool, config: &Config) {
             true => format!("   (not in force: {} is set)", entry.variable),
             false => String::new(),
         };
-        print::line(&format!("  {} = {}   line {}{note}", entry.key, entry.value, entry.line));
+        print::line(&format!("  {} = {}   line {}{note}", entry.key, shown(entry), entry.line));
     }
 }

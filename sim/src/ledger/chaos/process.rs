@@ -178,6 +178,7 @@ impl Chaos {
             }
         }
         slot.amnesic.set(true);
+        slot.forgot_ms.set(Some(crate::trace::now_ms()));
         self.world.injected(Class::Amnesia, &name(host));
         self.start_later(host);
     }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use control::ledger::{AttemptStatus, Command, Outcome, Rejection, Submission};
-use fence::{Attempt, Epoch, ShardKey};
+use control::ledger::{AttemptStatus, BlobRef, Command, Outcome, Rejection, Submission};
+use fence::{Attempt, Epoch, ShardKey, WorkflowNo};
 
-use super::Seen;
+use super::{Seen, SeenCourse};
 
 /// Where in the log something happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,8 +50,27 @@ pub struct State {
     pub(super) ended: Option<(Outcome, Place)>,
     pub(super) layers: Vec<Place>,
     pub(super) shards: BTreeMap<ShardKey, Vec<Try>>,
+    pub(super) course: Course,
     /// The highest place that is known.
     pub(super) latest: u64,
+}
+
+/// What the owner has decided about the job's course.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Course {
+    pub(super) divisions: BTreeMap<WorkflowNo, Division>,
+    /// The next row of each data set.
+    pub(super) rows: BTreeMap<u32, u64>,
+    pub(super) stopped: Option<Place>,
+    pub(super) extended_ms: u64,
+    pub(super) result: Option<BlobRef>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Division {
+    pub(super) made: Place,
+    pub(super) shards: u32,
+    pub(super) begun: bool,
 }
 
 /// Shard and attempt of a command that has them.
@@ -59,8 +78,22 @@ pub(super) fn attempt_of(command: &Command) -> Option<(ShardKey, Attempt)> {
     match command {
         Command::StartAttempt { shard, attempt, .. }
         | Command::RevokeAttempt { shard, attempt, .. }
-        | Command::EndAttempt { shard, attempt, .. } => Some((*shard, *attempt)),
+        | Command::EndAttempt { shard, attempt, .. }
+        | Command::GrantRows { shard, attempt, .. } => Some((*shard, *attempt)),
         _ => None,
+    }
+}
+
+impl Course {
+    fn shows(&self, seen: &SeenCourse) -> bool {
+        let divisions =
+            self.divisions.iter().map(|(workflow, it)| (*workflow, (it.shards, it.begun)));
+        let rows = self.rows.iter().map(|(set, next)| (*set, *next));
+        seen.divisions == divisions.collect()
+            && seen.rows == rows.collect()
+            && seen.stopped == self.stopped.is_some()
+            && seen.extended_ms == self.extended_ms
+            && seen.result == self.result
     }
 }
 
@@ -212,8 +245,69 @@ impl State {
                 self.ended = outcome.map(|outcome| (outcome, place));
                 self.holds(*epoch)
             }
+            Command::Provision { epoch, shards, .. } => {
+                let mut new = false;
+                let mut same = true;
+                for (workflow, count) in shards {
+                    let division = self.course.divisions.entry(*workflow).or_insert_with(|| {
+                        new = true;
+                        Division { made: place, shards: *count, begun: false }
+                    });
+                    same &= division.shards == *count;
+                }
+                new && same && self.goes_on(*epoch)
+            }
+            Command::BeginLoad { epoch, workflows, .. } => {
+                let mut new = false;
+                let mut known = true;
+                for workflow in workflows {
+                    match self.course.divisions.get_mut(workflow) {
+                        Some(division) => new |= !std::mem::replace(&mut division.begun, true),
+                        None => known = false,
+                    }
+                }
+                new && known && self.goes_on(*epoch)
+            }
+            Command::GrantRows { epoch, .. } => {
+                self.grant(command).is_some() && self.is_live(command) && self.goes_on(*epoch)
+            }
+            Command::StopJob { epoch, .. } => {
+                self.course.stopped.replace(place).is_none() && self.holds(*epoch)
+            }
+            Command::SteerJob { epoch, .. } => self.goes_on(*epoch),
+            Command::ExtendJob { epoch, total_ms, .. } => {
+                let longer = *total_ms > self.course.extended_ms;
+                self.course.extended_ms = *total_ms;
+                longer && self.holds(*epoch)
+            }
+            Command::RecordResult { epoch, result, .. } => {
+                self.course.result.replace(*result).is_none() && self.holds(*epoch)
+            }
             Command::OpenSession | Command::CreateJob(_) | Command::Advance { .. } => false,
         }
+    }
+
+    /// Held under this epoch, and nobody has cancelled it: something new may begin.
+    fn goes_on(&mut self, epoch: Epoch) -> bool {
+        self.cancelled.is_none() && self.holds(epoch)
+    }
+
+    /// Whether the attempt that a command names is its shard's last one, neither ended nor revoked.
+    pub(super) fn is_live(&self, command: &Command) -> bool {
+        let asked = attempt_of(command).map(|(_, attempt)| attempt);
+        self.last_try(command).is_some_and(|(last, it)| {
+            Some(last) == asked && it.revoked.is_none() && it.ended.is_none()
+        })
+    }
+
+    /// The rows that such a command is given here: the next ones that nobody was given.
+    pub(super) fn grant(&mut self, command: &Command) -> Option<(u64, u64)> {
+        let Command::GrantRows { set, count, of, .. } = command else { return None };
+        let next = self.course.rows.entry(*set).or_default();
+        let first = (*next).min(*of);
+        let end = first.saturating_add(*count).min(*of);
+        *next = end.max(*next);
+        Some((first, end))
     }
 
     pub(super) fn try_mut(&mut self, command: &Command) -> Option<&mut Try> {
@@ -244,7 +338,27 @@ impl State {
             Command::CancelJob { .. } => {
                 self.cancelled.as_mut().is_some_and(|cancelled| cancelled.learn(epoch))
             }
+            Command::Provision { shards, .. } => {
+                let divisions = &mut self.course.divisions;
+                let all = shards.iter().all(|(workflow, count)| {
+                    divisions.get(workflow).is_some_and(|it| it.shards == *count)
+                });
+                let first = shards.first().and_then(|(workflow, _)| divisions.get_mut(workflow));
+                all && first.is_some_and(|division| division.made.learn(epoch))
+            }
+            // Where these were done is not kept.
+            Command::BeginLoad { workflows, .. } => {
+                let divisions = &self.course.divisions;
+                workflows.iter().all(|workflow| divisions.get(workflow).is_some_and(|it| it.begun))
+            }
+            Command::ExtendJob { total_ms, .. } => *total_ms <= self.course.extended_ms,
+            Command::RecordResult { .. } => self.course.result.is_some(),
+            Command::StopJob { .. } => {
+                self.course.stopped.as_mut().is_some_and(|stopped| stopped.learn(epoch))
+            }
             Command::FinishJob { .. }
+            | Command::GrantRows { .. }
+            | Command::SteerJob { .. }
             | Command::OpenSession
             | Command::CreateJob(_)
             | Command::Advance { .. } => false,
@@ -273,6 +387,7 @@ impl State {
             && self.ended.map(|(outcome, _)| outcome) == seen.ended.map(|(outcome, _)| outcome)
             && same(&mut ended, seen.ended.map(|(_, place)| place))
             && self.layers.len() == seen.layers as usize
+            && self.course.shows(&seen.course)
             && self.shards.len() == seen.shards.len();
         self.ended = self.ended.zip(ended).map(|((outcome, _), place)| (outcome, place));
         fits && self.shards.iter_mut().all(|(shard, tries)| {

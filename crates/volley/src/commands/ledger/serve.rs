@@ -14,8 +14,7 @@ use crate::cli::ServeArgs;
 use crate::{exit, log, print, signals};
 
 pub fn serve(args: &ServeArgs) -> i32 {
-    // None of openraft's warnings: it warns of everything that an election overtakes.
-    log::to_stderr("warn,openraft=error");
+    log::to_stderr(crate::commands::node::QUIET);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let served = match runtime {
         Ok(runtime) => runtime.block_on(run(args)),

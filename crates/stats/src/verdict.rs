@@ -2,8 +2,14 @@
 //! answer to be trusted?
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use stats::{DropCause, ErrorKind, Trend, Verdict, VerdictState, Window};
+use serde::{Deserialize, Serialize};
+
+use crate::error_kind::ErrorKind;
+use crate::result::{Verdict, VerdictState};
+use crate::trend::Trend;
+use crate::window::{DropCause, Window};
 
 /// More than this share of late starts is more than bad luck.
 const LATE_SHARE_MAX: f64 = 0.01;
@@ -19,6 +25,23 @@ pub struct Evidence<'a> {
     pub panicked_cores: &'a [usize],
     /// The plan has requests, and load was asked for.
     pub expects_requests: bool,
+    pub lost: &'a [LostWorker],
+    /// What keeps the counts from being everything.
+    pub incomplete: &'a [String],
+}
+
+/// A worker that was lost during the run, and what that meant (R19).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LostWorker {
+    pub name: String,
+    /// Schedule time at which it was last known to run.
+    pub from: Duration,
+    /// When others had taken over; `None`: nobody did.
+    pub until: Option<Duration>,
+    /// Of the planned load, 0..=1.
+    pub share: f64,
+    /// `on_worker_loss`, as it was carried out.
+    pub policy: String,
 }
 
 pub fn judge(evidence: &Evidence<'_>) -> Verdict {
@@ -70,6 +93,36 @@ pub fn judge(evidence: &Evidence<'_>) -> Verdict {
         let share = share(local, requests);
         add(state, format!("generator ran out of ports or descriptors for {share} of requests"));
     }
+    for lost in evidence.lost {
+        let until = match lost.until {
+            Some(until) => format!("until {:.1} s", until.as_secs_f64()),
+            None => "until the end".to_owned(),
+        };
+        add(
+            VerdictState::Degraded,
+            format!(
+                "worker {} was lost: {:.1}% of the load was missing from {:.1} s {until} ({})",
+                lost.name,
+                100.0 * lost.share,
+                lost.from.as_secs_f64(),
+                lost.policy
+            ),
+        );
+    }
+    let unrun: u64 = blocks().map(|block| block.dropped[DropCause::WorkerLost as usize]).sum();
+    if unrun > 0 {
+        add(
+            VerdictState::Degraded,
+            format!(
+                "planned load not generated: {unrun} iterations ({}) were due while their worker was \
+                 lost",
+                share(unrun, started + unrun)
+            ),
+        );
+    }
+    for what in evidence.incomplete {
+        add(VerdictState::Degraded, format!("statistics are incomplete: {what}"));
+    }
     for core in evidence.panicked_cores {
         add(VerdictState::Invalid, format!("core {core} of the generator crashed"));
     }
@@ -86,7 +139,7 @@ fn share(part: u64, whole: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use stats::{Block, StepStats};
+    use crate::window::{Block, StepStats};
 
     use super::*;
 
@@ -100,6 +153,8 @@ mod tests {
             loop_lag: &Trend::new(),
             panicked_cores: &[],
             expects_requests: true,
+            lost: &[],
+            incomplete: &[],
         })
     }
 

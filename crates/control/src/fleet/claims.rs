@@ -1,0 +1,83 @@
+//! Which jobs a manager should own. Membership only hints, the ledger decides (R6): a claim names the epoch that was
+//! seen, and of two claimants one wins.
+//!
+//! Ownership is spread by rendezvous hash over the living managers and does not move back when one returns (R7).
+
+use std::collections::BTreeSet;
+
+use fence::{Epoch, JobId, NodeId};
+
+use crate::ledger::{Phase, SessionId, State, preferred_owner};
+
+/// What is known from outside the ledger.
+#[derive(Clone, Debug)]
+pub struct Managers<'a> {
+    pub me: SessionId,
+    /// Those that membership does not take for dead; this one among them.
+    pub live: &'a BTreeSet<NodeId>,
+    /// This one is leaving: it takes nothing, and gives up what it has.
+    pub leaving: bool,
+    /// An owner that has written to the ledger within this time is not dead, whatever membership says.
+    pub silent_ms: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Duty {
+    /// Nobody has it, or its owner is gone.
+    Claim {
+        job: JobId,
+        seen: Option<Epoch>,
+    },
+    /// It is mine already, by a claim whose answer was lost.
+    Adopt {
+        job: JobId,
+    },
+    Release {
+        job: JobId,
+    },
+}
+
+impl Duty {
+    #[must_use]
+    pub fn job(&self) -> JobId {
+        match *self {
+            Self::Claim { job, .. } | Self::Adopt { job } | Self::Release { job } => job,
+        }
+    }
+}
+
+/// What this manager should do now. `led` are the jobs that it leads already.
+#[must_use]
+pub fn duties(state: &State, managers: &Managers<'_>, led: &BTreeSet<JobId>) -> Vec<Duty> {
+    let me = managers.me.node;
+    let live: Vec<NodeId> = managers.live.iter().copied().collect();
+    let mut duties = Vec::new();
+    for (id, job) in state.jobs() {
+        if let Phase::Ended(_) = job.phase() {
+            continue;
+        }
+        if job.owner == Some(managers.me) {
+            if managers.leaving {
+                duties.push(Duty::Release { job: id });
+            } else if !led.contains(&id) {
+                duties.push(Duty::Adopt { job: id });
+            }
+            continue;
+        }
+        let gone = job.owner.is_none_or(|owner| is_gone(state, managers, owner));
+        if gone && !managers.leaving && preferred_owner(id, &live) == Some(me) {
+            duties.push(Duty::Claim { job: id, seen: job.epoch });
+        }
+    }
+    duties
+}
+
+/// Dead by membership and silent in the ledger; or started again since, which needs no membership.
+fn is_gone(state: &State, managers: &Managers<'_>, owner: SessionId) -> bool {
+    let Some(session) = state.session(owner.node) else { return true };
+    if session.boot > owner.boot {
+        return true;
+    }
+    let silent = state.now_ms().saturating_sub(session.used_ms) >= managers.silent_ms;
+    !managers.live.contains(&owner.node) && (silent || session.closed)
+}

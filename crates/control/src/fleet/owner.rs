@@ -1,0 +1,631 @@
+//! The owner of one job: everything that is decided about it is decided here, in one place, one event at a time (R8).
+//!
+//! ```text
+//!  adopt ─▶ Recovering ─all known─▶ Active ─machine says Finish─▶ Concluding ─▶ Recording ─▶ Finishing ─▶ Finished
+//!               │                     │                                         (any refusal for the epoch)
+//!               └─────────────────────┴────────────────────────────────────────────────────────────────▶ Deposed
+//!
+//!  a wave:  Seating ─all holds─▶ Provisioning ─▶ Dispatching ─all ready─▶ Beginning ─▶ Running ─▶ over
+//!              ▲ one refusal: all released, later again                                   │ lost? seated anew
+//! ```
+//!
+//! - [`crate::job::Job`] says what comes when on the level of workflows: layers, skips, the outcome. Below it, here,
+//!   are **batches** (those workflows of a layer that the pool can run together, X9), and **waves**: the shards that
+//!   are prepared and started together. Setups and teardowns are waves of one shard each.
+//! - Rights come from the ledger. `StartAttempt` is committed before a dispatch, `BeginLoad` before a start, and a
+//!   layer's context before anything of the next one (EXEC-182).
+//! - There is one way in: [`Owner::adopt`] builds the owner from what the ledger holds, which is nothing for a new job.
+//!
+//! **Invariant:** what arrives late, twice or for something that is over changes nothing but a counter.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use fence::{Attempt, BootId, Epoch, JobId, Moment, NodeId, ShardKey, WorkflowNo};
+use sha2::{Digest, Sha256};
+use stats::Outcome;
+
+use crate::fleet::message::{Ask, EndReport, Halt, Hold, RowBlock, Steer, Task, Tell};
+use crate::fleet::pool::{Dice, Pool};
+use crate::fleet::timeouts::Timeouts;
+use crate::job;
+use crate::ledger::{self, BlobRef, Command, Refusal, Reply, StopCause};
+
+mod adopt;
+pub mod check;
+pub mod context;
+mod end;
+mod event;
+mod halt;
+mod loss;
+mod manifest;
+mod seat;
+mod settings;
+mod shard;
+mod talk;
+mod view;
+mod wave;
+
+pub use adopt::Adoption;
+pub use end::decode_report;
+pub use event::{Conclusion, Conclusive, Effect, Event, Gap, Mended, Note, Queued};
+pub use manifest::{
+    DataPart, Manifest, OnWorkerLoss, Part, Policy, Provided, WhenFull, WhenNoneLeft,
+};
+pub use settings::Settings;
+pub use shard::{State as ShardState, Transition};
+
+use context::Values;
+use shard::{Shard, State, Step};
+use wave::{Batch, Wave};
+
+/// Workflow and shard by number. Setups and teardowns have the number after the last workflow.
+type Sid = (u32, u32);
+
+/// How often something happened that should not, or that did nothing (LIFE-2, R10).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Transitions that the table does not have.
+    pub illegal: u64,
+    /// Events for what is over, or unknown.
+    pub late: u64,
+    pub repeats: u64,
+    pub retries: u64,
+    pub lost_workers: u64,
+    /// Reports and answers that do not fit what was asked of that worker.
+    pub lies: u64,
+    /// Lines of the history and of the timeline that there was no room for.
+    pub dropped: u64,
+    pub unknown_commits: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Recovering {
+        until: Moment,
+    },
+    Active,
+    /// Waits for the last words of lost attempts, then for the result.
+    Closing,
+    Concluding,
+    Recording,
+    Finishing,
+    Finished,
+    Deposed,
+}
+
+/// What a commit is for.
+#[derive(Clone, Debug, PartialEq)]
+enum Purpose {
+    Provision,
+    Start(Sid),
+    Begin,
+    Revoke(Sid, Attempt),
+    End(Sid, Attempt),
+    Context(Values),
+    Stop,
+    Steer { asked: u64, steer: Steer },
+    Rows { sid: Sid, attempt: Attempt, set: u32 },
+    Extend,
+    Result,
+    Finish,
+}
+
+/// What a worker is asked for.
+#[derive(Clone, Debug, PartialEq)]
+enum Errand {
+    Reserve(u32),
+    Release(Hold, NodeId, BootId),
+    Dispatch(Sid, Attempt),
+    Start { worker: NodeId, boot: BootId, attempts: Vec<(Sid, Attempt)> },
+    Stop(Sid, Attempt),
+    Steer { worker: NodeId, boot: BootId, number: u64, steer: Steer },
+    Rows { sid: Sid, attempt: Attempt, rows: RowBlock },
+    Forget(ShardKey, Attempt, NodeId),
+    Install(NodeId, BootId),
+    Scan(NodeId, BootId),
+}
+
+/// What is stored or fetched.
+#[derive(Clone, Debug, PartialEq)]
+enum Parcel {
+    /// A report on its way to the ledger.
+    Report(Sid, Attempt),
+    /// A stage's values.
+    Context(Values),
+    /// A committed stage's values, for a new owner.
+    Committed,
+    /// A shard's report, for a new owner.
+    Known(Sid),
+}
+
+/// Cores that were asked of a worker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Held {
+    worker: NodeId,
+    boot: BootId,
+    cores: u32,
+    /// Those that it is for. Empty while a whole wave is being seated.
+    shards: Vec<Sid>,
+    granted: bool,
+    /// Somebody it was for does not need it any more.
+    surplus: bool,
+    /// When it should be renewed.
+    renew: Moment,
+}
+
+/// The owner of one job. See the module's header.
+#[derive(Clone, Debug)]
+pub struct Owner {
+    id: JobId,
+    epoch: Epoch,
+    bundle: BlobRef,
+    manifest: Manifest,
+    settings: Settings,
+    dice: Dice,
+    machine: job::Job,
+    phase: Phase,
+    now: Moment,
+    pool: Pool,
+    /// When the pool was last what the workers' heartbeats say.
+    hinted: Moment,
+    turn: bool,
+    /// The machine was told to start: there was room for the first time.
+    started: bool,
+    cancelled: bool,
+
+    shards: BTreeMap<Sid, Shard>,
+    /// How many shards a workflow was divided into.
+    divided: BTreeMap<usize, u32>,
+    setup_due: bool,
+    teardown_due: bool,
+    /// Workflows of the present layer that have no batch yet.
+    waiting: Vec<usize>,
+    /// Those of them whose own setup has run.
+    set_up: BTreeSet<usize>,
+    batch: Option<Batch>,
+    wave: Option<Wave>,
+    /// Why nothing runs, as it was last said.
+    queued: Option<Queued>,
+    began: Option<Duration>,
+    spans: BTreeMap<usize, (Duration, Duration)>,
+
+    /// How many stages are committed; what they hold; and what the present ones have provided.
+    committed: u32,
+    committing: bool,
+    values: Values,
+    fresh: BTreeMap<u32, Values>,
+    provided: BTreeMap<usize, BTreeMap<u32, BTreeMap<String, Vec<u8>>>>,
+    /// What workflows' own setups have left to their shards.
+    own_setups: BTreeMap<usize, BTreeMap<String, Vec<u8>>>,
+    /// Attempts whose statistics are being closed.
+    sealing: BTreeSet<(Sid, Attempt)>,
+
+    steered: Vec<Steer>,
+    steers: u64,
+    paused: Option<Moment>,
+    rows: BTreeSet<(Sid, u32)>,
+    rtts: BTreeMap<NodeId, Duration>,
+    scan_at: Moment,
+    absent: BTreeSet<(Sid, Attempt)>,
+
+    timeouts: Timeouts,
+    outcome: Option<Outcome>,
+    detail: String,
+    result: Option<BlobRef>,
+    stop_proposed: bool,
+    stop_cause: Option<(StopCause, String)>,
+    /// How what runs is ended, once it is.
+    halting: Halt,
+
+    tags: u64,
+    commits: BTreeMap<u64, Purpose>,
+    backlog: VecDeque<(u64, Command)>,
+    in_flight: usize,
+    errands: BTreeMap<u64, (Errand, u32, NodeId)>,
+    later: BTreeMap<(Moment, u64), (Errand, u32)>,
+    parcels: BTreeMap<u64, Parcel>,
+    reports: BTreeMap<(Sid, Attempt), EndReport>,
+    holds: BTreeMap<u32, Held>,
+    hold_numbers: u32,
+    recovery: adopt::Recovery,
+
+    history: Vec<Transition>,
+    timeline: Vec<Note>,
+    cut: Vec<(ShardKey, Attempt)>,
+    unheard: Vec<(ShardKey, Attempt)>,
+    counts: Counts,
+    /// Rises with every change, so that driving stops when nothing changes any more.
+    changes: u64,
+    out: Vec<Effect>,
+}
+
+/// Lines of history and of the timeline kept for one job.
+const HISTORY_MAX: usize = 200_000;
+const TIMELINE_MAX: usize = 20_000;
+
+impl Owner {
+    /// One event, and what is to be done about it. `now` is CLOCK_BOOTTIME of this host (R4) and never goes back.
+    pub fn step(&mut self, event: Event, now: Moment) -> Vec<Effect> {
+        self.now = self.now.max(now);
+        if self.phase == Phase::Deposed {
+            self.counts.late += 1;
+            return Vec::new();
+        }
+        // The most frequent one by far, and it moves nothing but numbers.
+        if let Event::Progress { shard, attempt, counters } = event {
+            self.progress(shard, attempt, counters);
+            return std::mem::take(&mut self.out);
+        }
+        match event {
+            Event::Committed { tag, reply } => self.committed(tag, reply),
+            Event::Unknown { tag } => self.unknown(tag),
+            Event::Answered { tag, answer, took } => self.answered(tag, answer, took),
+            Event::Unanswered { tag } => self.unanswered(tag),
+            Event::Told(tell) => self.told(tell),
+            Event::Stored { tag } => self.stored(tag),
+            Event::Fetched { tag, content } => self.fetched(tag, &content),
+            Event::Sealed { shard, attempt, counters, frames, totals } => {
+                self.sealed(shard, attempt, counters, frames, totals);
+            }
+            Event::Workers(workers) => {
+                self.pool.see(workers);
+                self.hinted = self.now;
+                self.look_at_workers();
+            }
+            Event::Turn(turn) => self.turn = turn,
+            Event::Threshold { number, reason } => self.threshold(number, reason),
+            Event::CancelSeen { reason } => self.cancel(&reason),
+            Event::Steer { asked, steer } => self.steer(asked, steer),
+            Event::Concluded { result } => self.concluded(result),
+            Event::Progress { .. } | Event::Tick => {}
+        }
+        self.drive();
+        std::mem::take(&mut self.out)
+    }
+
+    /// Does what is due, until nothing is.
+    fn drive(&mut self) {
+        loop {
+            let before = self.changes;
+            match self.phase {
+                Phase::Deposed => return,
+                Phase::Recovering { until } => self.recover(until),
+                Phase::Active => {
+                    self.look_at_the_clock();
+                    self.look_at_shards();
+                    self.look_at_holds();
+                    self.drive_wave();
+                }
+                Phase::Closing => {
+                    self.look_at_shards();
+                    self.close();
+                }
+                Phase::Concluding | Phase::Recording | Phase::Finishing | Phase::Finished => {}
+            }
+            if before == self.changes {
+                break;
+            }
+        }
+        self.resend();
+        self.scan();
+        let moving = self.paused.is_none()
+            && self.shards.values().any(|shard| shard.is_out() || shard.state == State::Cancelling);
+        self.timeouts.set_running(moving, self.now);
+        while self.in_flight < self.settings.commits_at_once {
+            let Some((tag, command)) = self.backlog.pop_front() else { break };
+            self.in_flight += 1;
+            self.out.push(Effect::Commit { tag, command });
+        }
+    }
+
+    /// When to come with [`Event::Tick`] if nothing else happens. `None`: nothing is waited for here.
+    #[must_use]
+    pub fn wake(&self) -> Option<Moment> {
+        let mut due: Vec<Moment> = self.later.keys().map(|(at, _)| *at).collect();
+        match self.phase {
+            Phase::Finished | Phase::Deposed => return None,
+            Phase::Recovering { until } => {
+                due.push(until);
+                return due.into_iter().filter(|at| *at > self.now).min();
+            }
+            Phase::Active => {
+                due.extend(self.timeouts.due());
+                due.extend(self.queue_due());
+                due.extend(self.wave.as_ref().and_then(|wave| wave.again));
+                due.extend(self.holds.values().filter(|hold| hold.granted).map(|hold| hold.renew));
+                if self.shards.values().any(Shard::is_out) {
+                    due.push(self.scan_at);
+                }
+            }
+            Phase::Closing | Phase::Concluding | Phase::Recording | Phase::Finishing => {}
+        }
+        for shard in self.shards.values() {
+            match &shard.step {
+                Step::Lapsing(handover) => due.push(handover.next_at()),
+                Step::Idle | Step::Unsent => due.extend(shard.again),
+                Step::Over => continue,
+                _ => {}
+            }
+            due.extend(shard.stop.as_ref().filter(|_| shard.is_out()).map(|stop| stop.until));
+            let standing = self.paused.is_some() && shard.step == Step::Running;
+            due.extend(shard.due.filter(|_| !standing));
+        }
+        // What was due by now was looked at in the last step; if it still stands, it waits for something else.
+        due.into_iter().filter(|at| *at > self.now).min()
+    }
+
+    // ── small tools ────────────────────────────────────────────────────────────────────────────
+
+    fn asides(&self) -> u32 {
+        u32::try_from(self.manifest.workflows.len()).unwrap_or(u32::MAX)
+    }
+
+    fn key(&self, sid: Sid) -> ShardKey {
+        ShardKey { job: self.id, workflow: WorkflowNo(sid.0), shard: sid.1 }
+    }
+
+    fn shards_of(&self, workflow: usize) -> impl Iterator<Item = &Shard> + Clone {
+        let number = u32::try_from(workflow).unwrap_or(u32::MAX);
+        self.shards.range((number, 0)..=(number, u32::MAX)).map(|(_, shard)| shard)
+    }
+
+    /// Time since the job was created.
+    fn age(&self) -> Duration {
+        self.timeouts.age(self.now)
+    }
+
+    fn changed(&mut self) {
+        self.changes += 1;
+    }
+
+    fn tag(&mut self) -> u64 {
+        self.tags += 1;
+        self.tags
+    }
+
+    fn commit(&mut self, purpose: Purpose, command: Command) {
+        let tag = self.tag();
+        self.commits.insert(tag, purpose);
+        self.backlog.push_back((tag, command));
+        self.changed();
+    }
+
+    fn store(&mut self, parcel: Parcel, content: Vec<u8>) {
+        let tag = self.tag();
+        self.parcels.insert(tag, parcel);
+        self.out.push(Effect::Store { tag, blob: blob_of(&content), content });
+        self.changed();
+    }
+
+    fn fetch(&mut self, parcel: Parcel, blob: BlobRef) {
+        let tag = self.tag();
+        self.parcels.insert(tag, parcel);
+        self.out.push(Effect::Fetch { tag, blob });
+    }
+
+    /// LIFE-2: validated against the table; what the table does not have changes nothing, and is counted.
+    fn go(&mut self, sid: Sid, to: State, reason: impl Into<String>) -> bool {
+        let at = self.age();
+        let Some(shard) = self.shards.get_mut(&sid) else { return false };
+        let from = shard.state;
+        if !from.may_become(to) {
+            self.counts.illegal += 1;
+            return false;
+        }
+        shard.state = to;
+        let attempt = match to {
+            State::Pending => shard.attempt().next(),
+            _ => shard.attempt(),
+        };
+        if to.is_terminal() {
+            shard.step = Step::Over;
+            shard.due = None;
+            shard.stop = None;
+        }
+        let reason = reason.into();
+        let moved = Transition { shard: shard.key, attempt, from, to, at, reason };
+        if to.is_forward() {
+            self.timeouts.progressed(self.now);
+        }
+        self.out.push(Effect::Moved(moved.clone()));
+        if self.history.len() < HISTORY_MAX {
+            self.history.push(moved);
+        } else {
+            self.counts.dropped += 1;
+        }
+        self.changed();
+        true
+    }
+
+    fn set(&mut self, sid: Sid, step: Step) {
+        if let Some(shard) = self.shards.get_mut(&sid) {
+            shard.step = step;
+            self.changed();
+        }
+    }
+
+    fn note(&mut self, text: impl Into<String>, gap: Option<Gap>) {
+        if self.recovery.replaying {
+            // It happened under an owner before; the ledger's history says when.
+            return;
+        }
+        let note = Note { at: self.age(), text: text.into(), gap };
+        if self.timeline.len() < TIMELINE_MAX {
+            self.timeline.push(note.clone());
+        } else {
+            self.counts.dropped += 1;
+        }
+        self.out.push(Effect::Noted(note));
+    }
+
+    /// A text that the ledger takes.
+    fn short(&self, text: &str) -> String {
+        let mut end = text.len().min(self.settings.text_bytes);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text[..end].to_owned()
+    }
+
+    /// Tells the machine, and does what it says.
+    fn tell(&mut self, event: job::Event) {
+        let age = self.age();
+        match self.machine.step(event, age) {
+            Ok(effects) => effects.into_iter().for_each(|effect| self.obey(effect)),
+            Err(_) => self.counts.illegal += 1,
+        }
+        self.changed();
+    }
+
+    fn obey(&mut self, effect: job::Effect) {
+        match effect {
+            job::Effect::RunSetup => self.setup_due = true,
+            job::Effect::StartWorkflow { workflow, .. } => self.waiting.push(workflow),
+            job::Effect::SkipWorkflow { workflow, because_of } => self.skip(workflow, &because_of),
+            job::Effect::StopAll => self.stop_all(),
+            job::Effect::RunTeardown => self.teardown_due = true,
+            job::Effect::Finish { outcome } => {
+                self.outcome = Some(outcome);
+                if self.phase == Phase::Active {
+                    self.phase = Phase::Closing;
+                }
+            }
+        }
+    }
+
+    /// Never dispatched, and why (R5).
+    fn skip(&mut self, workflow: usize, because_of: &str) {
+        let sid = (u32::try_from(workflow).unwrap_or(u32::MAX), 0);
+        let key = self.key(sid);
+        self.shards.entry(sid).or_insert_with(|| Shard::new(key, Task::Load));
+        self.go(sid, State::Skipped, format!("dependency_failed: {because_of}"));
+        let name = self.machine.name(workflow).to_owned();
+        self.note(format!("{name} skipped: {because_of} did not complete"), None);
+    }
+
+    /// Another owner has the job. What happens to it is no longer this one's business.
+    fn depose(&mut self, why: impl Into<String>) {
+        self.phase = Phase::Deposed;
+        self.backlog.clear();
+        self.later.clear();
+        self.out.push(Effect::Deposed { why: why.into() });
+    }
+
+    fn progress(&mut self, key: ShardKey, attempt: Attempt, counters: ledger::Counters) {
+        let (sid, age) = ((key.workflow.0, key.shard), self.age());
+        let current = self.shards.get(&sid).is_some_and(|shard| shard.attempt() == attempt);
+        let Some(one) = self.shards.get_mut(&sid).and_then(|shard| shard.attempt_mut(attempt))
+        else {
+            self.counts.late += 1;
+            return;
+        };
+        let before = one.counters.fields();
+        let moved = before.iter().zip(counters.fields()).any(|(old, new)| new > *old);
+        // Cumulative: an older frame that comes late has lower numbers, and says nothing new (R17).
+        let fell = before.iter().zip(counters.fields()).any(|(old, new)| new < *old);
+        if moved && !fell {
+            one.counters = counters;
+            one.heard = Some(age);
+            if current {
+                self.timeouts.progressed(self.now);
+            }
+        }
+    }
+
+    // ── answers of the ledger ──────────────────────────────────────────────────────────────────
+
+    fn committed(&mut self, tag: u64, reply: Reply) {
+        let Some(purpose) = self.commits.remove(&tag) else {
+            self.counts.repeats += 1;
+            return;
+        };
+        self.in_flight = self.in_flight.saturating_sub(1);
+        self.changed();
+        if let Reply::Refused(refusal) = &reply {
+            match refusal {
+                Refusal::StaleEpoch { .. }
+                | Refusal::UnknownEpoch { .. }
+                | Refusal::Released { .. }
+                | Refusal::UnknownJob
+                | Refusal::StaleBoot { .. }
+                | Refusal::SessionClosed { .. }
+                | Refusal::UnknownSession => return self.depose(refusal.to_string()),
+                Refusal::Ended { outcome, .. } => return self.finished(*outcome),
+                Refusal::Cancelled { .. } => self.cancel("cancelled"),
+                _ => {}
+            }
+        }
+        match purpose {
+            Purpose::Provision => self.provisioned(&reply),
+            Purpose::Start(sid) => self.attempt_started(sid, &reply),
+            Purpose::Begin => self.load_begun(&reply),
+            Purpose::Revoke(sid, attempt) => self.attempt_revoked(sid, attempt, &reply),
+            Purpose::End(sid, attempt) => self.attempt_ended(sid, attempt, &reply),
+            Purpose::Context(values) => self.context_committed(values, &reply),
+            Purpose::Stop => self.stop_committed(),
+            Purpose::Steer { asked, steer } => self.steer_committed(asked, &steer, &reply),
+            Purpose::Rows { sid, attempt, set } => self.rows_granted(sid, attempt, set, &reply),
+            Purpose::Extend => {}
+            Purpose::Result => self.result_recorded(),
+            Purpose::Finish => match reply {
+                Reply::Finished { outcome, .. } | Reply::Ended { outcome, .. } => {
+                    self.finished(outcome);
+                }
+                other => self.note(format!("the outcome was not taken: {other:?}"), None),
+            },
+        }
+    }
+
+    fn unknown(&mut self, tag: u64) {
+        self.counts.unknown_commits += 1;
+        // To stop is safe whether the ledger knows it yet or not; everything else waits for the answer.
+        if let Some(Purpose::Stop) = self.commits.get(&tag) {
+            self.stop_committed();
+        }
+    }
+
+    fn told(&mut self, tell: Tell) {
+        match tell {
+            Tell::Ready { shard, attempt } => self.ready(shard, attempt),
+            Tell::RowsWanted { shard, attempt, set, at_least } => {
+                self.rows_wanted(shard, attempt, set, at_least);
+            }
+            Tell::Abort { shard, attempt, reason } => self.abort(shard, attempt, reason),
+            Tell::Ended(report) => self.report(*report),
+            Tell::MoreTime { job, worker, boot, progress } if job == self.id => {
+                self.more_time(worker, boot, progress);
+            }
+            Tell::MoreTime { .. } => self.counts.late += 1,
+            Tell::Draining { worker, boot } => {
+                if self.pool.is_live(worker, boot) {
+                    self.pool.set_draining(worker);
+                    self.changed();
+                }
+            }
+        }
+    }
+
+    fn more_time(&mut self, worker: NodeId, boot: BootId, progress: u64) {
+        let suspect = !self.pool.is_live(worker, boot);
+        match self.timeouts.ask(worker, progress, suspect, self.now) {
+            Ok(total) => {
+                let total_ms = u64::try_from(total.as_millis()).unwrap_or(u64::MAX);
+                let (job, epoch) = (self.id, self.epoch);
+                self.commit(Purpose::Extend, Command::ExtendJob { job, epoch, total_ms });
+                self.note(format!("extended by {:.1} s in all", total.as_secs_f64()), None);
+            }
+            Err(denied) => self.note(format!("worker {worker} got no more time: {denied:?}"), None),
+        }
+    }
+
+    fn ask(&self, errand: &Errand) -> Option<(NodeId, Ask)> {
+        talk::ask(self, errand)
+    }
+}
+
+/// The name of a content: its hash and its length.
+#[must_use]
+pub fn blob_of(content: &[u8]) -> BlobRef {
+    BlobRef { hash: Sha256::digest(content).into(), bytes: content.len() as u64 }
+}

@@ -1,0 +1,559 @@
+//! The one way in: an owner is built from what the ledger holds of its job, which is nothing for a new one.
+//!
+//! ```text
+//! ledger: division, attempts, ends, contexts, stop, steering ──▶ shards
+//! blobs:  contexts, reports of what ended in the present stage ──▶ values, errors
+//! workers: Install under the new epoch ──▶ what each of them holds
+//!                          ╰──▶ the machine is told again what happened, and goes on from there
+//! ```
+//!
+//! Nothing is executed again (X29): an attempt that a worker holds is adopted as it is; one that was committed but
+//! never dispatched goes to the same worker; one whose worker does not answer stays where it is until the lease rules
+//! say that it is gone (G-7).
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use fence::{Attempt, BootId, Epoch, Handover, Holding, Moment, NodeId, WorkflowNo};
+
+use super::context::{self, Values};
+use super::end::decode_report;
+use super::halt::stop_event;
+use super::manifest::{Manifest, OnWorkerLoss};
+use super::shard::{Shard, State, Step, Try};
+use super::wave::{Batch, Clock, Kind, Stage, Wave, WaveStep, aside_task};
+use super::{Counts, Errand, Gap, Mended, Note, Owner, Parcel, Phase, Settings, Sid};
+use crate::fleet::message::{Halt, Steer, Task};
+use crate::fleet::pool::{Dice, Pool, Worker};
+use crate::fleet::timeouts::{Budget, Timeouts};
+use crate::job::{self, BadShape};
+use crate::ledger::{self, AttemptRecord, AttemptStatus, EventKind, Lapse, Payload};
+
+/// Everything that an owner starts from.
+#[derive(Clone, Debug)]
+pub struct Adoption<'a> {
+    pub job: &'a ledger::Job,
+    /// The one that the claim was granted.
+    pub epoch: Epoch,
+    /// The ledger's time.
+    pub now_ms: u64,
+    pub manifest: Manifest,
+    pub settings: Settings,
+    /// For choices that nobody should foresee (EXEC-92).
+    pub seed: u64,
+    pub workers: Vec<Worker>,
+}
+
+/// What a new owner waits for, and what it knows until then.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Recovery {
+    /// Lives of workers that were asked what they hold.
+    pub asked: BTreeSet<(NodeId, BootId)>,
+    /// A workflow's time in its schedule, and when that was.
+    pub elapsed: BTreeMap<u32, (Duration, Moment)>,
+    pub replaying: bool,
+    fetching: usize,
+    /// Workflows by the place in the log at which they were divided, and when their load began.
+    batches: BTreeMap<usize, (u64, Option<Duration>)>,
+    stop: Option<ledger::Stopping>,
+}
+
+impl Owner {
+    /// Takes a job up under a granted epoch. The effects are to be carried out like those of a step.
+    ///
+    /// # Errors
+    /// If the manifest is not that of a plan that was checked.
+    pub fn adopt(
+        adoption: Adoption<'_>,
+        now: Moment,
+    ) -> Result<(Self, Vec<super::Effect>), BadShape> {
+        let Adoption { job, epoch, now_ms, manifest, settings, seed, workers } = adoption;
+        let millis = |at_ms: u64| Duration::from_millis(at_ms.saturating_sub(job.created_ms));
+        let budget = Budget::new(manifest.timeout, manifest.stuck_after());
+        let extended = Duration::from_millis(job.extended_ms);
+        let until = now.after(settings.sync_within);
+        let mut owner = Self {
+            id: job.id(),
+            epoch,
+            bundle: job.plan,
+            machine: job::Job::new(manifest.shape()?)?,
+            settings,
+            dice: Dice::new(seed),
+            phase: Phase::Recovering { until },
+            now,
+            pool: Pool::new(workers),
+            hinted: now,
+            turn: false,
+            started: false,
+            cancelled: job.cancel.is_some(),
+            shards: BTreeMap::new(),
+            divided: BTreeMap::new(),
+            setup_due: false,
+            teardown_due: false,
+            waiting: Vec::new(),
+            set_up: BTreeSet::new(),
+            batch: None,
+            wave: None,
+            queued: None,
+            began: None,
+            spans: BTreeMap::new(),
+            committed: 0,
+            committing: false,
+            values: Values::new(),
+            fresh: BTreeMap::new(),
+            provided: BTreeMap::new(),
+            own_setups: BTreeMap::new(),
+            sealing: BTreeSet::new(),
+            steered: job.steered.clone(),
+            steers: 0,
+            paused: job.steered.contains(&Steer::Pause).then_some(now),
+            rows: BTreeSet::new(),
+            rtts: BTreeMap::new(),
+            scan_at: now.after(settings.scan_every),
+            absent: BTreeSet::new(),
+            timeouts: Timeouts::take_up(budget, millis(now_ms), extended, now),
+            outcome: None,
+            detail: job.cancel.as_ref().map(|cancel| cancel.reason.clone()).unwrap_or_default(),
+            result: job.result,
+            stop_proposed: job.stop.is_some(),
+            stop_cause: None,
+            halting: Halt::Graceful,
+            tags: 0,
+            commits: BTreeMap::new(),
+            backlog: VecDeque::new(),
+            in_flight: 0,
+            errands: BTreeMap::new(),
+            later: BTreeMap::new(),
+            parcels: BTreeMap::new(),
+            reports: BTreeMap::new(),
+            holds: BTreeMap::new(),
+            hold_numbers: 0,
+            recovery: Recovery { stop: job.stop.clone(), ..Recovery::default() },
+            history: Vec::new(),
+            timeline: Vec::new(),
+            cut: Vec::new(),
+            unheard: Vec::new(),
+            counts: Counts::default(),
+            changes: 0,
+            out: Vec::new(),
+            manifest,
+        };
+        owner.read_division(job);
+        owner.read_contexts(job);
+        owner.read_shards(job);
+        owner.settle_passed();
+        owner.read_history(job);
+        owner.install();
+        owner.drive();
+        let effects = std::mem::take(&mut owner.out);
+        Ok((owner, effects))
+    }
+
+    fn read_division(&mut self, job: &ledger::Job) {
+        let millis = |at_ms: u64| Duration::from_millis(at_ms.saturating_sub(job.created_ms));
+        for (WorkflowNo(number), division) in &job.provisioned {
+            let workflow = *number as usize;
+            let begun = division.begun_ms.map(millis);
+            self.divided.insert(workflow, division.shards);
+            self.recovery.batches.insert(workflow, (division.epoch.number, begun));
+            if let Some(at) = begun {
+                self.spans.insert(workflow, (at, at));
+                self.began = Some(self.began.map_or(at, |first| first.min(at)));
+            }
+            for shard in 0..division.shards {
+                let sid = (*number, shard);
+                self.shards.insert(sid, Shard::new(self.key(sid), Task::Load));
+            }
+        }
+    }
+
+    fn read_contexts(&mut self, job: &ledger::Job) {
+        self.committed = u32::try_from(job.contexts.len()).unwrap_or(u32::MAX);
+        for committed in &job.contexts {
+            match &committed.payload {
+                Payload::Inline(bytes) => self.read_values(bytes),
+                Payload::Blob(blob) => {
+                    self.recovery.fetching += 1;
+                    self.fetch(Parcel::Committed, *blob);
+                }
+            }
+        }
+    }
+
+    fn read_values(&mut self, bytes: &[u8]) {
+        match context::decode_values(bytes) {
+            Ok(values) => self.values.extend(values),
+            Err(error) => self.note(error, None),
+        }
+    }
+
+    fn read_shards(&mut self, job: &ledger::Job) {
+        let stopping = job.cancel.is_some() || job.stop.is_some();
+        for ((WorkflowNo(number), place), known) in &job.shards {
+            let sid = (*number, *place);
+            let task = if *number == self.asides() { aside_task(*place) } else { Task::Load };
+            let mut shard = Shard::new(self.key(sid), task);
+            shard.tries = known.attempts.iter().map(as_try).collect();
+            let Some((attempt, record)) = known.last() else { continue };
+            let failed = known.attempts.iter().filter(|one| one.revoked.is_some());
+            shard.failed_on = failed.map(|one| (one.worker, one.boot)).collect();
+            match (&record.end, &record.revoked) {
+                (Some(end), _) => match end.status {
+                    AttemptStatus::Completed => over(&mut shard, State::Completed),
+                    AttemptStatus::Failed => over(&mut shard, State::FailedTerminal),
+                    AttemptStatus::Stopped | AttemptStatus::Interrupted if stopping => {
+                        over(&mut shard, State::Cancelled);
+                    }
+                    AttemptStatus::Stopped | AttemptStatus::Interrupted => {
+                        shard.state = State::Failed;
+                        shard.proof = Lapse::Stopped;
+                        shard.step = Step::Lapsed;
+                    }
+                },
+                (None, Some(_)) => {
+                    shard.state = State::Failed;
+                    let (worker, boot) = (record.worker, record.boot);
+                    let holding = Holding { shard: shard.key, attempt, worker, boot };
+                    let terms = self.settings.lease;
+                    let handover = Handover::revoke_seen_committed(holding, terms, self.now);
+                    shard.step = Step::Lapsing(handover);
+                }
+                (None, None) => {
+                    shard.state = State::Dispatched;
+                    shard.step = Step::Sent;
+                    shard.unsure = true;
+                    shard.due = Some(self.now.after(self.settings.ready_within));
+                    self.recovery.asked.insert((record.worker, record.boot));
+                }
+            }
+            if let Some(end) = &record.end
+                && let Some(blob) = end.result
+                && self.needs_report(sid, end.status)
+            {
+                self.recovery.fetching += 1;
+                self.fetch(Parcel::Known(sid), blob);
+            }
+            self.shards.insert(sid, shard);
+        }
+    }
+
+    /// Shards that were given up under an owner before. The ledger has no word for that, but it shows that the job has
+    /// gone past them: then they are over, and must not be begun again.
+    fn settle_passed(&mut self) {
+        let passed: Vec<usize> =
+            self.divided.keys().copied().filter(|w| self.is_passed(*w)).collect();
+        let goes_on = self.manifest.policy.on_worker_loss == OnWorkerLoss::Continue;
+        for (sid, shard) in &mut self.shards {
+            let workflow = sid.0 as usize;
+            let given_up = matches!(shard.step, Step::Idle | Step::Lapsing(_) | Step::Lapsed);
+            if !given_up || !passed.contains(&workflow) {
+                continue;
+            }
+            let begun = self.recovery.batches.get(&workflow).is_some_and(|batch| batch.1.is_some());
+            shard.abandoned = goes_on && begun;
+            shard.error = Some("it was given up under an owner before".to_owned());
+            over(shard, State::FailedTerminal);
+        }
+    }
+
+    /// Batches run one after the other, so whatever began after this workflow's own shows that it is over.
+    fn is_passed(&self, workflow: usize) -> bool {
+        let asides = self.asides();
+        let aside = |w: usize, place: u32| (asides, 2 + 2 * u32::try_from(w).unwrap_or(0) + place);
+        let place = |w: &usize| self.recovery.batches.get(w).map(|(place, _)| *place);
+        let own = place(&workflow);
+        let layer = self.manifest.workflows.get(workflow).map_or(0, |part| part.layer);
+        let torn_down = |w: &usize| place(w) == own && self.shards.contains_key(&aside(*w, 1));
+        let set_up_later = |w: usize| {
+            let setup = self.shards.get(&aside(w, 0));
+            place(&w).is_none() && setup.is_some_and(|setup| setup.state != State::FailedTerminal)
+        };
+        self.stage_of(layer) < self.committed
+            || self.shards.contains_key(&(asides, 1))
+            || self.recovery.batches.values().any(|(other, _)| Some(*other) > own)
+            || self.divided.keys().any(torn_down)
+            || (0..self.manifest.workflows.len()).any(set_up_later)
+    }
+
+    /// The reason of a failure, and values that are not committed yet.
+    fn needs_report(&self, sid: Sid, status: AttemptStatus) -> bool {
+        let task = if sid.0 == self.asides() { aside_task(sid.1) } else { Task::Load };
+        match (status, task) {
+            (AttemptStatus::Failed, _) => true,
+            (AttemptStatus::Completed, Task::Setup { of: None }) => self.committed == 0,
+            (AttemptStatus::Completed, Task::Setup { of: Some(_) }) => true,
+            (AttemptStatus::Completed, Task::Load) => {
+                let part = self.manifest.workflows.get(sid.0 as usize);
+                part.is_some_and(|part| {
+                    !part.provide.is_empty() && self.stage_of(part.layer) >= self.committed
+                })
+            }
+            _ => false,
+        }
+    }
+
+    pub(super) fn fetched(&mut self, tag: u64, content: &[u8]) {
+        match self.parcels.remove(&tag) {
+            Some(Parcel::Committed) => self.read_values(content),
+            Some(Parcel::Known(sid)) => self.known(sid, content),
+            Some(other) => {
+                self.parcels.insert(tag, other);
+                self.counts.lies += 1;
+                return;
+            }
+            None => {
+                self.counts.repeats += 1;
+                return;
+            }
+        }
+        self.recovery.fetching = self.recovery.fetching.saturating_sub(1);
+        self.changed();
+    }
+
+    fn known(&mut self, sid: Sid, content: &[u8]) {
+        let report = match decode_report(content) {
+            Ok(report) => report,
+            Err(error) => {
+                if let Some(shard) = self.shards.get_mut(&sid) {
+                    shard.error = Some(error);
+                }
+                return;
+            }
+        };
+        match (sid.0 == self.asides(), report.status) {
+            (_, AttemptStatus::Failed) => {
+                if let Some(shard) = self.shards.get_mut(&sid) {
+                    shard.error = report.error;
+                }
+            }
+            (true, _) => {
+                self.provided.entry(sid.0 as usize).or_default().insert(sid.1, report.provided);
+                self.aside_provided(sid);
+            }
+            (false, _) => {
+                self.provided.entry(sid.0 as usize).or_default().insert(sid.1, report.provided);
+            }
+        }
+    }
+
+    /// The timeline so far, as far as the ledger has it. Its times are wall clocks', for people.
+    fn read_history(&mut self, job: &ledger::Job) {
+        let mut created = None;
+        let mut lost: BTreeMap<(u32, u32), (Duration, NodeId)> = BTreeMap::new();
+        let mut notes = Vec::new();
+        for event in job.history.events() {
+            let wall = event.at.wall_ms;
+            let first = *created.get_or_insert(wall);
+            let at = Duration::from_millis(wall.saturating_sub(first));
+            let mut say = |text: String, gap| notes.push(Note { at, text, gap });
+            match event.kind {
+                EventKind::Claimed { owner } => {
+                    say(format!("owned by manager {}", owner.node), None);
+                }
+                EventKind::AttemptRevoked { workflow, shard, attempt } => {
+                    let record = job.shards.get(&(workflow, shard));
+                    let record = record.and_then(|shard| shard.attempt(attempt));
+                    let worker = record.map(|record| record.worker).unwrap_or_default();
+                    let why = record.and_then(|record| record.revoked.as_ref());
+                    let why = why.map(|revoked| revoked.reason.as_str()).unwrap_or_default();
+                    say(format!("shard {}/{shard} was lost: {why}", workflow.0), None);
+                    lost.insert((workflow.0, shard), (at, worker));
+                }
+                EventKind::AttemptStarted { workflow, shard, .. } => {
+                    let of = self.divided.get(&(workflow.0 as usize)).copied();
+                    if let (Some((from, worker)), Some(of)) =
+                        (lost.remove(&(workflow.0, shard)), of)
+                    {
+                        let workflow = workflow.0 as usize;
+                        let (shards, mended) = (1, Mended::Elsewhere);
+                        let gap = Gap { workflow, worker, from, to: at, shards, of, mended };
+                        say(format!("1 of {of} shards runs again"), Some(gap));
+                    }
+                }
+                EventKind::AttemptEnded { workflow, .. } => {
+                    if let Some(span) = self.spans.get_mut(&(workflow.0 as usize)) {
+                        span.1 = span.1.max(at);
+                    }
+                }
+                EventKind::LoadBegun { workflows } => {
+                    say(format!("{workflows} workflows started"), None);
+                }
+                EventKind::StopRequested { .. } => say("stopped".to_owned(), None),
+                EventKind::CancelRequested => say("cancelled".to_owned(), None),
+                _ => {}
+            }
+        }
+        self.timeline = notes;
+    }
+
+    /// R3: before anything else every worker concerned learns the new epoch, and says what it holds.
+    fn install(&mut self) {
+        for (worker, boot) in self.recovery.asked.clone() {
+            self.send(Errand::Install(worker, boot));
+        }
+    }
+
+    /// ARCH-ISS-28: nothing is decided before everybody has answered, or has had the time to.
+    pub(super) fn recover(&mut self, until: Moment) {
+        let waits = !self.recovery.asked.is_empty() && self.now < until;
+        if self.recovery.fetching > 0 || waits {
+            return;
+        }
+        self.phase = Phase::Active;
+        self.changed();
+        self.recovery.replaying = true;
+        self.replay();
+        self.recovery.replaying = false;
+        if self.started {
+            self.note(format!("taken over under epoch {}", self.epoch), None);
+        }
+        if self.cancelled {
+            let reason = stats::StopReason::Cancelled;
+            self.tell(job::Event::StopRequested { reason });
+        } else if let Some(stop) = self.recovery.stop.take() {
+            self.detail.clone_from(&stop.reason);
+            if stop.cause == ledger::StopCause::Timeout {
+                self.halting = Halt::Now;
+            }
+            self.tell(stop_event(stop.cause, stop.reason));
+        }
+        // Those that did not answer and that nobody knows as living. The others are asked on.
+        for (worker, boot) in self.recovery.asked.clone() {
+            if !self.pool.is_live(worker, boot) {
+                self.lose_worker(worker, boot, "does not answer", None);
+            }
+        }
+        self.look_at_workers();
+    }
+
+    /// Tells the machine again what happened, up to the wave that was under way.
+    fn replay(&mut self) {
+        if self.shards.is_empty() && self.committed == 0 {
+            return;
+        }
+        self.started = true;
+        self.tell(job::Event::Started);
+        let asides = self.asides();
+        while self.wave.is_none() && self.outcome.is_none() {
+            if self.setup_due && self.shards.contains_key(&(asides, 0)) {
+                self.setup_due = false;
+                self.rejoin(Kind::Setup, vec![(asides, 0)]);
+            } else if self.teardown_due && self.shards.contains_key(&(asides, 1)) {
+                self.teardown_due = false;
+                self.rejoin(Kind::Teardown, vec![(asides, 1)]);
+            } else if !self.rejoin_batch() {
+                break;
+            }
+        }
+    }
+
+    /// Goes on with a wave of setups or teardowns; one that is over is passed at once.
+    fn rejoin(&mut self, kind: Kind, members: Vec<Sid>) {
+        let over =
+            members.iter().all(|s| self.shards.get(s).is_some_and(|s| s.state.is_terminal()));
+        self.wave = Some(Wave::new(kind, members, WaveStep::Running));
+        if over {
+            self.wave_over();
+        }
+    }
+
+    /// The earliest batch of the present layer that was divided; or one whose own setups have begun.
+    fn rejoin_batch(&mut self) -> bool {
+        let asides = self.asides();
+        let aside = |w: usize, place: u32| (asides, 2 + 2 * u32::try_from(w).unwrap_or(0) + place);
+        let divided = |w: &usize| self.recovery.batches.get(w).map(|(epoch, _)| *epoch);
+        let first = self.waiting.iter().filter_map(divided).min();
+        let Some(first) = first else {
+            let has_begun = |w: &&usize| self.shards.contains_key(&aside(**w, 0));
+            let workflows: Vec<usize> = self.waiting.iter().filter(has_begun).copied().collect();
+            if workflows.is_empty() {
+                return false;
+            }
+            self.waiting.retain(|w| !workflows.contains(w));
+            let members = workflows.iter().map(|w| aside(*w, 0)).collect();
+            self.batch = Some(Batch { workflows, stage: Stage::Setups });
+            self.rejoin(Kind::Setups, members);
+            // Set up, and to be divided next: that is how the owner goes on anyway.
+            return self.wave.is_none() && self.batch.is_none();
+        };
+        let workflows: Vec<usize> =
+            self.waiting.iter().copied().filter(|w| divided(w) == Some(first)).collect();
+        self.waiting.retain(|w| !workflows.contains(w));
+        self.set_up.extend(&workflows);
+        let members: Vec<Sid> = self
+            .shards
+            .keys()
+            .filter(|sid| workflows.contains(&(sid.0 as usize)))
+            .copied()
+            .collect();
+        self.batch = Some(Batch { workflows: workflows.clone(), stage: Stage::Load });
+        let over = |sid: &Sid| self.shards.get(sid).is_some_and(|s| s.state.is_terminal());
+        if !members.iter().all(over) {
+            let clock = self.clock_of(&workflows);
+            let step = if clock.is_some() { WaveStep::Running } else { WaveStep::Dispatching };
+            let mut wave = Wave::new(Kind::Load, members, step);
+            wave.clock = clock;
+            self.wave = Some(wave);
+            if clock.is_some() {
+                for workflow in workflows {
+                    self.tell(job::Event::WorkflowReady { workflow });
+                }
+            }
+            return true;
+        }
+        for workflow in &workflows {
+            self.tell(job::Event::WorkflowReady { workflow: *workflow });
+        }
+        self.set_stage(Stage::Teardowns);
+        let torn: Vec<Sid> = workflows
+            .iter()
+            .filter(|w| self.manifest.workflows[**w].teardown)
+            .map(|w| aside(*w, 1))
+            .filter(|sid| self.shards.contains_key(sid))
+            .collect();
+        let due = workflows.iter().any(|w| self.manifest.workflows[*w].teardown) && !self.cancelled;
+        match (torn.is_empty(), due) {
+            (false, _) => self.rejoin(Kind::Teardowns, torn),
+            (true, true) => return false,
+            (true, false) => self.end_batch(),
+        }
+        true
+    }
+
+    /// Where the schedule is: by what the workers say, or else by the ledger's time.
+    fn clock_of(&self, workflows: &[usize]) -> Option<Clock> {
+        let said = workflows.iter().find_map(|w| {
+            self.recovery.elapsed.get(&u32::try_from(*w).unwrap_or(u32::MAX)).copied()
+        });
+        if let Some((offset, origin)) = said {
+            return Some(Clock { origin, offset, paused: Duration::ZERO });
+        }
+        let begun = workflows.iter().find_map(|w| self.recovery.batches.get(w)?.1)?;
+        let offset = self.age().saturating_sub(begun);
+        Some(Clock { origin: self.now, offset, paused: Duration::ZERO })
+    }
+}
+
+fn as_try(record: &AttemptRecord) -> Try {
+    Try {
+        worker: record.worker,
+        boot: record.boot,
+        shared: false,
+        counters: record.end.as_ref().map(|end| end.counters).unwrap_or_default(),
+        heard: None,
+        reporting: false,
+        end: record.end.as_ref().map(|end| end.status),
+        revoked: record.revoked.is_some(),
+    }
+}
+
+fn over(shard: &mut Shard, state: State) {
+    shard.state = state;
+    shard.step = Step::Over;
+}
+
+/// The attempt that a shard is at, for those who compare an owner with the ledger.
+pub(super) fn last_attempt(job: &ledger::Job, sid: Sid) -> Attempt {
+    let shard = job.shards.get(&(WorkflowNo(sid.0), sid.1));
+    shard.map(ledger::Shard::last_number).unwrap_or_default()
+}

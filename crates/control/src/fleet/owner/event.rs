@@ -1,0 +1,209 @@
+//! What an owner is told and what it asks for: plain data.
+
+use std::time::Duration;
+
+use fence::{Attempt, NodeId, ShardKey};
+use stats::{Outcome, StopReason, WorkflowStatus};
+
+use super::shard::Transition;
+use crate::fleet::message::{Answer, Ask, Steer, Tell};
+use crate::fleet::pool::Worker;
+use crate::ledger::{BlobRef, Command, Counters, Reply};
+
+/// What happened. Everything may come late, twice, or for something that is over; then it does nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The ledger's answer to a commit, refusals among them.
+    Committed {
+        tag: u64,
+        reply: Reply,
+    },
+    /// Nobody knows yet whether it was committed. The shell goes on asking under the same request until it is known.
+    Unknown {
+        tag: u64,
+    },
+    /// A worker's answer, and how long it took.
+    Answered {
+        tag: u64,
+        answer: Answer,
+        took: Duration,
+    },
+    /// No answer within the shell's patience: it may have been done or not.
+    Unanswered {
+        tag: u64,
+    },
+    Told(Tell),
+    /// What an attempt has counted so far, by the frames that were applied.
+    Progress {
+        shard: ShardKey,
+        attempt: Attempt,
+        counters: Counters,
+    },
+    /// A blob is fsynced on a majority (R17a).
+    Stored {
+        tag: u64,
+    },
+    Fetched {
+        tag: u64,
+        content: Vec<u8>,
+    },
+    /// The answer to [`Effect::Seal`]: what the owner has of an attempt that can say nothing more itself.
+    Sealed {
+        shard: ShardKey,
+        attempt: Attempt,
+        counters: Counters,
+        frames: u64,
+        totals: Vec<u8>,
+    },
+    /// All workers, as membership and heartbeats have them now.
+    Workers(Vec<Worker>),
+    /// Whether this job may try to reserve its first cores (see [`crate::fleet::queue`]).
+    Turn(bool),
+    /// A threshold with `abort` has failed on the merged data (R18).
+    Threshold {
+        number: usize,
+        reason: String,
+    },
+    /// The ledger holds a cancel of this job.
+    CancelSeen {
+        reason: String,
+    },
+    /// Live control by a client, who gets the answer to `asked`.
+    Steer {
+        asked: u64,
+        steer: Steer,
+    },
+    /// The final result is stored; `None`: it could not be made.
+    Concluded {
+        result: Option<BlobRef>,
+    },
+    /// It is [`super::Owner::wake`] or later.
+    Tick,
+}
+
+/// What the shell has to do, in this order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Propose, and answer with [`Event::Committed`] or [`Event::Unknown`].
+    Commit {
+        tag: u64,
+        command: Command,
+    },
+    /// Send, and answer with [`Event::Answered`] or [`Event::Unanswered`].
+    Ask {
+        tag: u64,
+        worker: NodeId,
+        ask: Ask,
+    },
+    /// Fsync on a majority, and answer with [`Event::Stored`]. Goes on until it is done.
+    Store {
+        tag: u64,
+        blob: BlobRef,
+        content: Vec<u8>,
+    },
+    /// Answer with [`Event::Fetched`]. Goes on until it is done.
+    Fetch {
+        tag: u64,
+        blob: BlobRef,
+    },
+    /// Close the statistics of an attempt, and answer with [`Event::Sealed`].
+    Seal {
+        shard: ShardKey,
+        attempt: Attempt,
+    },
+    /// For watchers.
+    Moved(Transition),
+    /// For watchers and for the timeline.
+    Noted(Note),
+    /// Why nothing runs at the moment; `None`: it goes on.
+    Queued(Option<Queued>),
+    Steered {
+        asked: u64,
+        result: Result<(), String>,
+    },
+    /// Make the final result of it and of the merged statistics, store it, and answer with [`Event::Concluded`].
+    Conclude(Box<Conclusion>),
+    /// The outcome is committed: this owner has nothing more to do.
+    Finished {
+        outcome: crate::ledger::Outcome,
+    },
+    /// Somebody else owns the job by now. Nothing was done about it here, and nothing will be.
+    Deposed {
+        why: String,
+    },
+}
+
+/// An entry of the timeline (R19). Times are since the job was created.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    pub at: Duration,
+    pub text: String,
+    /// Load that the plan asked for and nobody generated; a reason for the verdict.
+    pub gap: Option<Gap>,
+}
+
+/// A share of a workflow's load that was missing for a time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gap {
+    pub workflow: usize,
+    pub worker: NodeId,
+    pub from: Duration,
+    pub to: Duration,
+    /// Of so many shards.
+    pub shards: u32,
+    pub of: u32,
+    pub mended: Mended,
+}
+
+/// How a gap ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mended {
+    /// On a core of its own.
+    Elsewhere,
+    /// On a core that another shard of the workflow has too (R14).
+    Shared,
+    /// By policy, or because there was no way: missing until the end.
+    Never,
+}
+
+/// Why a job waits, with the numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Queued {
+    pub needs: u32,
+    pub free: u32,
+    pub total: u32,
+    pub why: String,
+}
+
+/// What the final result needs of the owner.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conclusion {
+    pub outcome: Outcome,
+    pub stop: StopReason,
+    /// One line on why, for people.
+    pub detail: String,
+    /// Since the job was created: when its first load began, and now.
+    pub began: Option<Duration>,
+    pub ended: Duration,
+    pub workflows: Vec<Conclusive>,
+    pub setup_error: Option<String>,
+    pub teardown_error: Option<String>,
+    pub timeline: Vec<Note>,
+    /// Attempts whose last word is the owner's, not their worker's: what they issued beyond it is not known.
+    pub unheard: Vec<(ShardKey, Attempt)>,
+    /// Attempts whose totals were too large to keep.
+    pub cut: Vec<(ShardKey, Attempt)>,
+}
+
+/// How one workflow came out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conclusive {
+    pub name: String,
+    pub status: WorkflowStatus,
+    /// Since the job was created; both zero if it never began.
+    pub started: Duration,
+    pub ended: Duration,
+    pub shards: u32,
+    /// Attempts beyond the first of each shard.
+    pub retries: u32,
+}

@@ -1,0 +1,418 @@
+//! Cores: reserved on workers in two phases, all of a wave or none, and given up when they are not needed (X16).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use fence::{Moment, NodeId, OrderRefusal};
+
+use super::manifest::WhenNoneLeft;
+use super::shard::{Place, Step};
+use super::wave::{Kind, Seating, WaveStep};
+use super::{Errand, Held, Owner, Sid};
+use crate::allocation;
+use crate::fleet::message::{Answer, Hold, Refused};
+use crate::fleet::pool::Worker;
+
+/// After this time heartbeats are believed again rather than what a worker had answered.
+const HINTS_AFTER: Duration = Duration::from_secs(2);
+
+impl Owner {
+    /// Asks for all cores of a batch. Shares come from the whole pool, room from what is free (S7).
+    pub(super) fn seat_wave(&mut self) {
+        let waits = self.wave.as_ref().and_then(|wave| wave.again).is_some_and(|at| at > self.now);
+        if waits || !self.fits() {
+            return;
+        }
+        self.ask_anew();
+        let Some(batch) = &self.batch else { return };
+        let total = self.pool.total();
+        let candidates: Vec<_> =
+            batch.workflows.iter().map(|w| self.manifest.candidate(*w)).collect();
+        let grants = allocation::partition(&candidates, total as usize);
+        let mut plan = Vec::new();
+        for grant in grants.into_iter().next().unwrap_or_default() {
+            if let Some(number) = self.manifest.number(&grant.name) {
+                plan.push((number, u32::try_from(grant.cores).unwrap_or(u32::MAX)));
+            }
+        }
+        // The pool may have shrunk since the batch was formed; the rest of it is a batch of its own then.
+        let now_running: BTreeSet<usize> = plan.iter().map(|(number, _)| *number).collect();
+        if let Some(batch) = &mut self.batch {
+            let (stay, rest) = std::mem::take(&mut batch.workflows)
+                .into_iter()
+                .partition(|number| now_running.contains(number));
+            batch.workflows = stay;
+            let rest: Vec<usize> = rest;
+            self.set_up.extend(&rest);
+            self.waiting.splice(0..0, rest);
+        }
+        let needs: u32 = plan.iter().map(|(_, count)| *count).sum();
+        if !self.has_turn(needs) {
+            return;
+        }
+        let Some(slots) = self.pool.draw(needs as usize, &mut self.dice) else {
+            let free = self.pool.free();
+            let why = format!("{needs} cores are needed, {free} of {total} are free");
+            self.wave_again(Some((needs, why)));
+            return;
+        };
+        self.reserve_all(plan, &slots);
+    }
+
+    fn reserve_all(&mut self, plan: Vec<(usize, u32)>, slots: &[NodeId]) {
+        let mut counts: BTreeMap<NodeId, u32> = BTreeMap::new();
+        slots.iter().for_each(|node| *counts.entry(*node).or_default() += 1);
+        let mut numbers = BTreeMap::new();
+        for (node, cores) in counts {
+            let Some(worker) = self.pool.get(node).copied() else { continue };
+            numbers.insert(node, self.reserve(&worker, cores, Vec::new()));
+        }
+        let shards = plan.iter().flat_map(|(workflow, count)| {
+            (0..*count).map(|shard| (u32::try_from(*workflow).unwrap_or(u32::MAX), shard))
+        });
+        let seats: Vec<(Sid, u32)> = shards
+            .zip(slots)
+            .filter_map(|(sid, node)| numbers.get(node).map(|number| (sid, *number)))
+            .collect();
+        for (sid, number) in &seats {
+            if let Some(hold) = self.holds.get_mut(number) {
+                hold.shards.push(*sid);
+            }
+        }
+        let holds = numbers.into_values().collect();
+        if let Some(wave) = &mut self.wave {
+            wave.again = None;
+            wave.step = WaveStep::Seating(Some(Seating { plan, seats, holds }));
+        }
+        self.changed();
+    }
+
+    fn reserve(&mut self, worker: &Worker, cores: u32, shards: Vec<Sid>) -> u32 {
+        self.hold_numbers += 1;
+        let number = self.hold_numbers;
+        let (node, boot) = (worker.node, worker.boot);
+        self.pool.asked(node, cores);
+        let renew = self.now.after(self.settings.hold_for / 2);
+        let hold =
+            Held { worker: node, boot, cores, shards, granted: false, surplus: false, renew };
+        self.holds.insert(number, hold);
+        self.send(Errand::Reserve(number));
+        number
+    }
+
+    pub(super) fn hold(&self, number: u32) -> Hold {
+        Hold { job: self.id, epoch: self.epoch, number }
+    }
+
+    /// Gives up what is left of a hold.
+    pub(super) fn release(&mut self, number: u32) {
+        if let Some(held) = self.holds.remove(&number) {
+            if !held.granted {
+                self.pool.answered(held.worker, held.cores, false);
+            }
+            let errand = Errand::Release(self.hold(number), held.worker, held.boot);
+            self.send(errand);
+            self.changed();
+        }
+    }
+
+    /// A shard needs its part of a hold no more: it was dispatched to, or never will be.
+    pub(super) fn leave_hold(&mut self, sid: Sid, dispatched: bool) {
+        let place = self.shards.get_mut(&sid).and_then(|shard| shard.place.take());
+        let Some(number) = place.and_then(|place| place.hold) else { return };
+        let Some(held) = self.holds.get_mut(&number) else { return };
+        held.shards.retain(|other| *other != sid);
+        held.surplus |= !dispatched;
+        if held.shards.is_empty() {
+            if held.surplus {
+                self.release(number);
+            } else {
+                self.holds.remove(&number);
+            }
+        }
+    }
+
+    /// Holds that nothing was dispatched to yet are kept alive.
+    pub(super) fn look_at_holds(&mut self) {
+        let due: Vec<u32> = self
+            .holds
+            .iter()
+            .filter(|(_, held)| held.granted && held.renew <= self.now)
+            .map(|(number, _)| *number)
+            .collect();
+        for number in due {
+            let renew = self.now.after(self.settings.hold_for / 2);
+            if let Some(held) = self.holds.get_mut(&number) {
+                held.renew = renew;
+            }
+            self.send(Errand::Reserve(number));
+        }
+    }
+
+    pub(super) fn reserve_answered(&mut self, number: u32, answer: &Answer) {
+        let Some(held) = self.holds.get_mut(&number) else {
+            // Given up meanwhile; the release is behind the question.
+            self.counts.late += 1;
+            return;
+        };
+        let (node, cores, shards) = (held.worker, held.cores, held.shards.clone());
+        let renewed = std::mem::replace(&mut held.granted, true);
+        let granted = *answer == Answer::Done;
+        if !renewed {
+            self.pool.answered(node, cores, granted);
+        }
+        self.changed();
+        if granted {
+            return self.granted(number, &shards);
+        }
+        if let Some(held) = self.holds.get_mut(&number) {
+            held.granted = false;
+        }
+        let why = match answer {
+            Answer::Refused(Refused::NoCores { asked, free, total }) => {
+                self.pool.correct(node, *free, *total);
+                format!("worker {node} was asked for {asked} cores and has {free} of {total} free")
+            }
+            Answer::Refused(Refused::Draining) => {
+                self.pool.set_draining(node);
+                format!("worker {node} is draining")
+            }
+            Answer::Refused(Refused::Fence(OrderRefusal::Epoch(refusal))) => {
+                return self.depose(format!("worker {node}: {refusal}"));
+            }
+            other => {
+                self.shun(node);
+                format!("worker {node} did not reserve: {other:?}")
+            }
+        };
+        self.not_granted(number, &shards, why);
+    }
+
+    /// No more is asked of a worker before it is heard of again.
+    pub(super) fn shun(&mut self, node: NodeId) {
+        if let Some(total) = self.pool.get(node).map(|worker| worker.total) {
+            self.pool.correct(node, 0, total);
+        }
+    }
+
+    pub(super) fn reserve_unanswered(&mut self, number: u32) {
+        let Some(held) = self.holds.get(&number) else { return };
+        if held.granted {
+            // A renewal that was lost; the next one is due soon enough.
+            return;
+        }
+        let (node, shards) = (held.worker, held.shards.clone());
+        self.shun(node);
+        self.not_granted(number, &shards, format!("worker {node} does not answer"));
+    }
+
+    fn granted(&mut self, number: u32, shards: &[Sid]) {
+        let Some(wave) = &self.wave else { return self.release(number) };
+        match &wave.step {
+            WaveStep::Seating(Some(seating)) if seating.holds.contains(&number) => {
+                let all = |hold: &u32| self.holds.get(hold).is_some_and(|held| held.granted);
+                if seating.holds.iter().all(all) {
+                    self.provision();
+                }
+            }
+            WaveStep::Provisioning(seating) if seating.holds.contains(&number) => {}
+            _ => shards.iter().for_each(|sid| self.seated(*sid, number)),
+        }
+    }
+
+    fn seated(&mut self, sid: Sid, number: u32) {
+        let Some(held) = self.holds.get(&number) else { return };
+        let place = Place { worker: held.worker, boot: held.boot, hold: Some(number) };
+        let Some(shard) = self.shards.get_mut(&sid) else { return };
+        match shard.step {
+            Step::Idle if shard.place == Some(place) => shard.step = Step::Seated,
+            Step::Unsent if shard.place == Some(place) => {
+                shard.step = Step::Sent;
+                let attempt = shard.attempt();
+                self.send(Errand::Dispatch(sid, attempt));
+            }
+            // Renewed; or it goes another way by now and leaves the hold there.
+            _ => return,
+        }
+        self.changed();
+    }
+
+    fn not_granted(&mut self, number: u32, shards: &[Sid], why: String) {
+        let seating = match self.wave.as_ref().map(|wave| &wave.step) {
+            Some(WaveStep::Seating(Some(seating)) | WaveStep::Provisioning(seating))
+                if seating.holds.contains(&number) =>
+            {
+                Some(seating.clone())
+            }
+            _ => None,
+        };
+        if let Some(seating) = seating {
+            let needs = seating.plan.iter().map(|(_, count)| *count).sum();
+            seating.holds.iter().for_each(|hold| self.release(*hold));
+            // A division that is on its way to the ledger will stand; its shards are seated one by one.
+            let still_free =
+                matches!(self.wave.as_ref().map(|w| &w.step), Some(WaveStep::Seating(_)));
+            if still_free {
+                return self.wave_again(Some((needs, why)));
+            }
+            return;
+        }
+        self.release(number);
+        for sid in shards {
+            match self.shards.get(sid).map(|shard| &shard.step) {
+                Some(Step::Idle | Step::Seated) => {
+                    self.set(*sid, Step::Idle);
+                    self.seat_later(*sid);
+                }
+                Some(Step::Unsent) => self.lose(*sid, "its core is gone", None),
+                // Its attempt is in the ledger or on its way there; the worker will refuse it, and that leads on.
+                _ => {}
+            }
+        }
+    }
+
+    fn wave_again(&mut self, queued: Option<(u32, String)>) {
+        let tries = self.wave.as_ref().map_or(0, |wave| wave.tries);
+        let at = self.backoff(tries);
+        if let Some(wave) = &mut self.wave {
+            wave.step = WaveStep::Seating(None);
+            wave.tries = wave.tries.saturating_add(1);
+            wave.again = Some(at);
+        }
+        if let Some((needs, why)) = queued {
+            let (free, total) = (self.pool.free(), self.pool.total());
+            self.say_queued(needs, free, total, why);
+        }
+    }
+
+    /// What a worker said when it was asked does not hold for ever.
+    fn ask_anew(&mut self) {
+        if self.now.since(self.hinted) >= HINTS_AFTER {
+            self.hinted = self.now;
+            self.pool.believe_hints();
+        }
+    }
+
+    /// Twice as long each time, with some jitter so that jobs do not meet again and again.
+    pub(super) fn backoff(&mut self, tries: u32) -> Moment {
+        let wait = self.settings.again.saturating_mul(1 << tries.min(10));
+        let wait = wait.min(self.settings.again_most);
+        let jitter = usize::try_from(wait.as_millis() / 4).unwrap_or(0) + 1;
+        self.now.after(wait + Duration::from_millis(self.dice.below(jitter) as u64))
+    }
+
+    // ── one by one: retries, setups, and what an owner before has left ─────────────────────────
+
+    pub(super) fn seat_stragglers(&mut self) {
+        let Some(wave) = &self.wave else { return };
+        for sid in wave.members.clone() {
+            let Some(shard) = self.shards.get(&sid) else { continue };
+            let ready = shard.again.is_none_or(|at| at <= self.now) && shard.place.is_none();
+            match shard.step {
+                Step::Idle if ready => self.seat_one(sid),
+                Step::Unsent if ready => self.seat_again(sid),
+                _ => {}
+            }
+        }
+    }
+
+    /// An attempt that was committed but never dispatched: the same worker, if it still has a core (X45).
+    fn seat_again(&mut self, sid: Sid) {
+        let Some(one) = self.shards.get(&sid).and_then(|shard| shard.current()) else { return };
+        let (node, boot) = (one.worker, one.boot);
+        match self.pool.get(node).copied() {
+            Some(worker) if worker.boot == boot && worker.takes_work() => {
+                self.reserve_for(sid, &worker);
+            }
+            _ => self.lose(sid, "its worker is gone or draining", None),
+        }
+    }
+
+    fn reserve_for(&mut self, sid: Sid, worker: &Worker) {
+        let number = self.reserve(worker, 1, vec![sid]);
+        if let Some(shard) = self.shards.get_mut(&sid) {
+            shard.place =
+                Some(Place { worker: worker.node, boot: worker.boot, hold: Some(number) });
+            shard.seatings = shard.seatings.saturating_add(1);
+        }
+        self.changed();
+    }
+
+    pub(super) fn seat_later(&mut self, sid: Sid) {
+        let seatings = self.shards.get(&sid).map_or(0, |shard| shard.seatings);
+        let at = self.backoff(seatings);
+        if let Some(shard) = self.shards.get_mut(&sid) {
+            shard.place = None;
+            shard.again = Some(at);
+        }
+        self.changed();
+    }
+
+    fn seat_one(&mut self, sid: Sid) {
+        if !self.has_turn(1) {
+            return;
+        }
+        self.ask_anew();
+        let Some(shard) = self.shards.get(&sid) else { return };
+        let failed_on = shard.failed_on.clone();
+        let works: Vec<Worker> = self.pool.workers().filter(|w| w.takes_work()).copied().collect();
+        let untried = |worker: &&Worker| !failed_on.contains(&(worker.node, worker.boot));
+        let mut eligible: Vec<Worker> = works.iter().filter(untried).copied().collect();
+        if eligible.is_empty() && !works.is_empty() {
+            match self.manifest.policy.when_none_left {
+                // G-10, X44: the one on which it failed longest ago.
+                WhenNoneLeft::Readmit => {
+                    let last_failure = |worker: &&Worker| {
+                        failed_on.iter().rposition(|seat| *seat == (worker.node, worker.boot))
+                    };
+                    eligible = works.iter().min_by_key(last_failure).copied().into_iter().collect();
+                }
+                WhenNoneLeft::Fail => {
+                    let text = format!("it failed on every worker there is ({})", works.len());
+                    return self.give_up(sid, text);
+                }
+            }
+        }
+        let mut slots = Vec::new();
+        for worker in &eligible {
+            let free = self.pool.free_on(worker.node) as usize;
+            slots.extend(std::iter::repeat_n(*worker, free));
+        }
+        if !slots.is_empty() {
+            let worker = slots[self.dice.below(slots.len())];
+            return self.reserve_for(sid, &worker);
+        }
+        if let Some(worker) = self.survivor(sid, &eligible) {
+            if let Some(shard) = self.shards.get_mut(&sid) {
+                shard.place = Some(Place { worker: worker.node, boot: worker.boot, hold: None });
+                shard.step = Step::Seated;
+            }
+            return self.changed();
+        }
+        let (free, total) = (self.pool.free(), self.pool.total());
+        let why = match works.len() {
+            0 => "there are no workers".to_owned(),
+            _ => format!("1 core is needed, {free} of {total} are free"),
+        };
+        self.say_queued(1, free, total, why);
+        self.seat_later(sid);
+    }
+
+    /// R14: a worker that runs other shards of the same workflow, the one with the fewest of them.
+    fn survivor(&self, sid: Sid, eligible: &[Worker]) -> Option<Worker> {
+        let wave = self.wave.as_ref().filter(|wave| wave.kind == Kind::Load)?;
+        let runs_here = |worker: &Worker| {
+            let here = wave.members.iter().filter(|other| other.0 == sid.0 && **other != sid);
+            let here = here.filter_map(|other| self.shards.get(other)).filter(|other| {
+                let on = other
+                    .current()
+                    .is_some_and(|t| (t.worker, t.boot) == (worker.node, worker.boot));
+                other.is_out() && on
+            });
+            here.count()
+        };
+        let counted = eligible.iter().map(|worker| (runs_here(worker), *worker));
+        let running = counted.filter(|(count, _)| *count > 0);
+        running.min_by_key(|(count, worker)| (*count, worker.node)).map(|(_, worker)| worker)
+    }
+}

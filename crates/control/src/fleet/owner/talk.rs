@@ -1,0 +1,431 @@
+//! What is asked of workers, and what comes of their answers. Every question can be asked again.
+
+use std::time::Duration;
+
+use fence::{Act, Attempt, BootId, Fence, NodeId, Order, OrderRefusal};
+
+use super::context;
+use super::shard::{State, Step};
+use super::{Effect, Errand, Owner, Sid};
+use crate::fleet::message::{
+    Answer, Ask, Dispatch, Halt, Held, HeldPhase, Holdings, Refused, Seat, Task,
+};
+use crate::ledger::{Lapse, Payload};
+
+/// The question, if it is still worth asking.
+pub(super) fn ask(owner: &Owner, errand: &Errand) -> Option<(NodeId, Ask)> {
+    let (job, epoch) = (owner.id, owner.epoch);
+    match errand {
+        Errand::Reserve(number) => {
+            let held = owner.holds.get(number)?;
+            let cores = held.cores;
+            let (hold, receiver) = (owner.hold(*number), held.boot);
+            let within = owner.settings.hold_for;
+            Some((held.worker, Ask::Reserve { hold, receiver, cores, within }))
+        }
+        Errand::Release(hold, worker, receiver) => {
+            Some((*worker, Ask::Release { hold: *hold, receiver: *receiver }))
+        }
+        Errand::Dispatch(sid, attempt) => {
+            let shard = owner.shards.get(sid)?;
+            let current = shard.attempt() == *attempt && shard.step == Step::Sent;
+            let current = current && shard.stop.is_none();
+            current.then(|| dispatch(owner, *sid)).flatten()
+        }
+        Errand::Start { worker, boot, attempts } => {
+            let begun = |(sid, attempt): &&(Sid, Attempt)| {
+                let shard = owner.shards.get(sid);
+                shard.is_some_and(|shard| shard.attempt() == *attempt && shard.step == Step::Begun)
+            };
+            let attempts: Vec<_> =
+                attempts.iter().filter(begun).map(|(sid, n)| (owner.key(*sid), *n)).collect();
+            if attempts.is_empty() {
+                return None;
+            }
+            let half = owner.rtts.get(worker).copied().unwrap_or_default() / 2;
+            let origin = owner.wave.as_ref().and_then(|wave| wave.clock).map(|clock| clock.origin);
+            let after =
+                origin.map_or(Duration::ZERO, |at| at.since(owner.now).saturating_sub(half));
+            let elapsed = owner.schedule_at(owner.now.after(half + after));
+            let clock = owner.clock(owner.now.after(half + after));
+            let receiver = *boot;
+            let start = Ask::Start { job, epoch, receiver, attempts, after, elapsed, clock };
+            Some((*worker, start))
+        }
+        Errand::Stop(sid, attempt) => {
+            let shard = owner.shards.get(sid)?;
+            let one = shard.tries.get((attempt.0 as usize).checked_sub(1)?)?;
+            let current = shard.attempt() == *attempt;
+            let open = shard.is_out() || matches!(shard.step, Step::Revoking | Step::Lapsing(_));
+            if one.end.is_some() || (current && !open) {
+                return None;
+            }
+            let fence = Fence { epoch, attempt: *attempt };
+            let order = Order::new(one.boot, shard.key, fence, Act::Stop);
+            let (how, reason) = match &shard.stop {
+                Some(stop) if shard.attempt() == *attempt => (stop.how, stop.reason.clone()),
+                _ => (Halt::Now, "replaced".to_owned()),
+            };
+            Some((one.worker, Ask::Stop { order, how, reason }))
+        }
+        Errand::Steer { worker, boot, number, steer } if owner.pool.is_live(*worker, *boot) => {
+            let (receiver, number, steer) = (*boot, *number, steer.clone());
+            Some((*worker, Ask::Steer { job, epoch, receiver, number, steer }))
+        }
+        Errand::Rows { sid, attempt, rows } => {
+            let shard = owner.shards.get(sid);
+            let shard = shard.filter(|shard| shard.attempt() == *attempt && shard.is_out())?;
+            let one = shard.current()?;
+            let (receiver, rows) = (one.boot, *rows);
+            let ask = Ask::Rows { shard: shard.key, attempt: *attempt, epoch, receiver, rows };
+            Some((one.worker, ask))
+        }
+        Errand::Forget(shard, attempt, worker) => {
+            Some((*worker, Ask::Forget { shard: *shard, attempt: *attempt }))
+        }
+        Errand::Install(worker, boot) if owner.recovery.asked.contains(&(*worker, *boot)) => {
+            Some((*worker, Ask::Install { job, epoch, receiver: *boot }))
+        }
+        Errand::Scan(worker, _) => Some((*worker, Ask::Inspect { job: Some(job) })),
+        Errand::Steer { .. } | Errand::Install(..) => None,
+    }
+}
+
+fn dispatch(owner: &Owner, sid: Sid) -> Option<(NodeId, Ask)> {
+    let shard = owner.shards.get(&sid)?;
+    let one = shard.current()?;
+    let seat = match shard.place.and_then(|place| place.hold) {
+        Some(number) => Seat::Own(owner.hold(number)),
+        None => Seat::Shared,
+    };
+    let workflows = owner.asides();
+    let workflow = match shard.task {
+        Task::Load => Some(sid.0 as usize),
+        Task::Setup { of } | Task::Teardown { of } => of.map(|number| number.0 as usize),
+    };
+    let mut handed = context::hand(&owner.manifest, &owner.values, workflow.unwrap_or(usize::MAX));
+    if let Some(own) = workflow.and_then(|number| owner.own_setup(number)) {
+        handed.variables.extend(own.clone());
+    }
+    let fence = Fence { epoch: owner.epoch, attempt: shard.attempt() };
+    let dispatch = Dispatch {
+        order: Order::new(one.boot, shard.key, fence, Act::Start),
+        seat,
+        task: shard.task,
+        shards: match shard.task {
+            Task::Load => owner.divided.get(&(sid.0 as usize)).copied().unwrap_or(1),
+            Task::Setup { .. } | Task::Teardown { .. } => 2 + 2 * workflows,
+        },
+        bundle: owner.bundle,
+        context: Payload::Inline(context::encode(&handed)),
+        context_version: owner.committed,
+        elapsed: owner.schedule_time(),
+        iterations_from: shard.iterations_before(),
+        rows: Vec::new(),
+        run_at_most: owner.run_at_most(sid),
+        lease: owner.settings.lease.length(),
+    };
+    Some((one.worker, Ask::Dispatch(Box::new(dispatch))))
+}
+
+impl Owner {
+    pub(super) fn send(&mut self, errand: Errand) {
+        self.send_again(errand, 0);
+    }
+
+    fn send_again(&mut self, errand: Errand, tries: u32) {
+        if let Some((worker, ask)) = self.ask(&errand) {
+            let tag = self.tag();
+            self.errands.insert(tag, (errand, tries, worker));
+            self.out.push(Effect::Ask { tag, worker, ask });
+        }
+    }
+
+    /// What went unanswered, and is due again.
+    pub(super) fn resend(&mut self) {
+        while let Some((&(at, number), _)) = self.later.first_key_value() {
+            if at > self.now {
+                break;
+            }
+            if let Some((errand, tries)) = self.later.remove(&(at, number)) {
+                self.send_again(errand, tries);
+            }
+        }
+    }
+
+    fn retry(&mut self, errand: Errand, tries: u32) {
+        let at = self.backoff(tries);
+        let number = self.tag();
+        self.later.insert((at, number), (errand, tries.saturating_add(1)));
+    }
+
+    pub(super) fn retry_stop(&mut self, sid: Sid, attempt: Attempt, tries: u32) {
+        self.retry(Errand::Stop(sid, attempt), tries);
+    }
+
+    pub(super) fn unanswered(&mut self, tag: u64) {
+        let Some((errand, tries, _)) = self.errands.remove(&tag) else {
+            self.counts.repeats += 1;
+            return;
+        };
+        self.changed();
+        match &errand {
+            Errand::Reserve(number) => self.reserve_unanswered(*number),
+            // The hold runs out by itself; a report that is told again is forgotten again; the next scan comes.
+            Errand::Release(..) | Errand::Forget(..) | Errand::Scan(..) => {}
+            // One that was replaced long ago: the next scan finds it if it is still there.
+            Errand::Stop(sid, attempt)
+                if self.shards.get(sid).is_some_and(|shard| shard.attempt() != *attempt) => {}
+            _ => self.retry(errand, tries),
+        }
+    }
+
+    pub(super) fn answered(&mut self, tag: u64, answer: Answer, took: Duration) {
+        let Some((errand, tries, worker)) = self.errands.remove(&tag) else {
+            self.counts.repeats += 1;
+            return;
+        };
+        self.changed();
+        let rtt = self.rtts.entry(worker).or_insert(took);
+        *rtt = (*rtt * 3 + took) / 4;
+        match errand {
+            Errand::Reserve(number) => self.reserve_answered(number, &answer),
+            Errand::Dispatch(sid, attempt) => self.dispatch_answered(sid, attempt, &answer),
+            Errand::Start { attempts, .. } => self.start_answered(&attempts, &answer),
+            Errand::Stop(sid, attempt) => self.stop_answered(sid, attempt, answer, tries),
+            Errand::Rows { sid, rows, .. } => {
+                self.rows.remove(&(sid, rows.set));
+            }
+            Errand::Install(worker, boot) => match answer {
+                Answer::Holding(holdings) => self.installed(worker, boot, &holdings),
+                other => self.not_installed(worker, boot, &other),
+            },
+            Errand::Scan(worker, boot) => {
+                if let Answer::Holding(holdings) = answer {
+                    self.scanned(worker, boot, &holdings);
+                }
+            }
+            Errand::Release(..) | Errand::Steer { .. } | Errand::Forget(..) => {}
+        }
+    }
+
+    fn dispatch_answered(&mut self, sid: Sid, attempt: Attempt, answer: &Answer) {
+        let current = self.shards.get(&sid).is_some_and(|shard| shard.attempt() == attempt);
+        if !current {
+            self.counts.late += 1;
+            return;
+        }
+        match answer {
+            Answer::Done => {
+                let ready_by = self.now.after(self.settings.ready_within);
+                let Some(shard) = self.shards.get_mut(&sid) else { return };
+                if shard.step == Step::Sent {
+                    shard.step = Step::Preparing;
+                    shard.due = Some(ready_by);
+                    self.leave_hold(sid, true);
+                }
+            }
+            Answer::Refused(refused) => self.dispatch_refused(sid, refused),
+            _ => self.counts.lies += 1,
+        }
+    }
+
+    /// a refusal leads on, to another worker. It consumes an attempt, because the ledger had started it.
+    fn dispatch_refused(&mut self, sid: Sid, refused: &Refused) {
+        let Some(shard) = self.shards.get(&sid).filter(|shard| shard.step == Step::Sent) else {
+            self.counts.late += 1;
+            return;
+        };
+        let Some((node, boot)) = shard.current().map(|one| (one.worker, one.boot)) else { return };
+        match refused {
+            Refused::Fence(OrderRefusal::OtherLife { own, .. }) if *own > boot => {
+                return self.lose(
+                    sid,
+                    "its worker has started again",
+                    Some(Lapse::HigherBoot(*own)),
+                );
+            }
+            Refused::Fence(OrderRefusal::Epoch(refusal)) => {
+                return self.depose(format!("worker {node}: {refusal}"));
+            }
+            Refused::Draining => self.pool.set_draining(node),
+            Refused::NoCores { free, total, .. } => self.pool.correct(node, *free, *total),
+            Refused::UnknownHold | Refused::TooMany { .. } => self.shun(node),
+            _ => {}
+        }
+        // A full worker is no bad worker.
+        let its_fault = matches!(refused, Refused::CannotRun { .. } | Refused::Fence(_));
+        if let Some(shard) = self.shards.get_mut(&sid) {
+            if its_fault {
+                shard.failed_on.push((node, boot));
+            }
+            shard.refused = shard.refused.saturating_add(1);
+            let text = match refused {
+                Refused::CannotRun { why } => why.clone(),
+                other => format!("{other:?}"),
+            };
+            shard.error = Some(format!("worker {node} refused it: {text}"));
+        }
+        self.never_ran(sid, "worker rejected dispatch");
+    }
+
+    fn start_answered(&mut self, attempts: &[(Sid, Attempt)], answer: &Answer) {
+        for (sid, attempt) in attempts {
+            let begun = self
+                .shards
+                .get(sid)
+                .is_some_and(|shard| shard.attempt() == *attempt && shard.step == Step::Begun);
+            if !begun {
+                continue;
+            }
+            match answer {
+                Answer::Done => self.runs(*sid),
+                Answer::Refused(Refused::Fence(OrderRefusal::OtherLife { own, .. })) => {
+                    let proof = Some(Lapse::HigherBoot(*own));
+                    self.lose(*sid, "its worker has started again", proof);
+                }
+                Answer::Refused(Refused::Fence(OrderRefusal::Epoch(refusal))) => {
+                    return self.depose(refusal.to_string());
+                }
+                other => self.lose(*sid, &format!("its worker did not start it: {other:?}"), None),
+            }
+        }
+    }
+
+    /// The worker has it running.
+    pub(super) fn runs(&mut self, sid: Sid) {
+        let attempt = self.shards.get(&sid).map(|shard| shard.attempt()).unwrap_or_default();
+        if let Some(shard) = self.shards.get_mut(&sid) {
+            shard.step = Step::Running;
+            shard.unsure = false;
+            if shard.state == State::Cancelling {
+                return;
+            }
+        }
+        if let Some(shard) = self.shards.get_mut(&sid) {
+            shard.refused = 0;
+        }
+        self.go(sid, State::Running, format!("attempt {attempt} runs"));
+        self.mended(sid);
+    }
+
+    // ── takeover, and the search for orphans ───────────────────────────────────────────────────
+
+    fn installed(&mut self, worker: NodeId, boot: BootId, holdings: &Holdings) {
+        self.recovery.asked.remove(&(worker, boot));
+        self.pool.correct(worker, holdings.cores_free, holdings.cores);
+        let mine: Vec<Sid> = self
+            .shards
+            .iter()
+            .filter(|(_, shard)| shard.unsure && shard.is_out())
+            .filter(|(_, s)| s.current().is_some_and(|t| (t.worker, t.boot) == (worker, boot)))
+            .map(|(sid, _)| *sid)
+            .collect();
+        for sid in mine {
+            let Some(shard) = self.shards.get(&sid) else { continue };
+            let (key, attempt) = (shard.key, shard.attempt());
+            let held = holdings.attempts.iter().find(|h| h.shard == key && h.attempt == attempt);
+            self.found(sid, held);
+        }
+    }
+
+    fn found(&mut self, sid: Sid, held: Option<&Held>) {
+        let ready_by = self.now.after(self.settings.ready_within);
+        let overdue = self.now.after(self.run_at_most(sid) + self.settings.overdue);
+        let Some(shard) = self.shards.get_mut(&sid) else { return };
+        shard.unsure = false;
+        match held.map(|held| held.phase) {
+            None => {
+                shard.step = Step::Unsent;
+                shard.due = Some(ready_by);
+            }
+            Some(HeldPhase::Preparing) => {
+                shard.step = Step::Preparing;
+                shard.due = Some(ready_by);
+            }
+            Some(HeldPhase::Ready) => {
+                shard.step = Step::Ready;
+                shard.due = None;
+            }
+            Some(HeldPhase::Running | HeldPhase::Stopping | HeldPhase::Ended) => {
+                shard.due = Some(overdue);
+                if let Some(held) = held.filter(|held| held.phase == HeldPhase::Running) {
+                    self.recovery.elapsed.insert(sid.0, (held.elapsed, self.now));
+                }
+                self.runs(sid);
+            }
+        }
+        self.changed();
+    }
+
+    fn not_installed(&mut self, worker: NodeId, boot: BootId, answer: &Answer) {
+        self.recovery.asked.remove(&(worker, boot));
+        match answer {
+            Answer::Refused(Refused::Fence(OrderRefusal::OtherLife { own, .. })) if *own > boot => {
+                let proof = Some(Lapse::HigherBoot(*own));
+                self.lose_worker(worker, boot, "has started again", proof);
+            }
+            Answer::Refused(Refused::Fence(OrderRefusal::Epoch(refusal))) => {
+                self.depose(refusal.to_string());
+            }
+            _ => {
+                self.counts.lies += 1;
+                self.lose_worker(worker, boot, "does not say what it holds", None);
+            }
+        }
+    }
+
+    /// GATE-107, C-78: only this job's owner looks, and only an attempt that is missing twice in a row is an orphan.
+    pub(super) fn scan(&mut self) {
+        if self.now < self.scan_at {
+            return;
+        }
+        self.scan_at = self.now.after(self.settings.scan_every);
+        let mut workers: Vec<(NodeId, BootId)> = self
+            .shards
+            .values()
+            .filter(|shard| matches!(shard.step, Step::Preparing | Step::Ready | Step::Running))
+            .filter_map(|shard| shard.current().map(|one| (one.worker, one.boot)))
+            .collect();
+        workers.sort_unstable();
+        workers.dedup();
+        workers.into_iter().for_each(|(worker, boot)| self.send(Errand::Scan(worker, boot)));
+    }
+
+    fn scanned(&mut self, worker: NodeId, boot: BootId, holdings: &Holdings) {
+        if holdings.boot != boot {
+            if holdings.boot > boot {
+                let proof = Some(Lapse::HigherBoot(holdings.boot));
+                self.lose_worker(worker, boot, "has started again", proof);
+            }
+            return;
+        }
+        let mut orphans = Vec::new();
+        for (sid, shard) in &self.shards {
+            let (attempt, here) = (shard.attempt(), shard.current());
+            let here = here.is_some_and(|one| (one.worker, one.boot) == (worker, boot));
+            if !here || !matches!(shard.step, Step::Preparing | Step::Ready | Step::Running) {
+                continue;
+            }
+            let held = |held: &Held| held.shard == shard.key && held.attempt == attempt;
+            if holdings.attempts.iter().any(held) {
+                self.absent.remove(&(*sid, attempt));
+            } else if !self.absent.insert((*sid, attempt)) {
+                orphans.push(*sid);
+            }
+        }
+        for sid in orphans {
+            self.lose(sid, "orphaned: not found on its worker", None);
+        }
+        // The other way round: what runs there and is not current here is stopped.
+        for held in &holdings.attempts {
+            let sid = (held.shard.workflow.0, held.shard.shard);
+            let Some(shard) = self.shards.get(&sid).filter(|shard| shard.key == held.shard) else {
+                continue;
+            };
+            if held.attempt < shard.attempt() && held.phase != HeldPhase::Ended {
+                self.send(Errand::Stop(sid, held.attempt));
+            }
+        }
+    }
+}

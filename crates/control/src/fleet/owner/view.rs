@@ -1,0 +1,95 @@
+//! What can be seen of an owner from outside.
+
+use fence::{Attempt, Epoch, JobId, ShardKey};
+use stats::WorkflowStatus;
+
+use super::context::Values;
+use super::{Counts, Note, Owner, Phase, Queued, ShardState, Transition};
+
+impl Owner {
+    #[must_use]
+    pub fn job(&self) -> JobId {
+        self.id
+    }
+
+    #[must_use]
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        matches!(self.phase, Phase::Finished | Phase::Deposed)
+    }
+
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// The whole history of transitions, oldest first (LIFE-7).
+    #[must_use]
+    pub fn history(&self) -> &[Transition] {
+        &self.history
+    }
+
+    #[must_use]
+    pub fn timeline(&self) -> &[Note] {
+        &self.timeline
+    }
+
+    /// Why nothing runs, if so.
+    #[must_use]
+    pub fn queued(&self) -> Option<&Queued> {
+        self.queued.as_ref()
+    }
+
+    /// The state of a shard and its attempt; `None` if there is no such shard (X-13: unknown is not PENDING).
+    #[must_use]
+    pub fn shard(&self, key: &ShardKey) -> Option<(ShardState, Attempt)> {
+        let shard = self.shards.get(&(key.workflow.0, key.shard)).filter(|_| key.job == self.id)?;
+        Some((shard.state, shard.attempt()))
+    }
+
+    /// The worker of its last attempt.
+    #[must_use]
+    pub fn worker_of(&self, key: &ShardKey) -> Option<fence::NodeId> {
+        let shard = self.shards.get(&(key.workflow.0, key.shard)).filter(|_| key.job == self.id)?;
+        shard.tries.last().map(|one| one.worker)
+    }
+
+    pub fn shards(&self) -> impl Iterator<Item = (ShardKey, ShardState, Attempt)> {
+        self.shards.values().map(|shard| (shard.key, shard.state, shard.attempt()))
+    }
+
+    /// A workflow's state, from those of its shards.
+    #[must_use]
+    pub fn workflow(&self, number: usize) -> stats::WorkflowState {
+        let own = self.shards_of(number);
+        if self.machine.status(number).is_none()
+            && own.clone().any(|s| s.state == ShardState::Running)
+        {
+            return stats::WorkflowState::Running;
+        }
+        self.machine.state(number)
+    }
+
+    /// The status with which a workflow ended; `None` while it waits or runs.
+    #[must_use]
+    pub fn status(&self, number: usize) -> Option<&WorkflowStatus> {
+        self.machine.status(number)
+    }
+
+    /// The time of the job itself, since anything of it first began: what windows of statistics are numbered by.
+    #[must_use]
+    pub fn clock(&self, at: fence::Moment) -> std::time::Duration {
+        let began = self.began.unwrap_or_else(|| self.timeouts.age(at));
+        self.timeouts.age(at).saturating_sub(began)
+    }
+
+    /// What the job's workflows hand on, as far as it is committed.
+    #[must_use]
+    pub fn values(&self) -> &Values {
+        &self.values
+    }
+}

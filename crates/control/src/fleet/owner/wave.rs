@@ -1,0 +1,480 @@
+//! What runs next: setups, batches of a layer, teardowns; and the common start of each wave.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use fence::{Attempt, Moment, NodeId, ShardKey, WorkflowNo};
+
+use super::manifest::WhenFull;
+use super::shard::{Place, Shard, Step};
+use super::{Errand, Owner, Purpose, Queued, Sid};
+use crate::allocation;
+use crate::fleet::message::Task;
+use crate::job;
+use crate::ledger::StopCause;
+use crate::ledger::{Command, Lapse, Reply};
+
+/// Workflows of one layer that run together, and how far they are.
+#[derive(Clone, Debug)]
+pub(super) struct Batch {
+    pub workflows: Vec<usize>,
+    pub stage: Stage,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    Setups,
+    Load,
+    Teardowns,
+}
+
+/// Shards that are prepared and started together.
+#[derive(Clone, Debug)]
+pub(super) struct Wave {
+    pub kind: Kind,
+    pub members: Vec<Sid>,
+    pub step: WaveStep,
+    /// Not before then, and how often it was tried.
+    pub again: Option<Moment>,
+    pub tries: u32,
+    pub clock: Option<Clock>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Setup,
+    Setups,
+    Load,
+    Teardowns,
+    Teardown,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum WaveStep {
+    /// Waits for cores, or has asked for them.
+    Seating(Option<Seating>),
+    Provisioning(Seating),
+    Dispatching,
+    Beginning,
+    Running,
+}
+
+/// All or nothing: which shard gets a core of which hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Seating {
+    pub plan: Vec<(usize, u32)>,
+    pub seats: Vec<(Sid, u32)>,
+    pub holds: BTreeSet<u32>,
+}
+
+/// The schedule's time: `offset` at `origin`, and standing still while the job is paused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Clock {
+    pub origin: Moment,
+    pub offset: Duration,
+    pub paused: Duration,
+}
+
+impl Clock {
+    pub fn at(&self, moment: Moment) -> Duration {
+        (self.offset + moment.since(self.origin)).saturating_sub(self.paused)
+    }
+}
+
+impl Wave {
+    pub fn new(kind: Kind, members: Vec<Sid>, step: WaveStep) -> Self {
+        Self { kind, members, step, again: None, tries: 0, clock: None }
+    }
+}
+
+impl Owner {
+    pub(super) fn drive_wave(&mut self) {
+        if !self.started {
+            return self.try_to_begin();
+        }
+        let Some(wave) = &self.wave else { return self.next_wave() };
+        let over = |sid: &Sid| self.shards.get(sid).is_none_or(|shard| shard.state.is_terminal());
+        if !wave.members.is_empty() && wave.members.iter().all(over) {
+            return self.wave_over();
+        }
+        match &wave.step {
+            WaveStep::Seating(None) => self.seat_wave(),
+            WaveStep::Seating(Some(_)) | WaveStep::Provisioning(_) => {}
+            WaveStep::Dispatching | WaveStep::Beginning | WaveStep::Running => {
+                self.seat_stragglers();
+                self.propose_seated();
+                self.start_ready();
+            }
+        }
+    }
+
+    /// A job that has had no room yet. Whether the fleet can hold it at all is a matter of policy (X16).
+    fn try_to_begin(&mut self) {
+        if self.fits() && self.has_turn(1) {
+            self.started = true;
+            self.tell(job::Event::Started);
+        }
+    }
+
+    /// Whether the pool is large enough. If it is not, the job is refused or says what it waits for.
+    pub(super) fn fits(&mut self) -> bool {
+        let (total, free) = (self.pool.total(), self.pool.free());
+        let needs = self.manifest.policy.cores_min.max(1);
+        if total >= needs {
+            return true;
+        }
+        let why = if total == 0 {
+            "there are no workers".to_owned()
+        } else {
+            format!("the plan needs {needs} cores, and the fleet has {total}")
+        };
+        if self.manifest.policy.when_full == WhenFull::Refuse && !self.has_begun() {
+            self.fail(format!("refused: {why}; start more workers, or ask for fewer cores"));
+        } else {
+            self.say_queued(needs, free, total, why);
+        }
+        false
+    }
+
+    /// A job's first cores are taken in its turn; what it needs later it may take at any time.
+    pub(super) fn has_turn(&mut self, needs: u32) -> bool {
+        if self.turn || self.has_begun() {
+            return true;
+        }
+        let (free, total) = (self.pool.free(), self.pool.total());
+        self.say_queued(needs, free, total, "older jobs wait for cores".to_owned());
+        false
+    }
+
+    pub(super) fn has_begun(&self) -> bool {
+        self.shards.values().any(|shard| !shard.tries.is_empty())
+    }
+
+    pub(super) fn say_queued(&mut self, needs: u32, free: u32, total: u32, why: String) {
+        let queued = Some(Queued { needs, free, total, why });
+        if self.queued != queued {
+            self.queued.clone_from(&queued);
+            self.out.push(super::Effect::Queued(queued));
+        }
+    }
+
+    pub(super) fn say_not_queued(&mut self) {
+        if self.queued.take().is_some() {
+            self.out.push(super::Effect::Queued(None));
+        }
+    }
+
+    /// When a job that still waits for its first cores is given up.
+    pub(super) fn queue_due(&self) -> Option<Moment> {
+        if self.has_begun() || self.stop_proposed {
+            return None;
+        }
+        let left = self.manifest.policy.queue_at_most.saturating_sub(self.age());
+        Some(self.now.after(left + Duration::from_millis(1)))
+    }
+
+    /// The job cannot go on, for a reason that is no workflow's.
+    pub(super) fn fail(&mut self, why: String) {
+        self.detail.clone_from(&why);
+        self.stop_for(StopCause::Aborted, why);
+    }
+
+    fn next_wave(&mut self) {
+        let asides = self.asides();
+        if std::mem::take(&mut self.setup_due) {
+            return self.open(Kind::Setup, vec![(asides, 0)]);
+        }
+        if let Some(batch) = &self.batch {
+            let (workflows, stage) = (batch.workflows.clone(), batch.stage);
+            return self.next_of_batch(&workflows, stage);
+        }
+        if !self.waiting.is_empty() {
+            if self.contexts_are_committed() && self.fits() {
+                self.form_batch();
+            }
+            return;
+        }
+        if std::mem::take(&mut self.teardown_due) {
+            if self.cancelled || !self.has_begun() {
+                // The ledger starts nothing after a cancel; and what never began needs no teardown.
+                if self.cancelled && self.has_begun() {
+                    self.note("teardown not run: the job was cancelled", None);
+                }
+                return self.tell(job::Event::TeardownEnded(Ok(())));
+            }
+            self.open(Kind::Teardown, vec![(asides, 1)]);
+        }
+    }
+
+    /// X9: the first batch of what waits, by the pool as it is now.
+    fn form_batch(&mut self) {
+        let candidates: Vec<_> = self.waiting.iter().map(|w| self.manifest.candidate(*w)).collect();
+        let batches = allocation::partition(&candidates, self.pool.total() as usize);
+        let first = batches.into_iter().next().unwrap_or_default();
+        let names: BTreeSet<String> = first.into_iter().map(|grant| grant.name).collect();
+        let manifest = &self.manifest;
+        let (workflows, rest) = std::mem::take(&mut self.waiting)
+            .into_iter()
+            .partition(|w| names.contains(&manifest.workflows[*w].name));
+        self.waiting = rest;
+        self.batch = Some(Batch { workflows, stage: Stage::Setups });
+        self.changed();
+    }
+
+    fn next_of_batch(&mut self, workflows: &[usize], stage: Stage) {
+        let asides = self.asides();
+        let wants = |wanted: &dyn Fn(usize) -> bool, place: u32| -> Vec<Sid> {
+            let chosen = workflows.iter().filter(|w| wanted(**w));
+            chosen.map(|w| (asides, 2 + 2 * u32::try_from(*w).unwrap_or(0) + place)).collect()
+        };
+        let members = match stage {
+            Stage::Setups => {
+                wants(&|w| self.manifest.workflows[w].setup && !self.set_up.contains(&w), 0)
+            }
+            Stage::Load => {
+                self.wave = Some(Wave::new(Kind::Load, Vec::new(), WaveStep::Seating(None)));
+                return self.changed();
+            }
+            Stage::Teardowns if self.cancelled => Vec::new(),
+            Stage::Teardowns => wants(&|w| self.manifest.workflows[w].teardown, 1),
+        };
+        match (stage, members.is_empty()) {
+            (Stage::Setups, false) => self.open(Kind::Setups, members),
+            (Stage::Teardowns, false) => self.open(Kind::Teardowns, members),
+            (Stage::Teardowns, true) => self.end_batch(),
+            _ => self.set_stage(Stage::Load),
+        }
+    }
+
+    pub(super) fn set_stage(&mut self, stage: Stage) {
+        if let Some(batch) = &mut self.batch {
+            batch.stage = stage;
+            self.changed();
+        }
+    }
+
+    /// A wave of setups or teardowns, one core each.
+    pub(super) fn open(&mut self, kind: Kind, members: Vec<Sid>) {
+        for sid in &members {
+            let key = self.key(*sid);
+            let task = aside_task(sid.1);
+            self.shards.entry(*sid).or_insert_with(|| Shard::new(key, task));
+        }
+        self.wave = Some(Wave::new(kind, members, WaveStep::Dispatching));
+        self.changed();
+    }
+
+    // ── the second phase: provision, start attempts ────────────────────────────────────────────
+
+    /// Every hold of the wave was granted.
+    pub(super) fn provision(&mut self) {
+        let Some(wave) = &mut self.wave else { return };
+        let WaveStep::Seating(Some(seating)) = &wave.step else { return };
+        let seating = seating.clone();
+        let number = |w: usize| WorkflowNo(u32::try_from(w).unwrap_or(u32::MAX));
+        let shards = seating.plan.iter().map(|(w, count)| (number(*w), *count)).collect();
+        wave.step = WaveStep::Provisioning(seating);
+        let (job, epoch) = (self.id, self.epoch);
+        self.commit(Purpose::Provision, Command::Provision { job, epoch, shards });
+    }
+
+    pub(super) fn provisioned(&mut self, reply: &Reply) {
+        let step = self.wave.as_ref().map(|wave| wave.step.clone());
+        let Some(WaveStep::Provisioning(seating)) = step else {
+            self.counts.late += 1;
+            return;
+        };
+        if let Reply::Refused(refusal) = reply {
+            seating.holds.iter().for_each(|hold| self.release(*hold));
+            let text = format!("the ledger does not take its shards: {refusal}");
+            self.wave = None;
+            return self.fail(text);
+        }
+        for (workflow, count) in &seating.plan {
+            self.divided.insert(*workflow, *count);
+        }
+        for (sid, number) in &seating.seats {
+            let mut shard = Shard::new(self.key(*sid), Task::Load);
+            // Without its hold, which may have been lost meanwhile, it is seated by itself.
+            if let Some(hold) = self.holds.get(number) {
+                let (worker, boot) = (hold.worker, hold.boot);
+                shard.place = Some(Place { worker, boot, hold: Some(*number) });
+                shard.step = Step::Seated;
+            }
+            self.shards.insert(*sid, shard);
+        }
+        if let Some(wave) = &mut self.wave {
+            wave.members = seating.seats.iter().map(|(sid, _)| *sid).collect();
+            wave.step = WaveStep::Dispatching;
+            wave.tries = 0;
+        }
+        self.say_not_queued();
+        self.changed();
+    }
+
+    /// Commits an attempt for each shard that has a core. This is the plan that a successor follows (X45).
+    fn propose_seated(&mut self) {
+        let Some(wave) = &self.wave else { return };
+        for sid in wave.members.clone() {
+            let Some(shard) = self.shards.get(&sid) else { continue };
+            let (Step::Seated, Some(place)) = (&shard.step, shard.place) else { continue };
+            let after = if shard.tries.is_empty() { Lapse::First } else { shard.proof };
+            let command = Command::StartAttempt {
+                shard: shard.key,
+                epoch: self.epoch,
+                attempt: shard.attempt().next(),
+                worker: place.worker,
+                boot: place.boot,
+                after,
+            };
+            self.set(sid, Step::Proposed);
+            self.commit(Purpose::Start(sid), command);
+        }
+    }
+
+    // ── ready, and the common start ────────────────────────────────────────────────────────────
+
+    pub(super) fn ready(&mut self, key: ShardKey, attempt: Attempt) {
+        let sid = (key.workflow.0, key.shard);
+        match self.shards.get_mut(&sid) {
+            Some(shard)
+                if key.job == self.id
+                    && shard.attempt() == attempt
+                    && matches!(shard.step, Step::Sent | Step::Preparing) =>
+            {
+                shard.step = Step::Ready;
+                shard.unsure = false;
+                shard.due = None;
+                self.leave_hold(sid, true);
+                self.timeouts.progressed(self.now);
+                self.changed();
+            }
+            Some(shard) if shard.attempt() == attempt && shard.step == Step::Begun => {
+                // It has not heard the start yet, or says it again.
+                self.counts.repeats += 1;
+            }
+            _ => self.counts.late += 1,
+        }
+    }
+
+    fn start_ready(&mut self) {
+        let Some(wave) = &self.wave else { return };
+        let (kind, members) = (wave.kind, wave.members.clone());
+        let is = |sid: &Sid, step: &Step| self.shards.get(sid).is_some_and(|s| s.step == *step);
+        match wave.step {
+            WaveStep::Running => self.start_those_ready(&members),
+            WaveStep::Dispatching => {
+                let settled = |sid: &Sid| is(sid, &Step::Over) || is(sid, &Step::Ready);
+                let any = members.iter().any(|sid| is(sid, &Step::Ready));
+                if !any || !members.iter().all(settled) {
+                    return;
+                }
+                if kind == Kind::Load {
+                    self.begin_load(&members);
+                } else {
+                    self.set_wave(WaveStep::Running);
+                    self.began.get_or_insert(self.timeouts.age(self.now));
+                    self.start_those_ready(&members);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn set_wave(&mut self, step: WaveStep) {
+        if let Some(wave) = &mut self.wave {
+            wave.step = step;
+            self.changed();
+        }
+    }
+
+    /// The zero of the schedule is committed before anybody is told to start.
+    fn begin_load(&mut self, members: &[Sid]) {
+        let numbers: BTreeSet<u32> = members.iter().map(|sid| sid.0).collect();
+        let workflows = numbers.into_iter().map(WorkflowNo).collect();
+        self.set_wave(WaveStep::Beginning);
+        let (job, epoch) = (self.id, self.epoch);
+        self.commit(Purpose::Begin, Command::BeginLoad { job, epoch, workflows });
+    }
+
+    pub(super) fn load_begun(&mut self, reply: &Reply) {
+        if let Reply::Refused(refusal) = reply {
+            let text = format!("the ledger does not take the start: {refusal}");
+            return self.fail(text);
+        }
+        let at = self.now.after(self.settings.start_ahead);
+        let Some(wave) = self.wave.as_mut().filter(|wave| wave.step == WaveStep::Beginning) else {
+            self.counts.late += 1;
+            return;
+        };
+        wave.step = WaveStep::Running;
+        wave.clock = Some(Clock { origin: at, offset: Duration::ZERO, paused: Duration::ZERO });
+        let members = wave.members.clone();
+        // A pause that began before the load is none of its schedule's time.
+        self.paused = self.paused.map(|_| at);
+        let age = self.age();
+        self.began.get_or_insert(age);
+        let numbers: BTreeSet<u32> = members.iter().map(|sid| sid.0).collect();
+        for workflow in numbers.into_iter().map(|number| number as usize) {
+            self.spans.insert(workflow, (age, age));
+            let shards = self.divided.get(&workflow).copied().unwrap_or(0);
+            let name = self.machine.name(workflow).to_owned();
+            self.note(format!("{name} started on {shards} cores"), None);
+            self.tell(job::Event::WorkflowReady { workflow });
+        }
+        self.start_those_ready(&members);
+    }
+
+    fn start_those_ready(&mut self, members: &[Sid]) {
+        let mut by_worker: BTreeMap<NodeId, (fence::BootId, Vec<(Sid, Attempt)>)> = BTreeMap::new();
+        for sid in members {
+            let overdue = self.overdue_at(*sid);
+            let Some(shard) = self.shards.get_mut(sid) else { continue };
+            if shard.step != Step::Ready || shard.stop.is_some() {
+                continue;
+            }
+            let attempt = shard.attempt();
+            let Some(one) = shard.tries.last() else { continue };
+            shard.step = Step::Begun;
+            shard.due = Some(overdue);
+            let entry = by_worker.entry(one.worker).or_insert((one.boot, Vec::new()));
+            entry.1.push((*sid, attempt));
+            self.changes += 1;
+        }
+        for (worker, (boot, attempts)) in by_worker {
+            self.send(Errand::Start { worker, boot, attempts });
+        }
+    }
+
+    /// When an attempt that starts now should have ended at the latest (X22).
+    fn overdue_at(&self, sid: Sid) -> Moment {
+        self.now.after(self.run_at_most(sid) + self.settings.overdue)
+    }
+
+    pub(super) fn run_at_most(&self, sid: Sid) -> Duration {
+        let Some(part) = self.manifest.workflows.get(sid.0 as usize) else {
+            return self.settings.aside_at_most;
+        };
+        let left = part.length.saturating_sub(self.schedule_time());
+        left + part.graceful_stop + self.settings.overdue
+    }
+
+    /// Where the running wave is in its schedule; zero before its start.
+    pub(super) fn schedule_time(&self) -> Duration {
+        self.schedule_at(self.now)
+    }
+
+    pub(super) fn schedule_at(&self, moment: Moment) -> Duration {
+        let Some(clock) = self.wave.as_ref().and_then(|wave| wave.clock) else {
+            return Duration::ZERO;
+        };
+        let standing = self.paused.map_or(Duration::ZERO, |since| moment.since(since));
+        clock.at(moment).saturating_sub(standing)
+    }
+}
+
+/// 0 and 1 are the plan's own; then two for each workflow.
+pub(super) fn aside_task(shard: u32) -> Task {
+    let of = (shard >= 2).then(|| WorkflowNo((shard - 2) / 2));
+    if shard.is_multiple_of(2) { Task::Setup { of } } else { Task::Teardown { of } }
+}

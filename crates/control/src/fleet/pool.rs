@@ -1,0 +1,235 @@
+//! The workers of a datacenter as an owner sees them: hints from membership, corrected by what the workers answer.
+//!
+//! Shares are computed from all cores of healthy workers (EXEC-60, X16), room from the free ones. Whether there is room
+//! is decided by the worker alone, when it is asked to reserve.
+
+use std::collections::BTreeMap;
+
+use fence::{BootId, NodeId};
+
+/// What membership and heartbeats say of a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Worker {
+    pub node: NodeId,
+    pub boot: BootId,
+    pub total: u32,
+    pub free: u32,
+    /// What runs there ends; nothing new.
+    pub draining: bool,
+    /// Not declared dead.
+    pub live: bool,
+}
+
+impl Worker {
+    #[must_use]
+    pub fn takes_work(&self) -> bool {
+        self.live && !self.draining
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pool {
+    workers: BTreeMap<NodeId, Worker>,
+    /// Cores that were asked for and not answered yet: no heartbeat can know of them.
+    asked: BTreeMap<NodeId, u32>,
+    /// Free and all cores of each by its last heartbeat, whatever was learned since.
+    hints: BTreeMap<NodeId, (u32, u32)>,
+}
+
+/// A random generator whose state is handed in, so that a run can be repeated (EXEC-92: the seed is the host's to draw
+/// from a source that nobody can guess).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dice(u64);
+
+impl Dice {
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// splitmix64.
+    pub fn roll(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// One of `0..limit`; 0 if there is none. The bias of the remainder is below one in 2^32 for any fleet.
+    pub fn below(&mut self, limit: usize) -> usize {
+        if limit == 0 { 0 } else { (self.roll() % limit as u64) as usize }
+    }
+
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for last in (1..items.len()).rev() {
+            items.swap(last, self.below(last + 1));
+        }
+    }
+}
+
+impl Pool {
+    #[must_use]
+    pub fn new(workers: impl IntoIterator<Item = Worker>) -> Self {
+        let workers: BTreeMap<NodeId, Worker> =
+            workers.into_iter().map(|worker| (worker.node, worker)).collect();
+        let hints = workers.values().map(|worker| (worker.node, (worker.free, worker.total)));
+        Self { hints: hints.collect(), workers, asked: BTreeMap::new() }
+    }
+
+    /// A newer view. A worker that is no longer in it is gone.
+    pub fn see(&mut self, workers: impl IntoIterator<Item = Worker>) {
+        let asked = std::mem::take(&mut self.asked);
+        *self = Self { asked, ..Self::new(workers) };
+    }
+
+    /// A worker's own word on its room.
+    pub fn correct(&mut self, node: NodeId, free: u32, total: u32) {
+        if let Some(worker) = self.workers.get_mut(&node) {
+            (worker.free, worker.total) = (free, total);
+        }
+    }
+
+    /// What was learned since the last heartbeats is forgotten. A worker that was full and is free again sends the same
+    /// heartbeat as before, and nobody is told of it.
+    pub fn believe_hints(&mut self) {
+        for worker in self.workers.values_mut() {
+            if let Some((free, total)) = self.hints.get(&worker.node) {
+                (worker.free, worker.total) = (*free, *total);
+            }
+        }
+    }
+
+    pub fn set_draining(&mut self, node: NodeId) {
+        if let Some(worker) = self.workers.get_mut(&node) {
+            worker.draining = true;
+        }
+    }
+
+    pub fn set_dead(&mut self, node: NodeId, boot: BootId) {
+        if let Some(worker) = self.workers.get_mut(&node)
+            && worker.boot <= boot
+        {
+            worker.live = false;
+        }
+    }
+
+    pub fn asked(&mut self, node: NodeId, cores: u32) {
+        *self.asked.entry(node).or_default() += cores;
+    }
+
+    /// The question was answered; `granted` cores are gone until a heartbeat says otherwise.
+    pub fn answered(&mut self, node: NodeId, cores: u32, granted: bool) {
+        if let Some(asked) = self.asked.get_mut(&node) {
+            *asked = asked.saturating_sub(cores);
+            if *asked == 0 {
+                self.asked.remove(&node);
+            }
+        }
+        if let Some(worker) = self.workers.get_mut(&node).filter(|_| granted) {
+            worker.free = worker.free.saturating_sub(cores);
+        }
+    }
+
+    /// Cores that are free again, before the next heartbeat says so.
+    pub fn returned(&mut self, node: NodeId, cores: u32) {
+        if let Some(worker) = self.workers.get_mut(&node) {
+            worker.free = worker.free.saturating_add(cores).min(worker.total);
+        }
+    }
+
+    #[must_use]
+    pub fn get(&self, node: NodeId) -> Option<&Worker> {
+        self.workers.get(&node)
+    }
+
+    /// Whether this life of the worker is there.
+    #[must_use]
+    pub fn is_live(&self, node: NodeId, boot: BootId) -> bool {
+        self.workers.get(&node).is_some_and(|worker| worker.live && worker.boot == boot)
+    }
+
+    pub fn workers(&self) -> impl Iterator<Item = &Worker> {
+        self.workers.values()
+    }
+
+    /// EXEC-60: all cores of those that take work, busy or not.
+    #[must_use]
+    pub fn total(&self) -> u32 {
+        self.workers.values().filter(|worker| worker.takes_work()).map(|worker| worker.total).sum()
+    }
+
+    /// Cores that may be had of a worker, as far as is known here.
+    #[must_use]
+    pub fn free_on(&self, node: NodeId) -> u32 {
+        let Some(worker) = self.workers.get(&node).filter(|worker| worker.takes_work()) else {
+            return 0;
+        };
+        worker.free.saturating_sub(self.asked.get(&node).copied().unwrap_or(0))
+    }
+
+    #[must_use]
+    pub fn free(&self) -> u32 {
+        self.workers.keys().map(|node| self.free_on(*node)).sum()
+    }
+
+    /// EXEC-92: so many cores, each drawn from all that are free. `None` if there are too few.
+    pub fn draw(&self, cores: usize, dice: &mut Dice) -> Option<Vec<NodeId>> {
+        let mut slots: Vec<NodeId> = Vec::new();
+        for node in self.workers.keys() {
+            slots.extend(std::iter::repeat_n(*node, self.free_on(*node) as usize));
+        }
+        if slots.len() < cores {
+            return None;
+        }
+        dice.shuffle(&mut slots);
+        slots.truncate(cores);
+        // Shards next to each other on one worker: fewer messages, and a loss takes a run of them.
+        slots.sort_unstable();
+        Some(slots)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn worker(node: u128, total: u32, free: u32) -> Worker {
+        Worker { node: NodeId(node), boot: BootId(1), total, free, draining: false, live: true }
+    }
+
+    /// EXEC-60, X16: draining and dead workers are not part of the pool; S7: shares by 24, room by 10.
+    #[test]
+    fn shares_count_all_cores_and_room_the_free_ones() {
+        let mut pool = Pool::new([worker(1, 8, 3), worker(2, 8, 7), worker(3, 8, 0)]);
+        assert_eq!((pool.total(), pool.free()), (24, 10));
+        pool.set_draining(NodeId(1));
+        assert_eq!((pool.total(), pool.free()), (16, 7));
+        pool.set_dead(NodeId(2), BootId(1));
+        assert_eq!((pool.total(), pool.free()), (8, 0));
+    }
+
+    /// EXEC-92: every core has the same chance; what was asked for is not offered twice.
+    #[test]
+    fn cores_are_drawn_evenly() {
+        let mut pool = Pool::new([worker(1, 8, 8), worker(2, 4, 4)]);
+        let mut dice = Dice::new(7);
+        let mut first = 0;
+        for _ in 0..3_000 {
+            first += pool.draw(1, &mut dice).unwrap().iter().filter(|n| n.0 == 1).count();
+        }
+        assert!((1_900..2_100).contains(&first), "{first} of 3,000, two thirds were due");
+        pool.asked(NodeId(1), 8);
+        assert_eq!(pool.draw(4, &mut dice).unwrap(), vec![NodeId(2); 4]);
+        assert_eq!(pool.draw(5, &mut dice), None);
+        pool.answered(NodeId(1), 8, true);
+        assert_eq!(pool.free_on(NodeId(1)), 0);
+        pool.returned(NodeId(1), 1);
+        assert_eq!(pool.free_on(NodeId(1)), 1);
+        pool.returned(NodeId(1), 99);
+        assert_eq!(pool.free_on(NodeId(1)), 8, "never more than there are");
+        pool.answered(NodeId(1), 8, true);
+        pool.believe_hints();
+        assert_eq!(pool.free_on(NodeId(1)), 8);
+    }
+}

@@ -1,0 +1,322 @@
+//! A worker as a machine: cores, attempts, leases, and the last word on each attempt.
+//!
+//! ```text
+//! manager ──Ask──▶ door (fence) ──▶ cores ──▶ attempt ──Fetch, Prepare, Start, Halt, Kill──▶ engine
+//!    ▲  ▲                                     │  ▲ ╰──MoveGate, ShutGate──▶ the gate before every send
+//!    │  ╰──────────Renew, every L/4───────────╯  ╰── Prepared, Progress, Ended
+//!    ╰──Tell: Ready, RowsWanted, Abort, Ended ◀── outbox (files) ◀── report
+//! ```
+//!
+//! `step(event, now)` is the whole interface; the shell carries the effects out in their order. The clock is looked at
+//! before the event: what has run out while the process stood still is over, whatever lies in its inbox.
+//!
+//! **What is refused leaves no trace** but a counter. A command is judged completely before it enters the door, so the
+//! same one can be sent again when what was missing is there.
+//!
+//! **No contact is no licence.** There is no search for orphans here. An attempt whose job no manager knows is refused
+//! its renewal and stops at once; one that reaches no manager is not renewed and stops when its lease runs out, by the
+//! gate before every send, which needs neither this machine nor a network. A hold has its own end, an attempt that is
+//! never started has a deadline, and one that does not end is stopped by force, killed, and in the end given up with
+//! its gate shut. So whatever happens to the managers, everything here ends by itself within bounded time, and the
+//! managers need no list of workers to clean up. Scans (GATE-107) only find out sooner.
+//!
+//! **Why a stop is acknowledged late.** `Stopped` is a licence to start the next attempt at once. It is therefore said
+//! when the attempt's own thread has seen its gate shut, not when the gate was shut: between the two a send may be
+//! under way that was checked before. If the thread does not answer, the caller hears `Done`, and R4's wait decides.
+//!
+//! **Invariant:** held + taken <= total cores, and every core is given back when its attempt's thread has ended.
+//! **Invariant:** every attempt that was let in is here, or its report is in the outbox, or its owner said `Forget`.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use fence::{BootId, Doorkeeper, Epoch, JobId, Moment, WorkflowNo};
+
+mod asks;
+mod cores;
+mod counts;
+pub mod invariant;
+mod life;
+mod live;
+mod message;
+mod post;
+mod recover;
+mod renewal;
+mod settings;
+mod sweep;
+
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod scenarios;
+#[cfg(test)]
+mod tables;
+#[cfg(test)]
+mod testing;
+
+pub use counts::{Counts, Figures};
+pub use message::{Effect, Event, IssuedFile, Progress, Run, RunEnd, RunHow};
+pub use settings::{BadSettings, Limits, Settings, Times};
+
+use super::message::{Held, HeldPhase, Holdings, Renewal, Steer, Tell};
+use super::outbox::Outbox;
+use cores::{CoreLease, Cores};
+use live::Live;
+use post::{Heard, Letter, Matter, Post};
+use renewal::Renewals;
+
+/// What a worker remembers of a job beside its attempts.
+#[derive(Debug, Default)]
+struct Job {
+    /// How many layers' contexts the newest dispatch knew (X28).
+    context_seen: u32,
+    steered: Steered,
+    /// Holds that are over: the same one cannot begin again. The oldest are forgotten.
+    holds_over: VecDeque<super::message::Hold>,
+    /// Since when nothing of it is here.
+    idle_since: Option<Moment>,
+}
+
+/// Live control, as attempts that come later have to find it.
+#[derive(Debug, Default)]
+struct Steered {
+    last: Option<(Epoch, u64)>,
+    paused_at: Option<Moment>,
+    vus: BTreeMap<WorkflowNo, u32>,
+    rates: BTreeMap<WorkflowNo, (f64, Duration)>,
+}
+
+/// One worker, in one life.
+#[derive(Debug)]
+pub struct Worker {
+    settings: Settings,
+    /// The latest moment that was handed in. Time that goes back is taken for standing still.
+    now: Moment,
+    door: Doorkeeper<()>,
+    cores: Cores,
+    live: BTreeMap<Run, Live>,
+    /// Cores of threads that did not end. They come back when the thread does.
+    stuck: BTreeMap<Run, CoreLease>,
+    jobs: BTreeMap<JobId, Job>,
+    outbox: Outbox,
+    post: Post,
+    renewals: Renewals,
+    draining: bool,
+    drained: bool,
+    swept: Moment,
+    counts: Counts,
+    work_done: u64,
+}
+
+impl Worker {
+    fn empty(settings: Settings) -> Self {
+        let limits = &settings.limits;
+        Self {
+            door: Doorkeeper::new(settings.boot, settings.cluster, limits.jobs, limits.shards),
+            cores: Cores::new(settings.cores),
+            outbox: Outbox::new(limits.outbox_bytes),
+            settings,
+            now: Moment::default(),
+            live: BTreeMap::new(),
+            stuck: BTreeMap::new(),
+            jobs: BTreeMap::new(),
+            post: Post::default(),
+            renewals: Renewals::default(),
+            draining: false,
+            drained: false,
+            swept: Moment::default(),
+            counts: Counts::default(),
+            work_done: 0,
+        }
+    }
+
+    /// Something has happened. What is to be done, in this order.
+    pub fn step(&mut self, event: Event, now: Moment) -> Vec<Effect> {
+        self.now = self.now.max(now);
+        let mut out = Vec::new();
+        self.expire(&mut out);
+        self.take(event, &mut out);
+        self.move_on(&mut out);
+        debug_assert_eq!(invariant::check(self), Ok(()));
+        out
+    }
+
+    fn take(&mut self, event: Event, out: &mut Vec<Effect>) {
+        let now = self.now;
+        match event {
+            Event::Asked { id, from, ask } => self.asked(id, from, ask, out),
+            Event::Managers(managers) => self.renewals.managers(managers, now),
+            Event::Fetched { run, result } => self.fetched(run, result, out),
+            Event::Prepared { run, graceful_stop } => self.prepared(run, graceful_stop),
+            Event::Progress { run, progress } => self.progressed(run, progress),
+            Event::RowsWanted { run, set, at_least } => self.rows_wanted(run, set, at_least, out),
+            Event::Abort { run, reason } => self.abort(run, reason),
+            Event::GateShut { run } => self.gate_shut(run, out),
+            Event::Ended { run, end } => self.ended(run, end, out),
+            Event::Abandoned { run, progress } => {
+                self.progressed(run, progress);
+                self.abandon(run, out);
+            }
+            Event::RenewalAnswered { number, answers } => {
+                let Some(tickets) = self.renewals.answered(number) else { return };
+                for (shard, attempt, renewal) in answers {
+                    let run = Run::new(shard, attempt);
+                    match (renewal, tickets.get(&run)) {
+                        (Renewal::Granted, Some(ticket)) => self.granted(run, ticket, out),
+                        (Renewal::Refused { why }, Some(_)) => self.renewal_refused(run, why, out),
+                        // It was not asked for, so it says nothing.
+                        (_, None) => self.counts.events_unknown += 1,
+                    }
+                }
+            }
+            Event::RenewalFailed { number } => {
+                let failed = self.renewals.failed(number, now, self.renewal_pause());
+                self.counts.renewals_failed += u64::from(failed);
+            }
+            Event::TellAnswered { number, told } => {
+                match self.post.answered(number, told, now, &self.settings.times) {
+                    Heard::Unclaimed(Matter::Ended(run)) => {
+                        self.counts.reports_unclaimed += 1;
+                        self.outbox.remove(run);
+                        out.push(Effect::Remove { run });
+                    }
+                    Heard::Unclaimed(_) | Heard::Nothing => {}
+                }
+            }
+            Event::TellFailed { number } => {
+                let failed = self.post.failed(number, now, &self.settings.times);
+                self.counts.tells_failed += u64::from(failed);
+            }
+            Event::Stored { run, result } => {
+                self.counts.store_failures += u64::from(result.is_err());
+                let again = now.after(self.settings.times.store_again);
+                self.outbox.stored(run, result.is_ok(), again);
+            }
+            Event::Drain => self.drain(),
+            Event::Shutdown => {
+                self.drain();
+                let runs: Vec<Run> = self.live.keys().copied().collect();
+                for run in runs {
+                    self.halt(run, live::Cause::Leaving, super::message::Halt::Now, out);
+                }
+            }
+            Event::Tick => {}
+        }
+    }
+
+    /// Takes no more: holds end, owners of what runs are told.
+    fn drain(&mut self) {
+        if std::mem::replace(&mut self.draining, true) {
+            return;
+        }
+        for hold in self.cores.release_where(|_, _| true) {
+            self.hold_over(hold);
+        }
+        let jobs: BTreeSet<JobId> = self.live.keys().map(|run| run.shard.job).collect();
+        for job in jobs {
+            let tell = Tell::Draining { worker: self.settings.node, boot: self.settings.boot };
+            self.post.tell(Matter::Draining(job), Letter::Small(tell), self.now);
+        }
+    }
+
+    /// When the shell has to hand in a [`Event::Tick`] if nothing else happens before.
+    #[must_use]
+    pub fn next_due(&self) -> Option<Moment> {
+        let phases = self.live.values().filter_map(|live| live.phase_due(self.is_paused(live.run)));
+        let leases = self.live.values().filter_map(|live| live.lease.until());
+        let others = [
+            self.cores.next_due(),
+            self.outbox.next_due(),
+            self.post.next_due(self.now),
+            self.renewals.next_due(),
+            self.renewals.send_at(self.leases_due(), self.settings.times.renew_gap),
+        ];
+        phases.chain(leases).chain(others.into_iter().flatten()).min()
+    }
+
+    fn is_paused(&self, run: Run) -> bool {
+        self.jobs.get(&run.shard.job).is_some_and(|job| job.steered.paused_at.is_some())
+    }
+
+    /// Cores on which an attempt sits, or a thread that did not end.
+    fn taken(&self) -> BTreeSet<u32> {
+        let live = self.live.values().map(|live| live.core.core());
+        live.chain(self.stuck.values().map(CoreLease::core)).collect()
+    }
+
+    /// For membership's heartbeat.
+    #[must_use]
+    pub fn figures(&self) -> Figures {
+        let running = self.live.values().filter(|live| live.phase.is_begun()).count();
+        Figures {
+            accepting: !self.draining,
+            cores: self.cores.total(),
+            cores_free: self.cores.free(&self.taken()),
+            shards: u32::try_from(self.live.len()).unwrap_or(u32::MAX),
+            work_done: self.work_done,
+            runnable: u32::try_from(running).unwrap_or(u32::MAX),
+        }
+    }
+
+    /// What is here, of one job or of all: also what has ended and is not yet acknowledged (X29).
+    #[must_use]
+    pub fn holdings(&self, job: Option<JobId>) -> Holdings {
+        let wanted = |run: &Run| job.is_none_or(|job| run.shard.job == job);
+        let held = |run: Run, phase, elapsed| {
+            let epoch = self.door.epoch(&run.shard.job).unwrap_or_default();
+            Held { shard: run.shard, attempt: run.attempt, epoch, phase, elapsed }
+        };
+        let live = self.live.values().filter(|live| wanted(&live.run));
+        let live = live.map(|live| held(live.run, live.phase.shown(), live.elapsed(self.now)));
+        let ended = self.outbox.runs().filter(wanted);
+        let ended = ended.map(|run| held(run, HeldPhase::Ended, Duration::ZERO));
+        Holdings {
+            boot: self.settings.boot,
+            cores: self.cores.total(),
+            cores_free: self.cores.free(&self.taken()),
+            draining: self.draining,
+            attempts: live.chain(ended).collect(),
+        }
+    }
+
+    #[must_use]
+    pub fn boot(&self) -> BootId {
+        self.settings.boot
+    }
+
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// What the door said, and how many commands meant another life of this worker.
+    #[must_use]
+    pub fn fence_counts(&self) -> (fence::Counts, u64) {
+        (self.door.counts(), self.door.other_life())
+    }
+
+    #[must_use]
+    pub fn outbox(&self) -> &Outbox {
+        &self.outbox
+    }
+
+    /// Cores whose threads did not end. They come back only with the thread, or the process.
+    #[must_use]
+    pub fn cores_stuck(&self) -> usize {
+        self.stuck.values().map(CoreLease::core).collect::<BTreeSet<_>>().len()
+    }
+
+    /// Draws the steering that an attempt has missed: its job's, and its workflow's.
+    fn steers_of(&self, run: Run) -> Vec<Steer> {
+        let Some(Job { steered, .. }) = self.jobs.get(&run.shard.job) else { return Vec::new() };
+        let workflow = run.shard.workflow;
+        let vus = steered.vus.get(&workflow).map(|vus| Steer::Vus { workflow, vus: *vus });
+        let rate = steered.rates.get(&workflow).map(|(per_second, from)| Steer::Rate {
+            workflow,
+            per_second: *per_second,
+            from: *from,
+        });
+        let pause = steered.paused_at.map(|_| Steer::Pause);
+        [vus, rate, pause].into_iter().flatten().collect()
+    }
+}

@@ -1,0 +1,445 @@
+//! Questions of owners: judged at the door, answered once, repeated with the same answer.
+
+use fence::{Act, Admission, Epoch, JobId, NodeId, Order, ShardKey};
+
+use super::cores::Reserve;
+use super::live::{Cause, Live, Phase};
+use super::{Effect, Job, Matter, Run, Worker};
+use crate::fleet::message::{Answer, Ask, Dispatch, Halt, Hold, Refused, RowBlock, Seat, Steer};
+use crate::ledger::Payload;
+
+/// Holds of a job that are remembered after their end.
+const HOLDS_OVER_MAX: usize = 64;
+
+impl Worker {
+    pub(super) fn asked(&mut self, id: u64, from: NodeId, ask: Ask, out: &mut Vec<Effect>) {
+        self.counts.asks += 1;
+        self.work_done += 1;
+        let answer = match ask {
+            Ask::Reserve { hold, receiver, cores, within } => self
+                .install(receiver, hold.job, hold.epoch, from)
+                .and_then(|()| self.reserve(hold, cores, within)),
+            Ask::Release { hold, receiver } => {
+                self.install(receiver, hold.job, hold.epoch, from).map(|()| {
+                    if self.cores.release(&hold) {
+                        self.hold_over(hold);
+                    }
+                    Answer::Done
+                })
+            }
+            Ask::Dispatch(dispatch) => self.dispatch(dispatch, from, out),
+            Ask::Start { job, epoch, receiver, attempts, after, elapsed, clock } => self
+                .install(receiver, job, epoch, from)
+                .and_then(|()| self.start(job, &attempts, after, (elapsed, clock))),
+            Ask::Stop { order, how, reason } => {
+                match self.stop(id, &order, how, reason, from, out) {
+                    Some(answer) => answer,
+                    // It is said when the attempt's thread has seen it.
+                    None => return,
+                }
+            }
+            Ask::Steer { job, epoch, receiver, number, steer } => self
+                .install(receiver, job, epoch, from)
+                .and_then(|()| self.steer(job, (epoch, number), &steer, out)),
+            Ask::Rows { shard, attempt, epoch, receiver, rows } => self
+                .install(receiver, shard.job, epoch, from)
+                .and_then(|()| self.rows(Run::new(shard, attempt), rows, out)),
+            Ask::Forget { shard, attempt } => {
+                self.forget(Run::new(shard, attempt), out);
+                Ok(Answer::Done)
+            }
+            Ask::Install { job, epoch, receiver } => self
+                .install(receiver, job, epoch, from)
+                .map(|()| Answer::Holding(Box::new(self.holdings(Some(job))))),
+            Ask::Inspect { job } => Ok(Answer::Holding(Box::new(self.holdings(job)))),
+        };
+        let answer = answer.unwrap_or_else(|refused| {
+            self.count_refusal(&refused);
+            Answer::Refused(refused)
+        });
+        out.push(Effect::Answer { to: id, answer });
+    }
+
+    fn count_refusal(&mut self, refused: &Refused) {
+        let counts = &mut self.counts;
+        let counter = match refused {
+            // The doorkeeper has its own.
+            Refused::Fence(_) => return,
+            Refused::NoCores { .. } => &mut counts.refused_no_cores,
+            Refused::UnknownHold => &mut counts.refused_unknown_hold,
+            Refused::UnknownAttempt => &mut counts.refused_unknown_attempt,
+            Refused::OldContext { .. } => &mut counts.refused_old_context,
+            Refused::Draining => &mut counts.refused_draining,
+            Refused::TooMany { .. } => &mut counts.refused_too_many,
+            Refused::CannotRun { .. } => &mut counts.refused_cannot_run,
+        };
+        *counter += 1;
+    }
+
+    /// A command that concerns a job, at the door. One that passes comes from the job's owner.
+    fn install(
+        &mut self,
+        receiver: fence::BootId,
+        job: JobId,
+        epoch: Epoch,
+        from: NodeId,
+    ) -> Result<(), Refused> {
+        self.make_room(job);
+        self.door.install(receiver, job, epoch).map_err(Refused::Fence)?;
+        self.led_by(job, epoch, from);
+        Ok(())
+    }
+
+    /// The job is led under this epoch now. Holds of a replaced owner can no longer be dispatched to.
+    fn led_by(&mut self, job: JobId, epoch: Epoch, from: NodeId) {
+        self.job(job);
+        self.post.owner(job, from);
+        let gone = self.cores.release_where(|hold, _| hold.job == job && hold.epoch < epoch);
+        self.counts.holds_superseded += gone.len() as u64;
+        for hold in gone {
+            self.hold_over(hold);
+        }
+    }
+
+    pub(super) fn job(&mut self, job: JobId) -> &mut Job {
+        self.jobs.entry(job).or_default()
+    }
+
+    pub(super) fn hold_over(&mut self, hold: Hold) {
+        let over = &mut self.job(hold.job).holds_over;
+        if over.len() >= HOLDS_OVER_MAX {
+            over.pop_front();
+        }
+        over.push_back(hold);
+    }
+
+    fn reserve(
+        &mut self,
+        hold: Hold,
+        cores: u32,
+        within: std::time::Duration,
+    ) -> Result<Answer, Refused> {
+        // A repeat that comes late must not hold cores for nobody.
+        if self.job(hold.job).holds_over.contains(&hold) {
+            return Err(Refused::UnknownHold);
+        }
+        if self.draining {
+            return Err(Refused::Draining);
+        }
+        let until = self.now.after(within.min(self.settings.times.hold_max));
+        match self.cores.reserve(hold, cores, until, &self.taken()) {
+            Reserve::Held | Reserve::Repeat => Ok(Answer::Done),
+            Reserve::Differs => Err(Refused::UnknownHold),
+            Reserve::NoCores { free } => {
+                Err(Refused::NoCores { asked: cores, free, total: self.cores.total() })
+            }
+        }
+    }
+
+    /// Whether this order is news that the door would let in. What is not, goes to the door for its answer.
+    fn is_news(&self, order: &Order) -> bool {
+        let known = self.door.epoch(&order.shard.job);
+        order.receiver == self.settings.boot
+            && order.epoch.group.cluster == self.settings.cluster
+            && known.is_none_or(|known| known <= order.epoch)
+            && self.door.step(&order.shard).is_none_or(|known| known < order.step)
+    }
+
+    fn dispatch(
+        &mut self,
+        dispatch: Box<Dispatch>,
+        from: NodeId,
+        out: &mut Vec<Effect>,
+    ) -> Result<Answer, Refused> {
+        let order = dispatch.order;
+        self.make_room(order.shard.job);
+        if self.is_news(&order) {
+            self.judge_dispatch(&dispatch)?;
+        }
+        match self.door.admit(&order) {
+            Admission::Refused(refusal) => return Err(Refused::Fence(refusal)),
+            Admission::Repeat(()) | Admission::Busy => {
+                self.led_by(order.shard.job, order.epoch, from);
+                return Ok(Answer::Done);
+            }
+            Admission::Enter => {}
+        }
+        self.door.answer(&order.shard, &order.step, ());
+        let lower = self.runs_of(order.shard);
+        for run in lower {
+            self.counts.superseded += 1;
+            self.halt(run, Cause::Superseded, Halt::Now, out);
+        }
+        // The seat was judged before the door; taking it comes after, when the epoch is the job's.
+        let core = match dispatch.seat {
+            Seat::Own(hold) => {
+                let core = self.cores.take(&hold, &self.taken());
+                if !self.cores.has(&hold) {
+                    self.hold_over(hold);
+                }
+                core
+            }
+            Seat::Shared => self.share(order.shard),
+        };
+        self.led_by(order.shard.job, order.epoch, from);
+        let Some(core) = core else {
+            debug_assert!(false, "the seat of {} was judged and is gone", order.shard);
+            return Err(Refused::UnknownHold);
+        };
+        self.let_in(dispatch, core, out);
+        Ok(Answer::Done)
+    }
+
+    fn let_in(&mut self, dispatch: Box<Dispatch>, core: super::CoreLease, out: &mut Vec<Effect>) {
+        let job = self.job(dispatch.order.shard.job);
+        job.context_seen = job.context_seen.max(dispatch.context_version);
+        job.idle_since = None;
+        self.counts.attempts_let_in += 1;
+        let live = Live::new(dispatch, core, self.now.after(self.settings.times.prepare));
+        let run = live.run;
+        self.live.insert(run, live);
+        self.fetch(run, out);
+    }
+
+    /// Everything that can be wrong with a dispatch beside its fence. Changes nothing.
+    fn judge_dispatch(&self, dispatch: &Dispatch) -> Result<(), Refused> {
+        let limits = &self.settings.limits;
+        let order = &dispatch.order;
+        if self.draining {
+            return Err(Refused::Draining);
+        }
+        if order.step.act != Act::Start {
+            return Err(Refused::CannotRun { why: format!("a dispatch says {}", order.step) });
+        }
+        let seen = self.jobs.get(&order.shard.job).map_or(0, |job| job.context_seen);
+        if dispatch.context_version < seen {
+            return Err(Refused::OldContext { seen });
+        }
+        if dispatch.lease.is_zero() {
+            return Err(Refused::CannotRun { why: "a lease of no length".into() });
+        }
+        let too_many =
+            |what: &str, limit: u64| Err(Refused::TooMany { what: what.to_owned(), limit });
+        if dispatch.lease > limits.lease {
+            return too_many("seconds of lease", limits.lease.as_secs());
+        }
+        if dispatch.rows.len() > limits.row_blocks {
+            return too_many("blocks of rows", limits.row_blocks as u64);
+        }
+        if let Payload::Inline(bytes) = &dispatch.context
+            && bytes.len() as u64 > limits.context_bytes
+        {
+            return too_many("bytes of context", limits.context_bytes);
+        }
+        if self.outbox.len() + self.live.len() >= limits.outbox_reports {
+            return too_many("reports that nobody has acknowledged", limits.outbox_reports as u64);
+        }
+        let attempts = self.live.len() as u64 + 1;
+        if !self.outbox.has_room(attempts, limits.report_floor) {
+            return too_many("bytes of reports that nobody has acknowledged", limits.outbox_bytes);
+        }
+        match dispatch.seat {
+            Seat::Own(hold) => {
+                let its = hold.job == order.shard.job && hold.epoch == order.epoch;
+                if its && self.cores.has(&hold) { Ok(()) } else { Err(Refused::UnknownHold) }
+            }
+            Seat::Shared => match self.share(order.shard) {
+                Some(_) => Ok(()),
+                None => {
+                    let (free, total) = (self.cores.free(&self.taken()), self.cores.total());
+                    Err(Refused::NoCores { asked: 1, free, total })
+                }
+            },
+        }
+    }
+
+    /// A share of a core on which only attempts of this shard's workflow sit (R14).
+    fn share(&self, shard: ShardKey) -> Option<super::CoreLease> {
+        let mut occupants = std::collections::BTreeMap::new();
+        for live in self.live.values() {
+            let same = (live.run.shard.job, live.run.shard.workflow) == (shard.job, shard.workflow);
+            if same && live.run.shard != shard {
+                *occupants.entry(live.core.core()).or_default() += 1;
+            }
+        }
+        // An attempt of the shard itself that is on its way out still counts, and so does a thread that did not end.
+        for live in self.live.values().filter(|live| live.run.shard == shard) {
+            occupants.entry(live.core.core()).and_modify(|count| *count += 1);
+        }
+        for core in self.stuck.values() {
+            occupants.remove(&core.core());
+        }
+        super::Cores::share(&occupants, self.settings.share_max)
+    }
+
+    pub(super) fn runs_of(&self, shard: ShardKey) -> Vec<Run> {
+        let (first, last) = (fence::Attempt(0), fence::Attempt(u32::MAX));
+        let range = Run::new(shard, first)..=Run::new(shard, last);
+        self.live.range(range).map(|(run, _)| *run).collect()
+    }
+
+    /// The common start. The first word on it stands; attempts that have ended meanwhile do not hold the others up.
+    fn start(
+        &mut self,
+        job: JobId,
+        attempts: &[(ShardKey, fence::Attempt)],
+        after: std::time::Duration,
+        stand: (std::time::Duration, std::time::Duration),
+    ) -> Result<Answer, Refused> {
+        let at = self.now.after(after);
+        let mut known = false;
+        for (shard, attempt) in attempts.iter().filter(|(shard, _)| shard.job == job) {
+            let run = Run::new(*shard, *attempt);
+            if let Some(live) = self.live.get_mut(&run) {
+                if live.start.is_none() {
+                    live.start = Some(at);
+                    (live.elapsed_at_start, live.clock_at_start) = stand;
+                }
+                self.post.settle(Matter::Ready(run));
+                known = true;
+            }
+            known |= self.outbox.get(run).is_some();
+        }
+        if known { Ok(Answer::Done) } else { Err(Refused::UnknownAttempt) }
+    }
+
+    /// None: the answer comes later.
+    fn stop(
+        &mut self,
+        id: u64,
+        order: &Order,
+        how: Halt,
+        reason: String,
+        from: NodeId,
+        out: &mut Vec<Effect>,
+    ) -> Option<Result<Answer, Refused>> {
+        let run = Run::new(order.shard, order.step.attempt);
+        self.make_room(order.shard.job);
+        if order.step.act != Act::Stop {
+            let why = format!("a stop says {}", order.step);
+            return Some(Err(Refused::CannotRun { why }));
+        }
+        match self.door.admit(order) {
+            Admission::Refused(refusal) => return Some(Err(Refused::Fence(refusal))),
+            Admission::Enter | Admission::Repeat(()) | Admission::Busy => {}
+        }
+        self.door.answer(&order.shard, &order.step, ());
+        self.led_by(order.shard.job, order.epoch, from);
+        let reason = self.shortened(reason);
+        // A repeat may be harder than the first; it is never softer.
+        for lower in self.runs_of(order.shard) {
+            let reason = reason.clone();
+            self.halt(lower, Cause::Told { how, reason }, how, out);
+        }
+        let limit = self.settings.limits.waiters;
+        match self.live.get_mut(&run) {
+            None => {
+                let report = self.outbox.get(run).cloned().map(Box::new);
+                Some(Ok(Answer::Stopped { report }))
+            }
+            Some(live) if live.gate == super::live::Gate::Shut => {
+                Some(Ok(Answer::Stopped { report: None }))
+            }
+            Some(live)
+                if matches!(live.phase, Phase::Forced { .. }) && live.waiters.len() < limit =>
+            {
+                live.waiters.push(id);
+                None
+            }
+            Some(_) => Some(Ok(Answer::Done)),
+        }
+    }
+
+    fn steer(
+        &mut self,
+        job: JobId,
+        place: (Epoch, u64),
+        steer: &Steer,
+        out: &mut Vec<Effect>,
+    ) -> Result<Answer, Refused> {
+        let (now, limit) = (self.now, self.settings.limits.steered);
+        let steered = &mut self.job(job).steered;
+        // Epochs of one cluster have an order, and the door lets in no lower one.
+        let is_news = match steered.last {
+            Some((epoch, number)) => place.0 > epoch || place.1 > number,
+            None => true,
+        };
+        if !is_news {
+            self.counts.steers_repeated += 1;
+            return Ok(Answer::Done);
+        }
+        let full = |what: &str| Refused::TooMany { what: what.to_owned(), limit: limit as u64 };
+        let mut paused_for = None;
+        match *steer {
+            Steer::Pause => {
+                steered.paused_at.get_or_insert(now);
+            }
+            Steer::Resume => paused_for = steered.paused_at.take(),
+            Steer::Vus { workflow, vus } => {
+                if steered.vus.len() >= limit && !steered.vus.contains_key(&workflow) {
+                    return Err(full("workflows with steered users"));
+                }
+                steered.vus.insert(workflow, vus);
+            }
+            Steer::Rate { workflow, per_second, from } => {
+                if steered.rates.len() >= limit && !steered.rates.contains_key(&workflow) {
+                    return Err(full("workflows with steered rates"));
+                }
+                steered.rates.insert(workflow, (per_second, from));
+            }
+        }
+        steered.last = Some(place);
+        let workflow = match *steer {
+            Steer::Pause | Steer::Resume => None,
+            Steer::Vus { workflow, .. } | Steer::Rate { workflow, .. } => Some(workflow),
+        };
+        for live in self.live.values_mut().filter(|live| live.run.shard.job == job) {
+            let its = workflow.is_none_or(|workflow| workflow == live.run.shard.workflow);
+            if its && live.phase.is_begun() {
+                out.push(Effect::Steer { run: live.run, steer: steer.clone() });
+            }
+            // A pause is no part of the time that an attempt may run.
+            if let (Some(since), Phase::Running { until }) = (paused_for, &mut live.phase) {
+                let since = live.start.map_or(since, |start| since.max(start));
+                *until = until.after(now.since(since));
+            }
+        }
+        Ok(Answer::Done)
+    }
+
+    fn rows(&mut self, run: Run, rows: RowBlock, out: &mut Vec<Effect>) -> Result<Answer, Refused> {
+        let limit = self.settings.limits.row_blocks;
+        let Some(live) = self.live.get_mut(&run) else { return Err(Refused::UnknownAttempt) };
+        if live.rows_until.len() >= limit && !live.rows_until.contains_key(&rows.set) {
+            let what = "data sets of one attempt".to_owned();
+            return Err(Refused::TooMany { what, limit: limit as u64 });
+        }
+        if live.takes_rows(rows) {
+            out.push(Effect::GiveRows { run, rows });
+            self.post.settle(Matter::Rows(run, rows.set));
+        } else {
+            self.counts.rows_repeated += 1;
+        }
+        Ok(Answer::Done)
+    }
+
+    /// The report is durable elsewhere. What still runs has none yet, and will be told when it has.
+    fn forget(&mut self, run: Run, out: &mut Vec<Effect>) {
+        if self.outbox.remove(run) {
+            self.counts.reports_forgotten += 1;
+            self.post.settle(Matter::Ended(run));
+            out.push(Effect::Remove { run });
+        }
+    }
+
+    pub(super) fn shortened(&self, mut text: String) -> String {
+        let mut end = self.settings.limits.text_bytes;
+        if text.len() > end {
+            while !text.is_char_boundary(end) {
+                end -= 1;
+            }
+            text.truncate(end);
+        }
+        text
+    }
+}

@@ -1,0 +1,82 @@
+//! Who owns which job (R6, R7).
+
+use std::collections::BTreeSet;
+
+use control::fleet::claims::{Duty, Managers, duties};
+use control::ledger::{Command, SessionId, preferred_owner};
+use fence::{BootId, JobId, NodeId};
+
+use crate::queue::Ledger;
+
+fn session(node: u128) -> SessionId {
+    SessionId { node: NodeId(node), boot: BootId(1) }
+}
+
+fn wants(ledger: &Ledger, me: u128, live: &BTreeSet<NodeId>) -> Vec<Duty> {
+    wants_as(ledger, session(me), live)
+}
+
+fn wants_as(ledger: &Ledger, me: SessionId, live: &BTreeSet<NodeId>) -> Vec<Duty> {
+    let managers = Managers { me, live, leaving: false, silent_ms: 2_000 };
+    duties(&ledger.state, &managers, &BTreeSet::new())
+}
+
+fn world() -> (Ledger, Vec<JobId>, BTreeSet<NodeId>) {
+    let mut ledger = Ledger::new();
+    for node in 2..=3 {
+        ledger.run(session(node), Command::OpenSession);
+    }
+    let jobs = (0..30).map(|n| ledger.job(n)).collect();
+    (ledger, jobs, (1..=3).map(NodeId).collect())
+}
+
+/// R7: every new job is wanted by exactly one living manager, the preferred one.
+#[test]
+fn new_jobs_are_spread() {
+    let (ledger, jobs, live) = world();
+    let nodes: Vec<NodeId> = live.iter().copied().collect();
+    for job in jobs {
+        for me in 1..=3 {
+            let claims = wants(&ledger, me, &live).iter().any(|duty| duty.job() == job);
+            assert_eq!(claims, preferred_owner(job, &nodes) == Some(NodeId(me)));
+        }
+    }
+}
+
+/// R6: an owner that membership takes for dead but that still writes to the ledger keeps its jobs; once it is silent
+/// its jobs, and only those, are claimed; one that has started again has lost them at once.
+#[test]
+fn an_owner_is_dead_when_both_say_so() {
+    let (mut ledger, jobs, live) = world();
+    for job in &jobs {
+        ledger.claim(session(2), *job);
+    }
+    for me in [1, 3] {
+        assert_eq!(wants(&ledger, me, &live), []);
+    }
+    let others: BTreeSet<NodeId> = [NodeId(1), NodeId(3)].into();
+    assert_eq!(wants(&ledger, 1, &others), [], "it has just written");
+    ledger.pass(2_500);
+    let (one, three) = (wants(&ledger, 1, &others), wants(&ledger, 3, &others));
+    assert_eq!(one.len() + three.len(), jobs.len());
+    assert!(one.iter().all(|duty| matches!(duty, Duty::Claim { seen: Some(_), .. })));
+
+    let again = SessionId { node: NodeId(2), boot: BootId(2) };
+    ledger.run(again, Command::OpenSession);
+    let own = wants_as(&ledger, again, &live).len();
+    let all = own + wants(&ledger, 1, &live).len() + wants(&ledger, 3, &live).len();
+    assert_eq!(all, jobs.len(), "its new life has nothing yet");
+}
+
+/// A claim whose answer was lost: the job is mine, and taken up; one that leaves gives all up and takes nothing.
+#[test]
+fn what_is_mine_is_taken_up_or_given_up() {
+    let (mut ledger, jobs, live) = world();
+    ledger.claim(session(1), jobs[0]);
+    assert!(wants(&ledger, 1, &live).contains(&Duty::Adopt { job: jobs[0] }));
+    let led: BTreeSet<JobId> = [jobs[0]].into();
+    let mut managers = Managers { me: session(1), live: &live, leaving: false, silent_ms: 2_000 };
+    assert!(!duties(&ledger.state, &managers, &led).iter().any(|duty| duty.job() == jobs[0]));
+    managers.leaving = true;
+    assert_eq!(duties(&ledger.state, &managers, &led), [Duty::Release { job: jobs[0] }]);
+}

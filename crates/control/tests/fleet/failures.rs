@@ -1,0 +1,333 @@
+//! Lost workers, refusals, orphans, drains: spec 03 section 6, spec 04 S34 and S35, R4, R5a, R14, R19.
+
+use std::time::Duration;
+
+use control::fleet::message::{Ask, Seat, Steer};
+use control::fleet::owner::{Event, Mended, OnWorkerLoss, ShardState, WhenNoneLeft};
+use control::ledger::{AttemptStatus, Lapse, Outcome};
+use fence::WorkflowNo;
+
+use crate::worker::Behaviour;
+use crate::world::{World, manifest, ms, part, worker};
+
+/// Worker of a shard, by its number.
+fn at(world: &World, shard: u32) -> u128 {
+    world.place_of(0, shard).0 - worker(0).0
+}
+
+/// S34, ARCH-SC-45, R4, R5a: killed: after 1.25 L its shards run on another worker, at the job's elapsed time, and
+/// never on the dead one. The figure of the issue: back to the planned rate within 1.25 L + detection + 2 s.
+#[test]
+fn a_killed_workers_shards_run_elsewhere() {
+    let mut world = World::new(manifest(vec![part("load", 4, 60)]), &[2, 2, 4]);
+    world.own();
+    world.until(|world| world.running() == 4);
+    world.pass(ms(5_000));
+    let dead = at(&world, 0);
+    let lost: Vec<u32> = (0..4).filter(|s| at(&world, *s) == dead).collect();
+    world.kill(dead);
+    let killed = world.now;
+    world.until(|world| world.running() < 4);
+    world.until(|world| world.running() == 4);
+    let took = world.now.since(killed);
+    let wait = world.settings.lease.wait();
+    assert!(took >= wait && took <= wait + Duration::from_secs(2), "{took:?}");
+    for shard in lost {
+        let record = world.record().shard(&world.key(0, shard)).unwrap();
+        assert_eq!(record.attempts.len(), 2);
+        assert_eq!(record.attempts[1].after, Lapse::LeaseLapsed);
+        assert_ne!(record.attempts[1].worker, worker(dead));
+        let mut starts = world.workers.values().flat_map(|w| &w.starts);
+        let (.., elapsed) = *starts.rfind(|s| s.0.shard == shard).unwrap();
+        assert!(elapsed >= Duration::from_secs(12), "it joins the schedule, at {elapsed:?}");
+    }
+    assert_eq!(world.finish(), Outcome::Completed);
+    let gap = world.owner().timeline().iter().find_map(|note| note.gap.clone()).unwrap();
+    assert_eq!((gap.mended, gap.shards, gap.of), (Mended::Elsewhere, 1, 4));
+    assert!(gap.to - gap.from >= wait);
+    let told =
+        world.owner().timeline().iter().any(|n| n.text.contains("on_worker_loss: rebalance"));
+    assert!(told, "{:?}", world.owner().timeline());
+}
+
+/// R4: a restarted worker proves by its boot that nothing of it runs: no wait.
+#[test]
+fn a_higher_boot_needs_no_wait() {
+    let mut world = World::new(manifest(vec![part("load", 2, 60)]), &[1, 1, 2]);
+    world.own();
+    world.until(|world| world.running() == 2);
+    let dead = at(&world, 0);
+    world.kill(dead);
+    world.worker(dead).restart();
+    let killed = world.now;
+    world.until(|world| world.running() < 2);
+    world.until(|world| world.running() == 2);
+    assert!(world.now.since(killed) < Duration::from_secs(2));
+    let record = world.record().shard(&world.key(0, 0)).unwrap();
+    assert!(matches!(record.attempts[1].after, Lapse::HigherBoot(_)), "{record:?}");
+    assert_eq!(world.finish(), Outcome::Completed);
+}
+
+/// S35, SC-12, ARCH-SC-51: a worker that is only cut off stops by itself before the next attempt starts; its late
+/// report is counted once, bars nothing and settles nothing.
+#[test]
+fn a_worker_that_is_cut_off_fences_itself() {
+    let mut world = World::new(manifest(vec![part("load", 2, 60)]), &[1, 1, 2]);
+    world.own();
+    world.until(|world| world.running() == 2);
+    world.pass(ms(3_000));
+    let gone = at(&world, 0);
+    world.worker(gone).cut_off = true;
+    world.suspected.insert(worker(gone));
+    world.until(|world| world.running() < 2);
+    world.until(|world| world.running() == 2);
+    world.check_load();
+    // It is back, with the counts of what it had done.
+    world.worker(gone).cut_off = false;
+    world.pass(ms(3_000));
+    assert!(world.worker(gone).outbox.is_empty(), "acknowledged");
+    let record = world.record().shard(&world.key(0, 0)).unwrap();
+    assert_eq!(record.attempts[0].end.as_ref().unwrap().status, AttemptStatus::Interrupted);
+    assert_eq!(world.finish(), Outcome::Completed);
+}
+
+/// R4: a false alarm: the worker is reachable, says at once that it has stopped, and nobody waits.
+#[test]
+fn a_stop_acknowledgement_is_proof() {
+    let mut world = World::new(manifest(vec![part("load", 2, 30)]), &[1, 1, 2]);
+    world.own();
+    world.until(|world| world.running() == 2);
+    let suspect = at(&world, 0);
+    world.suspected.insert(worker(suspect));
+    let began = world.now;
+    world.until(|world| world.running() < 2);
+    world.until(|world| world.running() == 2);
+    assert!(world.now.since(began) < Duration::from_secs(2));
+    let record = world.record().shard(&world.key(0, 0)).unwrap();
+    assert_eq!(record.attempts[1].after, Lapse::Stopped);
+    assert_eq!(world.finish(), Outcome::Completed);
+}
+
+/// R14: no core is free: survivors run the lost shards on the cores held for the workflow, and the verdict can say so.
+#[test]
+fn survivors_share_their_cores() {
+    let mut world = World::new(manifest(vec![part("load", 4, 60)]), &[2, 2]);
+    world.own();
+    world.until(|world| world.running() == 4);
+    world.kill(0);
+    world.until(|world| world.running() < 4);
+    world.until(|world| world.running() == 4);
+    let shared = world.worker(1).dispatches.iter().filter(|d| d.seat == Seat::Shared).count();
+    assert_eq!(shared, 2);
+    assert_eq!(world.finish(), Outcome::Completed);
+    let gaps: Vec<Mended> =
+        world.owner().timeline().iter().filter_map(|n| n.gap.as_ref()).map(|g| g.mended).collect();
+    assert_eq!(gaps, [Mended::Shared; 2]);
+}
+
+/// R19: `continue`: the lost share is missing until the end, the rest completes.
+#[test]
+fn continue_goes_on_without() {
+    let mut plan = manifest(vec![part("load", 4, 20)]);
+    plan.policy.on_worker_loss = OnWorkerLoss::Continue;
+    let mut world = World::new(plan, &[2, 2, 4]);
+    world.own();
+    world.until(|world| world.running() == 4);
+    let dead = at(&world, 0);
+    let lost = (0..4).filter(|s| at(&world, *s) == dead).count();
+    world.kill(dead);
+    assert_eq!(world.finish(), Outcome::Completed);
+    assert_eq!(world.dispatched(0).len(), 4, "nothing was started again");
+    let gaps = world.owner().timeline().iter().filter_map(|n| n.gap.as_ref());
+    assert_eq!(gaps.filter(|g| g.mended == Mended::Never).count(), lost);
+}
+
+/// R19: `fail`: the workflow has failed, and says why.
+#[test]
+fn fail_ends_the_workflow() {
+    let mut plan = manifest(vec![part("load", 4, 60)]);
+    plan.policy.on_worker_loss = OnWorkerLoss::Fail;
+    let mut world = World::new(plan, &[2, 2, 4]);
+    world.own();
+    world.until(|world| world.running() == 4);
+    world.kill(at(&world, 0));
+    assert_eq!(world.finish(), Outcome::Failed);
+    assert!(world.at() < Duration::from_secs(30), "the others do not run on");
+    let status = format!("{:?}", world.owner().status(0));
+    assert!(status.contains("on_worker_loss: fail"), "{status}");
+}
+
+/// S34, SC-15, ARCH-SC-45: three retries, never on a worker where it failed; then FAILED, and the job ends.
+#[test]
+fn retries_come_to_an_end() {
+    let mut world = World::new(manifest(vec![part("load", 1, 200)]), &[1, 1, 1, 1, 1]);
+    world.own();
+    let mut used = Vec::new();
+    for _ in 0..4 {
+        world.until(|world| world.running() == 1);
+        let place = at(&world, 0);
+        assert!(!used.contains(&place));
+        used.push(place);
+        world.kill(place);
+        world.until(|world| world.running() == 0);
+    }
+    assert_eq!(world.finish(), Outcome::Failed);
+    assert_eq!(world.record().shard(&world.key(0, 0)).unwrap().attempts.len(), 4);
+    let status = format!("{:?}", world.owner().status(0));
+    assert!(status.contains("3 retries were made"), "{status}");
+    assert_eq!(world.owner().counts().retries, 3);
+}
+
+/// S-18, G-10, X44: it has failed on every worker: the one of longest ago again, or FAILED with the reason, by
+/// policy. One that has started again since is another one.
+#[test]
+fn when_nobody_is_left_policy_decides() {
+    for policy in [WhenNoneLeft::Readmit, WhenNoneLeft::Fail] {
+        let mut plan = manifest(vec![part("load", 1, 100)]);
+        plan.policy.when_none_left = policy;
+        let mut world = World::new(plan, &[1, 1]);
+        world.own();
+        world.until(|world| world.running() == 1);
+        let first = at(&world, 0);
+        let second = 1 - first;
+        world.suspected.insert(worker(first));
+        world.until(|world| world.running() == 0);
+        world.until(|world| world.running() == 1);
+        assert_eq!(at(&world, 0), second);
+        world.suspected.clear();
+        world.suspected.insert(worker(second));
+        world.pass(ms(300));
+        world.suspected.clear();
+        if policy == WhenNoneLeft::Fail {
+            assert_eq!(world.finish(), Outcome::Failed);
+            let status = format!("{:?}", world.owner().status(0));
+            assert!(status.contains("failed on every worker there is"), "{status}");
+        } else {
+            world.until(|world| world.running() == 1);
+            assert_eq!(at(&world, 0), first);
+            assert_eq!(world.finish(), Outcome::Completed);
+        }
+    }
+}
+
+/// SC-7, X-7, ARCH-SC-37: a worker refuses the dispatch: another one gets it.
+#[test]
+fn a_refused_dispatch_goes_elsewhere() {
+    let mut world = World::new(manifest(vec![part("load", 1, 2)]), &[1, 1]);
+    let cannot_run = Behaviour { cannot_run: true, ..Behaviour::default() };
+    world.worker(0).behaviours.insert((0, 0), cannot_run.clone());
+    world.own();
+    assert_eq!(world.finish(), Outcome::Completed);
+    assert_eq!(world.place_of(0, 0), worker(1));
+
+    let mut world = World::new(manifest(vec![part("load", 1, 2)]), &[1, 1]);
+    world.behave(0, 0, &cannot_run);
+    world.own();
+    assert_eq!(world.finish(), Outcome::Failed);
+    let status = format!("{:?}", world.owner().status(0));
+    assert!(status.contains("a secret is missing"), "{status}");
+}
+
+/// GATE-107, ARCH-SC-59, C-78: an attempt that its worker does not know in two scans is an orphan, and is run
+/// elsewhere; one scan is not enough.
+#[test]
+fn orphans_are_found() {
+    let mut world = World::new(manifest(vec![part("load", 2, 300)]), &[2, 2]);
+    world.own();
+    world.until(|world| world.running() == 2);
+    let place = at(&world, 0);
+    let key = world.key(0, 0);
+    world.worker(place).runs.remove(&key);
+    world.pass(ms(35_000));
+    assert_eq!(world.state_of(0, 0), Some(ShardState::Running));
+    world.until(|world| world.record().shard(&key).unwrap().attempts.len() == 2);
+    assert!(world.at() < Duration::from_secs(75));
+    assert_eq!(world.finish(), Outcome::Completed);
+}
+
+/// ARCH-SC-58, X-8: not ready in time: revoked, stopped, and tried elsewhere.
+#[test]
+fn preparing_takes_too_long() {
+    let mut world = World::new(manifest(vec![part("load", 1, 2)]), &[1, 1]);
+    world.own();
+    world.until(|world| !world.dispatched(0).is_empty());
+    let place = at(&world, 0);
+    world.worker(place).cut_off = true;
+    world.until(|world| world.running() == 1);
+    assert_ne!(at(&world, 0), place);
+    assert!(world.at() >= Duration::from_secs(60));
+    assert_eq!(world.finish(), Outcome::Completed);
+}
+
+/// ARCH-138: a draining worker finishes what runs, and gets nothing new: not even a retry.
+#[test]
+fn a_draining_worker_gets_nothing_new() {
+    let mut world = World::new(manifest(vec![part("load", 2, 30)]), &[1, 1, 1]);
+    world.own();
+    world.until(|world| world.running() == 2);
+    let (first, second) = (at(&world, 0), at(&world, 1));
+    let spare = (0..3).find(|w| *w != first && *w != second).unwrap();
+    world.worker(spare).draining = true;
+    world.worker(second).draining = true;
+    world.pass(ms(500));
+    world.kill(first);
+    world.until(|world| world.running() == 1);
+    world.pass(ms(15_000));
+    let all = world.workers.values().flat_map(|w| &w.dispatches);
+    assert_eq!(all.filter(|d| d.order.step.attempt.0 > 1).count(), 0);
+    world.worker(spare).draining = false;
+    assert_eq!(world.finish(), Outcome::Completed);
+}
+
+/// R18: a threshold ends the whole job. The plan's own word: what was cut short does not count against the outcome.
+#[test]
+fn a_threshold_stops_the_job() {
+    let mut world = World::new(manifest(vec![part("load", 4, 60)]), &[4]);
+    world.own();
+    world.until(|world| world.running() == 4);
+    world.give(Event::Threshold { number: 2, reason: "p95 < 100ms".to_owned() });
+    assert_eq!(world.finish(), Outcome::Completed);
+    assert!(world.at() < Duration::from_secs(10));
+    assert_eq!(world.conclusion.as_ref().unwrap().stop, stats::StopReason::Threshold(2));
+    assert!(world.record().stop.is_some());
+}
+
+/// Pause, resume and scale reach every worker and, later, those that join; a pause is no standstill, and moves the
+/// schedule of a retry.
+#[test]
+fn steering_reaches_everybody() {
+    let mut world = World::new(manifest(vec![part("load", 2, 60)]), &[1, 1, 2]);
+    world.own();
+    world.until(|world| world.running() == 2);
+    let vus = Steer::Vus { workflow: WorkflowNo(0), vus: 7 };
+    world.steer(vus.clone());
+    world.steer(Steer::Pause);
+    world.pass(ms(1_000));
+    let first = at(&world, 0);
+    assert_eq!(world.worker(first).steered, [vus.clone(), Steer::Pause]);
+    world.pass(Duration::from_secs(20));
+    world.steer(Steer::Resume);
+    world.pass(ms(500));
+    world.kill(first);
+    world.until(|world| world.running() < 2);
+    world.until(|world| world.running() == 2);
+    let second = at(&world, 0);
+    assert!(world.worker(second).steered.contains(&vus), "a worker that joins later");
+    let (.., elapsed) = *world.worker(second).starts.last().unwrap();
+    assert!(elapsed < Duration::from_secs(15), "the pause is no part of the schedule: {elapsed:?}");
+    world.finish();
+}
+
+/// A worker that says something about an attempt of another one is not believed.
+#[test]
+fn a_lie_is_counted() {
+    let mut world = World::new(manifest(vec![part("load", 1, 2)]), &[1, 1]);
+    world.own();
+    world.until(|world| world.worker_report().is_some());
+    let mut report = world.worker_report().unwrap();
+    report.worker = worker(9);
+    world.give(Event::Told(control::fleet::message::Tell::Ended(Box::new(report))));
+    assert_eq!(world.owner().counts().lies, 1);
+    assert_eq!(world.finish(), Outcome::Completed);
+    assert_eq!(world.asked(|ask| matches!(ask, Ask::Stop { .. })), 0);
+}

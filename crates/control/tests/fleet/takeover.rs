@@ -1,0 +1,190 @@
+//! Owners die and others go on: nothing is executed again, nothing is forgotten (X29, X45, S57, S64).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use control::fleet::message::{Ask, Steer};
+use control::fleet::owner::{Effect, Event, Provided};
+use control::ledger::{Command, Outcome, Reply};
+
+use crate::worker::Behaviour;
+use crate::world::{World, manifest, ms, part, worker};
+
+fn two_layers() -> World {
+    let mut first = part("first", 3, 4);
+    first.provide = vec![Provided { key: "t".into(), to: vec!["second".into()], collect: false }];
+    let mut second = part("second", 2, 3);
+    (second.layer, second.depends_on) = (1, vec![0]);
+    second.uses = vec![("t".into(), vec!["first".into()])];
+    let mut plan = manifest(vec![first, second]);
+    (plan.setup, plan.teardown) = (true, true);
+    let mut world = World::new(plan, &[2, 2]);
+    let provided = BTreeMap::from([("t".to_owned(), b"v".to_vec())]);
+    world.behave(0, 0, &Behaviour { provided, ..Behaviour::default() });
+    world
+}
+
+/// S57, S64, SC-13, ARCH-SC-34, ARCH-SC-47, EXEC-183 with X29: whenever the owner dies, at any step of the whole run,
+/// the next one ends the job, and every shard runs exactly once.
+#[test]
+fn an_owner_may_die_at_any_moment() {
+    let mut steps = 0;
+    loop {
+        let mut world = two_layers();
+        world.own();
+        let mut ended = false;
+        for _ in 0..steps {
+            world.go_on();
+            ended |= world.record().end.is_some();
+        }
+        if ended {
+            break;
+        }
+        world.kill_owner();
+        world.pass(ms(700));
+        world.own();
+        assert_eq!(world.finish(), Outcome::Completed, "killed after {steps} steps");
+        let attempts = world.record().attempts().count();
+        assert_eq!(attempts, 7, "killed after {steps} steps: nothing is executed again");
+        let handed = world.owner().values()["first"]["t"].clone();
+        assert_eq!(handed, b"v", "killed after {steps} steps");
+        assert_eq!(world.owner().counts().illegal, 0);
+        steps += if steps < 120 { 1 } else { 7 };
+    }
+    assert!(steps > 60, "{steps}");
+}
+
+/// S64: a paused owner wakes up after another has taken over: its commits and its commands are refused, and it says so.
+#[test]
+fn a_deposed_owner_does_nothing() {
+    let mut world = World::new(manifest(vec![part("load", 2, 20)]), &[2]);
+    world.own();
+    world.until(|world| world.running() == 2);
+    let mut old = world.owner.take().unwrap();
+    world.own();
+    world.until(|world| world.running() == 2);
+    let effects = old.step(Event::Threshold { number: 0, reason: "x".to_owned() }, world.now);
+    let Effect::Commit { tag, command } = &effects[0] else { panic!("{effects:?}") };
+    let reply = world.run(command.clone());
+    assert!(matches!(reply, Reply::Refused(_)), "{reply:?}");
+    let effects = old.step(Event::Committed { tag: *tag, reply }, world.now);
+    assert!(matches!(effects[..], [Effect::Deposed { .. }]), "{effects:?}");
+    assert!(old.is_over() && old.step(Event::Tick, world.now).is_empty());
+    // And at the worker: the new owner's epoch is installed.
+    let ask = Ask::Steer {
+        job: world.job,
+        epoch: old.epoch(),
+        receiver: fence::BootId(1),
+        number: 9,
+        steer: Steer::Pause,
+    };
+    let now = world.now;
+    let answer = world.worker(0).ask(ask, now);
+    assert!(matches!(answer, control::fleet::message::Answer::Refused(_)), "{answer:?}");
+    assert_eq!(world.finish(), Outcome::Completed);
+}
+
+/// G-7, ARCH-ISS-28: a worker that does not answer the new owner is unknown, not free: its shard is not started
+/// elsewhere; when it answers it is adopted.
+#[test]
+fn a_silent_worker_is_not_replaced() {
+    let mut world = World::new(manifest(vec![part("load", 2, 30)]), &[1, 1, 4]);
+    world.own();
+    world.until(|world| world.running() == 2);
+    let silent = world.place_of(0, 0).0 - worker(0).0;
+    world.kill_owner();
+    world.worker(silent).cut_off = true;
+    world.own();
+    world.pass(ms(2_000));
+    world.worker(silent).cut_off = false;
+    world.until(|world| world.running() == 2);
+    assert_eq!(world.finish(), Outcome::Completed);
+    assert_eq!(world.record().attempts().count(), 2);
+}
+
+/// SC-20: worker and owner die together: the successor waits for the lease from when it saw the revoke, never shorter.
+#[test]
+fn worker_and_owner_die_together() {
+    let mut world = World::new(manifest(vec![part("load", 2, 60)]), &[1, 1, 4]);
+    world.own();
+    world.until(|world| world.running() == 2);
+    let dead = world.place_of(0, 0).0 - worker(0).0;
+    world.kill(dead);
+    world.until(|world| world.record().attempts().any(|one| one.revoked.is_some()));
+    world.kill_owner();
+    world.pass(ms(5_000));
+    let taken_up = world.now;
+    world.own();
+    world.until(|world| world.running() == 2);
+    assert!(world.now.since(taken_up) >= world.settings.lease.wait());
+    assert_eq!(world.finish(), Outcome::Completed);
+    let mut again = world.workers.values().flat_map(|w| &w.starts).filter(|start| start.1.0 == 2);
+    let (.., elapsed) = *again.next().unwrap();
+    assert!(elapsed >= Duration::from_secs(12), "the schedule goes on: {elapsed:?}");
+}
+
+/// A threshold has stopped half of the job when the owner dies: the successor stops the rest, and starts nothing again.
+#[test]
+fn a_stop_outlives_its_owner() {
+    let mut world = World::new(manifest(vec![part("load", 4, 60)]), &[2, 2]);
+    world.own();
+    world.until(|world| world.running() == 4);
+    world.give(Event::Threshold { number: 1, reason: "errors < 1 %".to_owned() });
+    world.until(|world| world.record().attempts().any(|one| one.end.is_some()));
+    world.kill_owner();
+    world.own();
+    assert_eq!(world.finish(), Outcome::Completed);
+    assert_eq!(world.record().attempts().count(), 4);
+    assert_eq!(world.conclusion.as_ref().unwrap().stop, stats::StopReason::Threshold(1));
+}
+
+/// ARCH-SC-62, G-16: a cancel outlives its owner too, and a pause is known to the next one.
+#[test]
+fn cancels_and_pauses_outlive_their_owner() {
+    let mut world = World::new(manifest(vec![part("load", 2, 900)]), &[2]);
+    world.own();
+    world.until(|world| world.running() == 2);
+    world.steer(Steer::Pause);
+    world.pass(ms(100));
+    world.kill_owner();
+    world.own();
+    world.until(|world| world.running() == 2);
+    world.pass(Duration::from_secs(300));
+    assert_eq!(world.running(), 2, "paused is not stuck, for the successor either");
+    world.kill_owner();
+    let (reason, requestor) = ("enough".to_owned(), "eve".to_owned());
+    world.run(Command::CancelJob { job: world.job, reason, requestor });
+    world.own();
+    assert_eq!(world.finish(), Outcome::Cancelled);
+}
+
+/// ARCH-SC-48: accepted, claimed, and the owner dies before anything was started: the next one starts it.
+#[test]
+fn a_job_that_had_not_begun_begins() {
+    let mut world = World::new(manifest(vec![part("load", 2, 2)]), &[2]);
+    world.turn = false;
+    world.own();
+    world.pass(ms(1_000));
+    assert!(world.owner().queued().unwrap().why.contains("older jobs"));
+    world.kill_owner();
+    world.turn = true;
+    world.own();
+    assert_eq!(world.finish(), Outcome::Completed);
+}
+
+/// All managers are gone for longer than a lease: attempts stop themselves, the job is still known, and is run to its
+/// end by whoever comes next.
+#[test]
+fn nobody_renews_for_a_while() {
+    let mut world = World::new(manifest(vec![part("load", 2, 60)]), &[2]);
+    world.own();
+    world.until(|world| world.running() == 2);
+    world.kill_owner();
+    world.ledger_down = true;
+    world.pass(Duration::from_secs(10));
+    assert!(world.worker(0).runs.is_empty(), "they have stopped themselves");
+    world.ledger_down = false;
+    world.own();
+    assert_eq!(world.finish(), Outcome::Completed);
+    world.check_load();
+}

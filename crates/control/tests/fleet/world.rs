@@ -1,0 +1,638 @@
+//! A datacenter with one job: the ledger's state machine, model workers, a network with faults, and the owner's shell.
+//!
+//! Time is simulated; everything that is on its way lies in one queue, so a seed gives the same run each time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use control::fleet::message::{Answer, Ask, Steer, Tell};
+use control::fleet::owner::check::{check_effects, check_owner};
+use control::fleet::owner::{
+    Adoption, Conclusion, Effect, Event, Manifest, Owner, Part, Policy, Settings, ShardState,
+    blob_of,
+};
+use control::fleet::pool::{Dice, Worker};
+use control::ledger::{
+    self, BlobRef, Command, Counters, CreateJob, IdempotencyKey, Limits, Phase, Proposal, Reply,
+    RequestId, SessionId, State, Submission, check_step,
+};
+use fence::{Attempt, BootId, Epoch, GroupId, Hlc, JobId, Moment, NodeId, ShardKey, WorkflowNo};
+use plan::Priority;
+
+use crate::worker::{Behaviour, ModelWorker};
+
+pub const GROUP: GroupId = GroupId { cluster: 7, generation: 1 };
+
+pub fn worker(number: u128) -> NodeId {
+    NodeId(0x100 + number)
+}
+
+pub fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// A workflow that generates load on as many cores as it has users.
+pub fn part(name: &str, vus: u32, seconds: u64) -> Part {
+    Part {
+        name: name.to_owned(),
+        depends_on: Vec::new(),
+        layer: 0,
+        is_test: true,
+        priority: Priority::Auto,
+        vus_max: vus,
+        length: Duration::from_secs(seconds),
+        graceful_stop: Duration::from_secs(1),
+        quiet: Duration::ZERO,
+        setup: false,
+        teardown: false,
+        provide: Vec::new(),
+        uses: Vec::new(),
+    }
+}
+
+pub fn manifest(workflows: Vec<Part>) -> Manifest {
+    Manifest {
+        workflows,
+        setup: false,
+        teardown: false,
+        data: Vec::new(),
+        timeout: None,
+        policy: Policy::default(),
+    }
+}
+
+/// How bad the network is, in parts of a hundred.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Faults {
+    pub lost: usize,
+    pub repeated: usize,
+    /// Of the ledger's answers.
+    pub unknown: usize,
+    /// Longest delay beyond the least.
+    pub slow_ms: usize,
+}
+
+enum Item {
+    Ask { worker: NodeId, tag: u64, ask: Ask, sent: Moment },
+    Event(Event),
+    Propose { tag: u64, proposal: Proposal },
+    Told(Tell),
+    Frames,
+    Hints,
+}
+
+pub struct World {
+    pub now: Moment,
+    pub state: State,
+    pub index: u64,
+    pub job: JobId,
+    pub manifest: Manifest,
+    pub settings: Settings,
+    pub owner: Option<Owner>,
+    pub workers: BTreeMap<NodeId, ModelWorker>,
+    pub faults: Faults,
+    pub dice: Dice,
+    /// Every effect that was carried out, with its time.
+    pub done: Vec<(Moment, Effect)>,
+    pub conclusion: Option<Conclusion>,
+    pub outcome: Option<ledger::Outcome>,
+    pub turn: bool,
+    /// Membership's view of who is dead, on top of who is.
+    pub suspected: BTreeSet<NodeId>,
+    pub ledger_down: bool,
+    /// Nothing is heard of what runs.
+    pub mute: bool,
+    blobs: BTreeMap<BlobRef, Vec<u8>>,
+    /// What the owner's statistics have of each attempt.
+    applied: BTreeMap<(ShardKey, Attempt), Counters>,
+    queue: BTreeMap<(Moment, u64), (u64, Item)>,
+    items: u64,
+    /// Which owner something on its way belongs to.
+    generation: u64,
+    session: SessionId,
+    seq: u64,
+    started: Moment,
+}
+
+impl World {
+    pub fn new(manifest: Manifest, cores: &[u32]) -> Self {
+        Self::with(manifest, cores, Settings::default(), 1)
+    }
+
+    pub fn with(manifest: Manifest, cores: &[u32], settings: Settings, seed: u64) -> Self {
+        let mut workers = BTreeMap::new();
+        for (number, cores) in cores.iter().enumerate() {
+            let node = worker(number as u128);
+            let mut model = ModelWorker::new(node, *cores, settings.lease, GROUP.cluster);
+            for (number, part) in manifest.workflows.iter().enumerate() {
+                model.lengths.insert(number as u32, part.length);
+            }
+            workers.insert(node, model);
+        }
+        let start = Moment::since_boot(Duration::from_secs(1_000));
+        let mut world = Self {
+            now: start,
+            state: State::new(GROUP, Limits { window: 1_000_000, ..Limits::default() }),
+            index: 0,
+            job: JobId(0),
+            manifest,
+            settings,
+            owner: None,
+            workers,
+            faults: Faults::default(),
+            dice: Dice::new(seed),
+            done: Vec::new(),
+            conclusion: None,
+            outcome: None,
+            turn: true,
+            suspected: BTreeSet::new(),
+            ledger_down: false,
+            mute: false,
+            blobs: BTreeMap::new(),
+            applied: BTreeMap::new(),
+            queue: BTreeMap::new(),
+            items: 0,
+            generation: 0,
+            session: SessionId { node: NodeId(1), boot: BootId(1) },
+            seq: 0,
+            started: start,
+        };
+        world.run(Command::OpenSession);
+        let create = CreateJob {
+            tenant: "acme".to_owned(),
+            key: IdempotencyKey { client: "host1".to_owned(), sequence: seed, nonce: [9; 16] },
+            fingerprint: [1; 32],
+            name: "checkout".to_owned(),
+            plan: BlobRef { hash: [1; 32], bytes: 1_000 },
+            age_ms: 0,
+            rehearsal: false,
+        };
+        match world.run(Command::CreateJob(Box::new(create))) {
+            Reply::Submitted(Submission::Accepted { job, .. }) => world.job = job,
+            other => panic!("{other:?}"),
+        }
+        let at = world.now;
+        world.push_at(at, 0, Item::Frames);
+        world.push_at(at, 0, Item::Hints);
+        world
+    }
+
+    // ── the ledger ─────────────────────────────────────────────────────────────────────────────
+
+    fn proposal(&mut self, command: Command) -> Proposal {
+        self.seq += 1;
+        Proposal {
+            request: RequestId { session: self.session, seq: self.seq },
+            settled: 0,
+            at: Hlc { wall_ms: self.wall(), logical: 0, node: self.session.node },
+            command,
+        }
+    }
+
+    fn wall(&self) -> u64 {
+        u64::try_from(self.now.since(Moment::default()).as_millis()).unwrap()
+    }
+
+    fn apply(&mut self, proposal: &Proposal) -> Reply {
+        // The ledger's time follows; the session's window is kept small by settling everything but the last.
+        let before = self.state.clone();
+        self.index += 1;
+        let reply = self.state.apply(self.index, std::slice::from_ref(proposal)).remove(0);
+        self.state.check().unwrap_or_else(|violation| panic!("{violation}"));
+        check_step(&before, &self.state).unwrap_or_else(|violation| panic!("{violation}"));
+        reply
+    }
+
+    /// A command of somebody's, applied at once.
+    pub fn run(&mut self, command: Command) -> Reply {
+        let proposal = self.proposal(command);
+        self.apply(&proposal)
+    }
+
+    fn advance_ledger(&mut self) {
+        let target = u64::try_from(self.now.since(self.started).as_millis()).unwrap();
+        let seen_ms = self.state.now_ms();
+        if target > seen_ms {
+            self.run(Command::Advance { seen_ms, elapsed_ms: target - seen_ms });
+        }
+    }
+
+    pub fn record(&self) -> &ledger::Job {
+        self.state.job(self.job).expect("the job is there")
+    }
+
+    pub fn cancel(&mut self) {
+        let reason = "enough".to_owned();
+        self.run(Command::CancelJob { job: self.job, reason, requestor: "eve".to_owned() });
+        self.event(Event::CancelSeen { reason: "enough".to_owned() });
+    }
+
+    // ── owners ─────────────────────────────────────────────────────────────────────────────────
+
+    /// Claims the job for a manager in a new life, and takes it up.
+    pub fn own(&mut self) -> Epoch {
+        self.advance_ledger();
+        self.generation += 1;
+        self.session.boot = self.session.boot.next();
+        self.seq = 0;
+        self.run(Command::OpenSession);
+        let seen = self.record().epoch;
+        let claim = Command::ClaimJob { job: self.job, claimant: self.session, seen };
+        let Reply::Claimed { epoch } = self.run(claim) else { panic!("not claimed") };
+        let adoption = Adoption {
+            job: self.state.job(self.job).unwrap(),
+            epoch,
+            now_ms: self.state.now_ms(),
+            manifest: self.manifest.clone(),
+            settings: self.settings,
+            seed: self.dice.roll(),
+            workers: self.hints(),
+        };
+        let (owner, effects) = Owner::adopt(adoption, self.now).expect("a good shape");
+        self.owner = Some(owner);
+        self.applied.clear();
+        self.carry_out(effects);
+        let turn = Event::Turn(self.turn);
+        self.give(turn);
+        epoch
+    }
+
+    /// The owner's process dies; what it had sent is on its way.
+    pub fn kill_owner(&mut self) {
+        self.owner = None;
+        self.generation += 1;
+    }
+
+    pub fn event(&mut self, event: Event) {
+        let generation = self.generation;
+        self.push_at(self.now, generation, Item::Event(event));
+    }
+
+    /// Hands an event to the owner at once.
+    pub fn give(&mut self, event: Event) {
+        let Some(mut owner) = self.owner.take() else { return };
+        let effects = owner.step(event, self.now);
+        check_owner(&owner, self.record()).unwrap_or_else(|violation| panic!("{violation}"));
+        self.owner = Some(owner);
+        self.carry_out(effects);
+    }
+
+    pub fn hints(&self) -> Vec<Worker> {
+        let hint = |model: &ModelWorker| Worker {
+            node: model.node,
+            boot: model.boot,
+            total: model.total,
+            free: model.free(),
+            draining: model.draining,
+            live: model.alive && !self.suspected.contains(&model.node),
+        };
+        self.workers.values().map(hint).collect()
+    }
+
+    fn carry_out(&mut self, effects: Vec<Effect>) {
+        let mine = self.owner.as_ref().is_some_and(|o| self.record().epoch == Some(o.epoch()));
+        if mine {
+            check_effects(&effects, self.record(), &self.manifest)
+                .unwrap_or_else(|violation| panic!("{violation}"));
+        }
+        for effect in effects {
+            self.done.push((self.now, effect.clone()));
+            let generation = self.generation;
+            match effect {
+                Effect::Commit { tag, command } => {
+                    let proposal = self.proposal(command);
+                    self.push(generation, Item::Propose { tag, proposal });
+                }
+                Effect::Ask { tag, worker, ask } => {
+                    let sent = self.now;
+                    self.push(generation, Item::Ask { worker, tag, ask, sent });
+                }
+                Effect::Store { tag, blob, content } => {
+                    assert_eq!(blob, blob_of(&content));
+                    self.blobs.insert(blob, content);
+                    self.push(generation, Item::Event(Event::Stored { tag }));
+                }
+                Effect::Fetch { tag, blob } => {
+                    let content = self.blobs[&blob].clone();
+                    self.push(generation, Item::Event(Event::Fetched { tag, content }));
+                }
+                Effect::Seal { shard, attempt } => {
+                    let counters = self.applied.get(&(shard, attempt)).copied().unwrap_or_default();
+                    let totals = vec![1; 4];
+                    let sealed = Event::Sealed { shard, attempt, counters, frames: 1, totals };
+                    self.push(generation, Item::Event(sealed));
+                }
+                Effect::Conclude(conclusion) => {
+                    self.conclusion = Some(*conclusion);
+                    let result = Some(BlobRef { hash: [5; 32], bytes: 10 });
+                    self.push(generation, Item::Event(Event::Concluded { result }));
+                }
+                Effect::Finished { outcome } => self.outcome = Some(outcome),
+                Effect::Moved(_)
+                | Effect::Noted(_)
+                | Effect::Queued(_)
+                | Effect::Steered { .. }
+                | Effect::Deposed { .. } => {}
+            }
+        }
+    }
+
+    // ── the network ────────────────────────────────────────────────────────────────────────────
+
+    fn push_at(&mut self, at: Moment, generation: u64, item: Item) {
+        self.items += 1;
+        self.queue.insert((at, self.items), (generation, item));
+    }
+
+    fn push(&mut self, generation: u64, item: Item) {
+        let extra = self.dice.below(self.faults.slow_ms + 1) as u64;
+        self.push_at(self.now.after(ms(1 + extra)), generation, item);
+    }
+
+    fn chance(&mut self, percent: usize) -> bool {
+        percent > 0 && self.dice.below(100) < percent
+    }
+
+    /// The next thing that happens. False if nothing ever will.
+    pub fn go_on(&mut self) -> bool {
+        let queued = self.queue.first_key_value().map(|((at, _), _)| *at);
+        let wake = self.owner.as_ref().and_then(Owner::wake);
+        let timers = self.workers.values().filter(|w| w.alive).filter_map(ModelWorker::next_timer);
+        let timer = timers.min();
+        let Some(at) = queued.into_iter().chain(wake).chain(timer).min() else { return false };
+        self.now = self.now.max(at);
+        self.work();
+        if queued.is_some_and(|at| at <= self.now) {
+            let ((_, _), (generation, item)) = self.queue.pop_first().unwrap();
+            self.happen(generation, item);
+        } else if wake.is_some_and(|at| at <= self.now) {
+            self.give(Event::Tick);
+        }
+        true
+    }
+
+    /// Lets the workers do what is due, and takes what they have to tell.
+    fn work(&mut self) {
+        let now = self.now;
+        let job = self.state.job(self.job).cloned();
+        let mut told = Vec::new();
+        for model in self.workers.values_mut().filter(|model| model.alive) {
+            for run in model.runs.values_mut() {
+                let order = &run.dispatch.order;
+                if run.lease.renewal_due().is_none_or(|at| at > now) {
+                    continue;
+                }
+                let current = job.as_ref().filter(|job| job.end.is_none() && job.cancel.is_none());
+                let shard = current.and_then(|job| job.shard(&order.shard)).and_then(|s| s.last());
+                let live = shard.is_some_and(|(last, r)| last == order.step.attempt && r.is_live());
+                let ticket = run.lease.renewal_sent(now);
+                if let Some(ticket) = ticket.filter(|_| live && !model.cut_off && !self.ledger_down)
+                {
+                    run.lease.renewal_granted(&ticket, now);
+                }
+            }
+            model.tick(now);
+            if model.cut_off {
+                model.told.clear();
+            }
+            told.append(&mut model.told);
+        }
+        let generation = self.generation;
+        for tell in told {
+            self.push(generation, Item::Told(tell));
+        }
+    }
+
+    fn happen(&mut self, generation: u64, item: Item) {
+        let current = generation == self.generation;
+        match item {
+            Item::Ask { worker, tag, ask, sent } => {
+                self.deliver(generation, worker, tag, ask, sent);
+            }
+            Item::Event(event) if current || generation == 0 => self.give(event),
+            Item::Event(_) => {}
+            Item::Propose { tag, proposal } => {
+                if self.ledger_down {
+                    let at = self.now.after(ms(100));
+                    return self.push_at(at, generation, Item::Propose { tag, proposal });
+                }
+                if self.chance(self.faults.unknown) {
+                    // Applied or not, nobody knows yet; the shell asks again under the same request.
+                    if self.chance(50) {
+                        self.apply(&proposal);
+                    }
+                    if current {
+                        self.give(Event::Unknown { tag });
+                    }
+                    let at = self.now.after(ms(50));
+                    return self.push_at(at, generation, Item::Propose { tag, proposal });
+                }
+                let reply = self.apply(&proposal);
+                let answer = Event::Committed { tag, reply };
+                if self.chance(self.faults.repeated) {
+                    self.push(generation, Item::Event(answer.clone()));
+                }
+                self.push(generation, Item::Event(answer));
+            }
+            Item::Told(tell) => {
+                if self.chance(self.faults.lost) {
+                    return;
+                }
+                self.give(Event::Told(tell));
+            }
+            Item::Frames => {
+                self.frames();
+                self.push_at(self.now.after(ms(500)), 0, Item::Frames);
+            }
+            Item::Hints => {
+                self.advance_ledger();
+                let hints = self.hints();
+                self.give(Event::Workers(hints));
+                self.push_at(self.now.after(ms(200)), 0, Item::Hints);
+            }
+        }
+    }
+
+    fn deliver(&mut self, generation: u64, node: NodeId, tag: u64, ask: Ask, sent: Moment) {
+        let now = self.now;
+        let lost = self.chance(self.faults.lost);
+        let answer_lost = self.chance(self.faults.lost);
+        let repeated = self.chance(self.faults.repeated);
+        let model = self.workers.get_mut(&node).expect("a known worker");
+        let unreachable = !model.alive || model.cut_off || lost;
+        let event = if unreachable {
+            Event::Unanswered { tag }
+        } else {
+            let answer = model.ask(ask.clone(), now);
+            if repeated {
+                let again = model.ask(ask, now);
+                assert!(same_kind(&answer, &again), "{answer:?}, then {again:?}");
+            }
+            let took = now.since(sent) * 2;
+            if answer_lost {
+                Event::Unanswered { tag }
+            } else {
+                Event::Answered { tag, answer, took }
+            }
+        };
+        let wait = if matches!(event, Event::Unanswered { .. }) { ms(500) } else { ms(1) };
+        self.push_at(now.after(wait), generation, Item::Event(event));
+    }
+
+    /// Statistics frames, and what waits in outboxes.
+    fn frames(&mut self) {
+        let now = self.now;
+        let mut frames = Vec::new();
+        let mut told = Vec::new();
+        for model in self.workers.values().filter(|model| model.alive && !model.cut_off) {
+            if !self.mute {
+                frames.extend(model.progress(now));
+            }
+            told.extend(model.outbox.values().cloned().map(|report| Tell::Ended(Box::new(report))));
+            for (key, run) in &model.runs {
+                if run.phase == control::fleet::message::HeldPhase::Ready {
+                    let attempt = run.dispatch.order.step.attempt;
+                    told.push(Tell::Ready { shard: *key, attempt });
+                }
+            }
+        }
+        for (shard, attempt, counters) in frames {
+            self.applied.insert((shard, attempt), counters);
+            self.give(Event::Progress { shard, attempt, counters });
+        }
+        let generation = self.generation;
+        for tell in told {
+            self.push(generation, Item::Told(tell));
+        }
+    }
+
+    // ── for scenarios ──────────────────────────────────────────────────────────────────────────
+
+    pub fn at(&self) -> Duration {
+        self.now.since(self.started)
+    }
+
+    /// Lets time pass.
+    pub fn pass(&mut self, time: Duration) {
+        let until = self.now.after(time);
+        self.until(|world| world.now >= until);
+    }
+
+    /// Goes on until this holds.
+    pub fn until(&mut self, holds: impl Fn(&Self) -> bool) {
+        for _ in 0..400_000 {
+            if holds(self) {
+                return;
+            }
+            assert!(self.go_on(), "nothing happens any more at {:?}", self.at());
+            assert!(self.at() < Duration::from_secs(4_000), "it takes too long: {}", self.tell());
+        }
+        panic!("it does not come to that: {}", self.tell());
+    }
+
+    /// To the end of the job, and the checks that hold of every end.
+    pub fn finish(&mut self) -> ledger::Outcome {
+        self.until(|world| matches!(world.record().phase(), Phase::Ended(_)));
+        self.until(|world| world.owner.as_ref().is_none_or(Owner::is_over));
+        self.check_load();
+        let record = self.record();
+        for (place, one) in record.attempts().enumerate() {
+            assert!(one.end.is_some(), "attempt {place} has no end: {one:?}");
+        }
+        for model in self.workers.values().filter(|model| model.alive && !model.cut_off) {
+            // What was made ready and never started ends by the worker's own time limit (worker/sweep.rs).
+            let mut runs = model.runs.iter().filter(|(_, run)| run.begun.is_some());
+            assert!(runs.next().is_none(), "{:?} still runs", model.runs.keys());
+        }
+        record.end.as_ref().unwrap().outcome
+    }
+
+    /// P1: no shard was ever generated by two attempts at the same time.
+    pub fn check_load(&self) {
+        let mut all: Vec<_> = self.workers.values().flat_map(|w| w.load(self.now)).collect();
+        all.sort_by_key(|(key, attempt, from, _)| (*key, *from, *attempt));
+        for pair in all.windows(2) {
+            let ((a, first, _, to), (b, second, from, _)) = (pair[0], pair[1]);
+            assert!(a != b || to <= from, "{a}: {first} until {to:?}, {second} from {from:?}");
+        }
+    }
+
+    pub fn tell(&self) -> String {
+        let owner = self.owner.as_ref();
+        let lines =
+            owner.map(|o| o.history().iter().map(|t| format!("{t:?}\n")).collect::<String>());
+        format!("at {:?}: {}\n{owner:?}", self.at(), lines.unwrap_or_default())
+    }
+
+    pub fn owner(&self) -> &Owner {
+        self.owner.as_ref().expect("an owner")
+    }
+
+    pub fn key(&self, workflow: u32, shard: u32) -> ShardKey {
+        ShardKey { job: self.job, workflow: WorkflowNo(workflow), shard }
+    }
+
+    pub fn state_of(&self, workflow: u32, shard: u32) -> Option<ShardState> {
+        self.owner().shard(&self.key(workflow, shard)).map(|(state, _)| state)
+    }
+
+    pub fn all_in(&self, wanted: ShardState) -> bool {
+        let mut shards = self.owner().shards().peekable();
+        shards.peek().is_some() && shards.all(|(_, state, _)| state == wanted)
+    }
+
+    pub fn running(&self) -> usize {
+        self.owner().shards().filter(|(_, state, _)| *state == ShardState::Running).count()
+    }
+
+    pub fn behave(&mut self, workflow: u32, shard: u32, behaviour: &Behaviour) {
+        for model in self.workers.values_mut() {
+            model.behaviours.insert((workflow, shard), behaviour.clone());
+        }
+    }
+
+    pub fn kill(&mut self, number: u128) {
+        let now = self.now;
+        self.workers.get_mut(&worker(number)).unwrap().kill(now);
+    }
+
+    pub fn worker(&mut self, number: u128) -> &mut ModelWorker {
+        self.workers.get_mut(&worker(number)).unwrap()
+    }
+
+    /// The worker that a shard's last attempt is on.
+    pub fn place_of(&self, workflow: u32, shard: u32) -> NodeId {
+        self.record().shard(&self.key(workflow, shard)).unwrap().last().unwrap().1.worker
+    }
+
+    /// A report that lies in some outbox.
+    pub fn worker_report(&self) -> Option<control::fleet::message::EndReport> {
+        self.workers.values().find_map(|model| model.outbox.values().next().cloned())
+    }
+
+    /// All dispatches that were let in, by workflow.
+    pub fn dispatched(&self, workflow: u32) -> Vec<&control::fleet::message::Dispatch> {
+        let all = self.workers.values().flat_map(|model| &model.dispatches);
+        all.filter(|dispatch| dispatch.order.shard.workflow.0 == workflow).collect()
+    }
+
+    pub fn asked(&self, wanted: impl Fn(&Ask) -> bool) -> usize {
+        let is = |effect: &Effect| matches!(effect, Effect::Ask { ask, .. } if wanted(ask));
+        self.done.iter().filter(|(_, effect)| is(effect)).count()
+    }
+
+    pub fn steer(&mut self, steer: Steer) {
+        self.give(Event::Steer { asked: 1, steer });
+    }
+
+    /// The history of one shard as `FROM>TO` words.
+    pub fn path(&self, workflow: u32, shard: u32) -> Vec<String> {
+        let key = self.key(workflow, shard);
+        let own = self.owner().history().iter().filter(|moved| moved.shard == key);
+        own.map(|moved| moved.to.to_string()).collect()
+    }
+}
+
+fn same_kind(a: &Answer, b: &Answer) -> bool {
+    std::mem::discriminant(a) == std::mem::discriminant(b)
+}

@@ -1,0 +1,130 @@
+//! A new attempt joins the schedule where it stands (R5a).
+
+use std::path::Path;
+use std::time::Duration;
+
+use engine::attempt::{Join, Mono, ShardSpec};
+use plan::Rate;
+use stats::DropCause;
+
+use super::common::recording::{Recording, ok};
+use super::common::{plan, target, url};
+use super::{Led, Whole, load};
+
+fn run(text: &str, target: &str, spec: ShardSpec) -> Whole {
+    let led = Led::prepare(&load(text, target, Path::new(".")), spec).ready();
+    led.run.start_at(Mono::now());
+    led.finish().completed()
+}
+
+/// Arrivals that were missed are dropped with their cause; what was reported before is not counted again.
+#[test]
+fn missed_arrivals_are_dropped_as_lost() {
+    let target = target();
+    let text = plan("rate: 100/s, duration: 1s, max_vus: 50", "{ get: / }");
+    let elapsed = Duration::from_millis(600);
+    let spec = |spent, accounted| ShardSpec {
+        join: Join { elapsed, spent, accounted },
+        ..ShardSpec::new(0, 0, 2)
+    };
+    // Shard 0 of 2 has arrivals 0, 20 ms, 40 ms ...: thirty of them before 600 ms, twenty after.
+    let whole = run(&text, &url(&target), spec(0, 0));
+    assert_eq!(whole.dropped(DropCause::WorkerLost), 30);
+    assert_eq!(whole.iterations().iterations, 20);
+    assert_eq!(whole.last.as_ref().unwrap().taken, 50);
+    let whole = run(&text, &url(&target), spec(12, 12));
+    assert_eq!(whole.dropped(DropCause::WorkerLost), 18, "twelve were accounted for");
+    let whole = run(&text, &url(&target), spec(33, 12));
+    assert_eq!(whole.dropped(DropCause::WorkerLost), 21, "and three had been issued ahead");
+    assert_eq!(whole.iterations().iterations, 17);
+}
+
+/// The end of the load does not move: who joins late has less time.
+#[test]
+fn a_late_attempt_ends_with_the_others() {
+    let target = target();
+    let begun = std::time::Instant::now();
+    let spec = ShardSpec {
+        join: Join { elapsed: Duration::from_secs(60), ..Join::default() },
+        ..ShardSpec::new(0, 0, 1)
+    };
+    let whole = run(&plan("vus: 2, duration: 60300ms", "{ get: / }"), &url(&target), spec);
+    assert!(begun.elapsed() < Duration::from_secs(20), "a third of a second was left");
+    assert!(whole.iterations().iterations > 0);
+    assert_eq!(whole.dropped(DropCause::WorkerLost), 0, "nothing was scheduled");
+}
+
+/// Iterations that may have been issued are not issued again, and those nobody reported are counted as lost.
+#[test]
+fn counted_iterations_are_not_issued_twice() {
+    for load_text in [
+        "executor: shared-iterations, vus: 4, iterations: 100",
+        "executor: per-vu-iterations, vus: 4, iterations: 25",
+    ] {
+        let server = Recording::start(|_| ok(""));
+        let spec = ShardSpec {
+            join: Join { elapsed: Duration::from_millis(10), spent: 31, accounted: 28 },
+            ..ShardSpec::new(0, 1, 2)
+        };
+        let whole = run(&plan(load_text, "{ get: '/${iteration}' }"), &server.url(), spec);
+        assert_eq!(whole.iterations().iterations, 19, "{load_text}");
+        assert_eq!(whole.dropped(DropCause::WorkerLost), 3, "{load_text}");
+        let numbers = server.paths().into_iter().map(|path| path[1..].parse::<u64>().unwrap());
+        let first = numbers.min().unwrap();
+        assert_eq!(first, 1 + 31 * 2, "numbers go on where the last attempt may have been");
+    }
+}
+
+#[test]
+fn an_attempt_of_which_all_is_spent_does_nothing() {
+    let target = target();
+    let spec = ShardSpec {
+        join: Join { elapsed: Duration::from_millis(10), spent: 10, accounted: 4 },
+        ..ShardSpec::new(0, 0, 1)
+    };
+    let text = "target: TARGET\nworkflows: [ { name: w, load: { vus: 2, iterations: 10 }, \
+                vu_setup: [ { get: /bytes/1 } ], steps: [ { get: / } ] } ]\n";
+    let whole = run(text, &url(&target), spec);
+    assert_eq!((whole.dropped(DropCause::WorkerLost), target.counts().total), (6, 0));
+}
+
+/// A rate that was set before the attempt began holds for it, too: all shards agree on the numbers.
+#[test]
+fn earlier_orders_hold_for_a_later_attempt() {
+    let target = target();
+    let rate = |events| Rate { events, per: Duration::from_secs(1) };
+    let spec = ShardSpec {
+        join: Join { elapsed: Duration::from_millis(500), ..Join::default() },
+        rates: vec![
+            (rate(200), Duration::from_millis(100)),
+            (rate(50), Duration::from_millis(300)),
+        ],
+        ..ShardSpec::new(0, 0, 1)
+    };
+    let text = plan("rate: 100/s, duration: 1s, max_vus: 50", "{ get: / }");
+    let whole = run(&text, &url(&target), spec);
+    // 10 in the first 100 ms, 40 in the next 200, 10 in the next 200, then 25 in half a second.
+    assert_eq!(whole.dropped(DropCause::WorkerLost), 60);
+    assert_eq!(whole.iterations().iterations, 25);
+}
+
+/// R5a: the word of the start counts, not what was known when it was prepared; and a load that is to begin later has
+/// missed nothing before that.
+#[test]
+fn the_start_says_where_the_schedule_stands() {
+    let target = target();
+    let start = |load_text: &str, elapsed| {
+        let text = plan(load_text, "{ get: / }");
+        let loaded = load(&text, &url(&target), Path::new("."));
+        let led = Led::prepare(&loaded, ShardSpec::new(0, 0, 1)).ready();
+        led.run.start_from(Mono::now(), Duration::from_millis(elapsed));
+        let whole = led.finish().completed();
+        (whole.iterations().iterations, whole.dropped(DropCause::WorkerLost))
+    };
+    assert_eq!(start("rate: 100/s, duration: 1s, max_vus: 50", 600), (40, 60));
+    assert_eq!(start("rate: 100/s, duration: 1s, max_vus: 50, start_after: 500ms", 600), (90, 10));
+    assert_eq!(
+        start("rate: 100/s, duration: 500ms, max_vus: 50, start_after: 500ms", 400),
+        (50, 0)
+    );
+}

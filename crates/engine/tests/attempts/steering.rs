@@ -1,0 +1,111 @@
+//! Attempts are steered like local runs: pause, resume, virtual users, rate, stop.
+
+use std::path::Path;
+use std::time::Duration;
+
+use engine::attempt::{Ending, Mono, Report, ShardSpec, Stop};
+use plan::Rate;
+
+use super::common::{eventually, plan, target, url};
+use super::{Led, load};
+
+fn sleep(ms: u64) {
+    std::thread::sleep(Duration::from_millis(ms));
+}
+
+#[test]
+fn a_paused_attempt_sends_nothing_and_goes_on_afterwards() {
+    let target = target();
+    let text = plan("rate: 100/s, duration: 600ms, max_vus: 100", "{ get: / }");
+    let led = Led::prepare(&load(&text, &url(&target), Path::new(".")), ShardSpec::new(0, 0, 1));
+    let led = led.ready();
+    led.run.start_at(Mono::now());
+    sleep(200);
+    led.run.pause(Mono::now());
+    sleep(100);
+    let before = target.counts().total;
+    sleep(300);
+    assert_eq!(target.counts().total, before, "the schedule stands still");
+    assert!(before < 60);
+    led.run.resume(Mono::now());
+    let whole = led.finish().completed();
+    assert_eq!(whole.iterations().iterations, 60, "and nothing of it is lost");
+}
+
+#[test]
+fn an_attempt_that_begins_paused_waits() {
+    let target = target();
+    let spec = ShardSpec { paused: true, ..ShardSpec::new(0, 0, 1) };
+    let text = plan("vus: 2, iterations: 6", "{ get: / }");
+    let led = Led::prepare(&load(&text, &url(&target), Path::new(".")), spec).ready();
+    led.run.start_at(Mono::now());
+    sleep(200);
+    assert_eq!(target.counts().total, 0);
+    led.run.resume(Mono::now());
+    assert_eq!(led.finish().completed().iterations().iterations, 6);
+}
+
+#[test]
+fn virtual_users_and_rates_can_be_set() {
+    let target = target();
+    let text = plan("vus: 2, duration: 60s", "{ get: /delay/20 }");
+    let led = Led::prepare(&load(&text, &url(&target), Path::new(".")), ShardSpec::new(0, 0, 2));
+    let led = led.ready();
+    led.run.start_at(Mono::now());
+    led.run.set_vus(11);
+    let alive = eventually(
+        || {
+            led.run.swap(None, None);
+            match led.next() {
+                Report::Counted(counted) => counted.vus,
+                _ => 0,
+            }
+        },
+        |vus| *vus == 6,
+    );
+    assert_eq!(alive, 6, "this shard's share of eleven");
+    led.run.stop(Stop::Graceful);
+    let whole = led.finish();
+    assert_eq!(whole.how, Ending::Stopped);
+    assert_eq!(whole.total().interrupted, 0, "running iterations came to their end");
+
+    let text = plan("rate: 10/s, duration: 600ms, max_vus: 100", "{ get: / }");
+    let led = Led::prepare(&load(&text, &url(&target), Path::new(".")), ShardSpec::new(0, 0, 1));
+    let led = led.ready();
+    led.run.set_rate(Rate { events: 100, per: Duration::from_secs(1) }, Duration::from_millis(400));
+    led.run.start_at(Mono::now());
+    let whole = led.finish().completed();
+    assert_eq!(whole.iterations().iterations, 4 + 20);
+}
+
+/// Windows come when they are asked for, and their sum is the whole.
+#[test]
+fn windows_are_the_attempts_own_and_lose_nothing() {
+    let target = target();
+    let text = plan("vus: 3, duration: 700ms", "{ get: / }");
+    let led = Led::prepare(&load(&text, &url(&target), Path::new(".")), ShardSpec::new(0, 0, 1));
+    let led = led.ready();
+    led.run.start_at(Mono::now());
+    for _ in 0..6 {
+        sleep(100);
+        led.run.swap(None, None);
+    }
+    let whole = led.finish().completed();
+    let sent = whole.total().sent;
+    assert_eq!(eventually(|| target.counts().total, |seen| *seen >= sent), sent);
+}
+
+#[test]
+fn stop_before_the_start_is_an_end() {
+    let target = target();
+    let text = plan("vus: 2, duration: 60s", "{ get: / }");
+    let loaded = load(&text, &url(&target), Path::new("."));
+    let led = Led::prepare(&loaded, ShardSpec::new(0, 0, 1)).ready();
+    led.run.stop(Stop::Graceful);
+    assert_eq!(led.finish().how, Ending::Stopped);
+    let led = Led::prepare(&loaded, ShardSpec::new(0, 0, 1)).ready();
+    led.run.start_at(Mono::now().plus(Duration::from_secs(3600)));
+    led.run.stop(Stop::Now);
+    assert_eq!(led.finish().how, Ending::Stopped);
+    assert_eq!(target.counts().total, 0);
+}

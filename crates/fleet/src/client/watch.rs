@@ -1,0 +1,178 @@
+//! A watch that outlives the manager it is kept with: whoever answers next goes on where it stood.
+
+use std::time::Duration;
+
+use fence::JobId;
+use stats::RunResult;
+use stats::feed::{Event, Shown, Watcher};
+use stats::wire::decode_result;
+use tokio::time::{Instant, sleep_until, timeout};
+use tonic::Streaming;
+
+use super::error::{Failure, FleetError, Verdict, Why, judge};
+use super::{FleetClient, PAUSE_FIRST, PAUSE_LAST};
+use crate::wire::{self, proto};
+
+/// A watch that hears nothing for so long is begun anew elsewhere: the manager may have lost the owner without
+/// noticing.
+const SILENCE_MAX: Duration = Duration::from_secs(15);
+/// Somebody who watches would rather wait than begin again: so many times the patience of other questions.
+const PATIENCE_FACTOR: u32 = 10;
+
+/// What a watch brings.
+#[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "the large one is the frequent one")]
+pub enum Told {
+    Shown(Shown),
+    /// The last.
+    Final(Box<RunResult>),
+    /// The connection is lost, for this reason; the watch goes on elsewhere.
+    Broken(String),
+}
+
+/// A running watch.
+pub struct JobWatch {
+    client: FleetClient,
+    job: JobId,
+    views: bool,
+    watcher: Watcher,
+    open: Option<(usize, Streaming<proto::WatchEvent>)>,
+    /// What has failed since something was last heard.
+    failures: Vec<Failure>,
+    failing_since: Option<Instant>,
+    pause: Duration,
+    not_before: Option<Instant>,
+}
+
+impl JobWatch {
+    pub(super) fn new(client: FleetClient, job: JobId, views: bool) -> Self {
+        Self {
+            client,
+            job,
+            views,
+            watcher: Watcher::default(),
+            open: None,
+            failures: Vec::new(),
+            failing_since: None,
+            pause: PAUSE_FIRST,
+            not_before: None,
+        }
+    }
+
+    /// What is new; `None` after the result. Safe to cancel.
+    ///
+    /// # Errors
+    /// If the job is unknown, or no manager has answered for a long time.
+    pub async fn next(&mut self) -> Result<Option<Told>, FleetError> {
+        while !self.watcher.is_over() {
+            if self.open.is_none() {
+                if let Some(told) = self.connect().await? {
+                    return Ok(Some(told));
+                }
+                continue;
+            }
+            let Some((number, parts)) = &mut self.open else { continue };
+            let number = *number;
+            match timeout(SILENCE_MAX, parts.message()).await {
+                Ok(Ok(Some(part))) => {
+                    if let Some(told) = self.take(number, &part)? {
+                        return Ok(Some(told));
+                    }
+                }
+                Ok(Ok(None)) => {
+                    let why = Why::NotNow("it has ended the watch before the job's end".to_owned());
+                    return self.lose(number, why).map(Some);
+                }
+                Ok(Err(status)) => match judge(&status) {
+                    Verdict::Elsewhere(why) => return self.lose(number, why).map(Some),
+                    Verdict::Final(code, message) => {
+                        let address = self.client.managers[number].clone();
+                        return Err(FleetError::Refused { address, code, message });
+                    }
+                },
+                Err(_) => {
+                    self.open = None;
+                    self.client.leave(number);
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn take(
+        &mut self,
+        number: usize,
+        part: &proto::WatchEvent,
+    ) -> Result<Option<Told>, FleetError> {
+        let malformed = |what: String| FleetError::Malformed {
+            address: self.client.managers[number].clone(),
+            what,
+        };
+        let event = Event::decode(&part.event).map_err(|bad| malformed(bad.to_string()))?;
+        self.failures.clear();
+        (self.failing_since, self.pause, self.not_before) = (None, PAUSE_FIRST, None);
+        match self.watcher.take(event) {
+            None => Ok(None),
+            Some(Shown::Final(bytes)) => {
+                let result = decode_result(&bytes).map_err(|bad| malformed(bad.to_string()))?;
+                Ok(Some(Told::Final(Box::new(result))))
+            }
+            Some(shown) => Ok(Some(Told::Shown(shown))),
+        }
+    }
+
+    /// Opens the watch at the next manager, after the pause that is due.
+    async fn connect(&mut self) -> Result<Option<Told>, FleetError> {
+        if let Some(at) = self.not_before {
+            sleep_until(at).await;
+        }
+        let position = self.watcher.position();
+        let request = proto::WatchRequest {
+            job: wire::job_bytes(self.job),
+            epoch: position.epoch,
+            seq: position.seq,
+            window: position.window,
+            views: self.views,
+        };
+        let number = self.client.lock().manager;
+        let asked = self.client.ask_one(number, self.client.deadline, |channel| {
+            let (mut jobs, request) = (channel, request.clone());
+            async move { jobs.watch(request).await }
+        });
+        match asked.await {
+            Ok(parts) => {
+                self.open = Some((number, parts));
+                Ok(None)
+            }
+            Err(Verdict::Elsewhere(why)) => self.lose(number, why).map(Some),
+            Err(Verdict::Final(code, message)) => {
+                let address = self.client.managers[number].clone();
+                Err(FleetError::Refused { address, code, message })
+            }
+        }
+    }
+
+    /// Goes on elsewhere, unless all has been tried for long enough.
+    fn lose(&mut self, number: usize, why: Why) -> Result<Told, FleetError> {
+        self.open = None;
+        self.client.leave(number);
+        let now = Instant::now();
+        let tried_for = now - *self.failing_since.get_or_insert(now);
+        let failure = Failure { address: self.client.managers[number].clone(), why };
+        let text = failure.to_string();
+        self.failures.retain(|one| one.address != failure.address);
+        self.failures.push(failure);
+        let all = self.failures.len() == self.client.managers.len();
+        let hopeless = all && self.failures.iter().all(Failure::is_lasting);
+        if hopeless || tried_for > self.client.patience * PATIENCE_FACTOR {
+            let failures = std::mem::take(&mut self.failures);
+            return Err(FleetError::Nobody { failures, tried_for });
+        }
+        // The first try elsewhere is at once.
+        if all {
+            self.not_before = Some(now + self.pause);
+            self.pause = (self.pause * 2).min(PAUSE_LAST);
+        }
+        Ok(Told::Broken(text))
+    }
+}

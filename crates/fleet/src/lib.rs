@@ -1,0 +1,19 @@
+//! Jobs on many machines: the shells of managers, workers and clients of one datacenter.
+//!
+//! ```text
+//! client ── bundle, submit, watch ──▶ manager ── reserve, dispatch, start ──▶ worker ── engine::attempt
+//!                                       │  ▲                                    │
+//!                        ledger (Raft) ◀┘  └──── ready, frames, end report ◀────┘
+//! ```
+//!
+//! The machines that decide are pure and live in `control::fleet` (one owner per job, one worker per machine); merging
+//! is in `stats`. Here are sockets, files, clocks and tasks around them.
+//!
+//! **Invariant:** nothing here decides. What a machine wants is done in its order, and what came of it is told to it.
+
+pub mod bundle;
+pub mod client;
+pub mod local;
+pub mod manager;
+pub mod wire;
+pub mod worker;

@@ -1,0 +1,94 @@
+//! A manager: a member of the ledger's group, and the owner of some of the datacenter's jobs.
+//!
+//! ```text
+//! jobs (clients), office (workers), peers (managers), door (those who want to be workers): the services
+//!        │                    │
+//!        ▼                    ▼
+//! claims ── one desk per job: the pure owner, its statistics, its feed ── errands ──▶ ledger, workers, blobs
+//!    ▲                                    └── checkpoints, on a majority of the managers
+//!    └── the ledger's state and the membership, watched
+//! ```
+//!
+//! A manager holds nothing that cannot be lost: jobs are in the ledger, running load is on the workers, statistics
+//! are in checkpoints and in the workers' senders. Another manager takes a job up from these.
+
+mod checkpoints;
+mod claims;
+mod config;
+mod desk;
+mod door;
+mod errands;
+mod jobs;
+mod office;
+mod peers;
+mod roster;
+mod start;
+mod statistics;
+mod status;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use fence::{JobId, Moment};
+use node::Member;
+use tokio::sync::watch;
+use tonic::Status;
+
+pub use config::ManagerConfig;
+pub use start::{Ended, Manager, StartError};
+
+use checkpoints::Keeper;
+use desk::DeskHandle;
+
+/// What the tasks and services of one manager share.
+pub(crate) struct Shared {
+    /// None until both have started, and after the end: a call is then told to come back.
+    parts: Mutex<Option<Arc<Parts>>>,
+    settings: control::fleet::owner::Settings,
+    turns: control::fleet::queue::Turns,
+    /// An owner that has said nothing for this long, and is dead by membership, is gone.
+    silent: Duration,
+    desks: Mutex<BTreeMap<JobId, DeskHandle>>,
+    keeper: Keeper,
+    /// Takes nothing more, gives up what it has.
+    leaving: watch::Sender<bool>,
+    /// Asked to leave by somebody else.
+    told_to_leave: watch::Sender<bool>,
+}
+
+struct Parts {
+    ledger: ledger::Node,
+    member: Arc<Member>,
+}
+
+impl Shared {
+    fn parts(&self) -> Option<Arc<Parts>> {
+        lock(&self.parts).clone()
+    }
+
+    fn serving(&self) -> Result<Arc<Parts>, Status> {
+        self.parts().ok_or_else(|| Status::unavailable("this manager is starting or ending"))
+    }
+
+    fn desk(&self, job: JobId) -> Option<DeskHandle> {
+        lock(&self.desks).get(&job).cloned()
+    }
+
+    fn desks(&self) -> Vec<(JobId, DeskHandle)> {
+        lock(&self.desks).iter().map(|(job, desk)| (*job, desk.clone())).collect()
+    }
+}
+
+/// The clock of leases: it goes on while the machine sleeps (R4).
+fn now() -> Moment {
+    Moment::since_boot(engine::attempt::Mono::now().uptime())
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,262 @@
+//! Which jobs this manager leads: watched in the ledger, claimed there, and each given a desk.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use control::fleet::claims::{Duty, Managers, duties};
+use control::fleet::owner::Event;
+use control::fleet::pool::Worker;
+use control::fleet::queue;
+use control::ledger::{Command, Phase, Reply, State};
+use fence::{Epoch, JobId};
+use ledger::{ReadLevel, Written};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use super::desk::{self, DeskHandle, Input};
+use super::{Shared, lock, roster};
+
+/// How often everything is looked at if nothing changes, and at most if much does.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+const LOOK_AT_MOST: Duration = Duration::from_millis(10);
+/// Claims under way at once.
+const CLAIMS_MAX: usize = 64;
+/// Jobs that wait in the queue are claimed when they come near its head, so that the desks of a long queue do not cost
+/// memory on every manager.
+const NEAR_HEAD: usize = 24;
+/// For one write; the next look tries again.
+const WRITE_WITHIN: Duration = Duration::from_secs(5);
+const TELL_AGAIN: Duration = Duration::from_secs(1);
+
+/// What one look at the ledger has found.
+struct Look {
+    duties: Vec<Duty>,
+    turn: BTreeSet<JobId>,
+    /// Of the led jobs: cancelled, and why.
+    cancelled: Vec<(JobId, String)>,
+    /// Led here, and no longer ours.
+    lost: Vec<JobId>,
+}
+
+fn look(
+    state: &State,
+    managers: &Managers<'_>,
+    led: &BTreeSet<JobId>,
+    turns: queue::Turns,
+) -> Look {
+    let near: BTreeSet<JobId> = queue::waiting(state).into_iter().take(NEAR_HEAD).collect();
+    let waits = |job: JobId| {
+        state.job(job).is_some_and(|job| {
+            matches!(job.phase(), Phase::Created | Phase::Running) && job.shards.is_empty()
+        })
+    };
+    let mut duties = duties(state, managers, led);
+    duties.retain(|duty| match duty {
+        Duty::Claim { job, .. } => near.contains(job) || !waits(*job),
+        Duty::Adopt { .. } | Duty::Release { .. } => true,
+    });
+    let cancel = |id: &JobId| {
+        let cancel = state.job(*id)?.cancel.as_ref()?;
+        Some((*id, cancel.reason.clone()))
+    };
+    let gone = |id: &&JobId| {
+        let owner = state.job(**id).and_then(|job| job.owner);
+        let ended = state.job(**id).is_none_or(|job| job.end.is_some());
+        !ended && owner != Some(managers.me)
+    };
+    Look {
+        duties,
+        turn: queue::turn(state, turns),
+        cancelled: led.iter().filter_map(cancel).collect(),
+        lost: led.iter().filter(gone).copied().collect(),
+    }
+}
+
+/// What became of a claim.
+struct Claimed {
+    job: JobId,
+    epoch: Option<Epoch>,
+}
+
+/// Watches until told to stop.
+pub async fn run(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
+    let Some(parts) = shared.parts() else { return };
+    let mut applied = parts.ledger.applied();
+    let mut views = parts.member.watch();
+    let mut leaving = shared.leaving.subscribe();
+    let mut ticks = interval(LOOK_EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut claims: JoinSet<Claimed> = JoinSet::new();
+    let mut under_way: BTreeSet<JobId> = BTreeSet::new();
+    let mut watching = Watching::default();
+    loop {
+        tokio::select! {
+            biased;
+            _ = stop.wait_for(|stop| *stop) => break,
+            Some(claimed) = claims.join_next() => {
+                if let Ok(Claimed { job, epoch }) = claimed {
+                    under_way.remove(&job);
+                    if let Some(epoch) = epoch {
+                        desk::open(&shared, job, epoch);
+                    }
+                }
+            }
+            _ = applied.changed() => {}
+            _ = views.changed() => {}
+            _ = leaving.changed() => {}
+            _ = ticks.tick() => {}
+        }
+        watching.tell(&shared);
+        let led: BTreeSet<JobId> = lock(&shared.desks).keys().copied().collect();
+        let busy: BTreeSet<JobId> = led.union(&under_way).copied().collect();
+        let view = parts.member.view();
+        let live = roster::managers(&view);
+        let managers = Managers {
+            me: parts.ledger.session(),
+            live: &live,
+            leaving: *shared.leaving.borrow(),
+            silent_ms: super::millis(shared.silent),
+        };
+        let turns = shared.turns;
+        let read = parts
+            .ledger
+            .read(ReadLevel::Eventual, WRITE_WITHIN, |state| look(state, &managers, &busy, turns));
+        let Ok(read) = read.await else { continue };
+        let Look { duties, turn, cancelled, lost } = read.value;
+        for job in lost.into_iter().filter(|job| led.contains(job)) {
+            desk::close(&shared, job, "another manager owns it");
+        }
+        watching.turns(&shared, &turn, cancelled);
+        for duty in duties {
+            if claims.len() >= CLAIMS_MAX {
+                break;
+            }
+            // A job that is ours already is being released even though it has a desk.
+            if under_way.contains(&duty.job()) {
+                continue;
+            }
+            under_way.insert(duty.job());
+            claims.spawn(carry_out(Arc::clone(&shared), duty));
+        }
+        // What the ledger is told at once is also seen at once; a storm of entries is looked at together.
+        tokio::time::sleep(LOOK_AT_MOST).await;
+    }
+    for (job, _) in shared.desks() {
+        desk::close(&shared, job, "this manager ends");
+    }
+}
+
+async fn carry_out(shared: Arc<Shared>, duty: Duty) -> Claimed {
+    let job = duty.job();
+    let none = Claimed { job, epoch: None };
+    let Some(parts) = shared.parts() else { return none };
+    let command = match duty {
+        Duty::Claim { job, seen } => {
+            Command::ClaimJob { job, claimant: parts.ledger.session(), seen }
+        }
+        Duty::Adopt { job } => {
+            let read = parts.ledger.read(ReadLevel::Strong, WRITE_WITHIN, |state| {
+                state.job(job).filter(|job| job.owner == Some(parts.ledger.session()))?.epoch
+            });
+            return Claimed { job, epoch: read.await.ok().and_then(|read| read.value) };
+        }
+        Duty::Release { job } => {
+            let epoch = parts.ledger.read(ReadLevel::Eventual, WRITE_WITHIN, |state| {
+                state.job(job).and_then(|job| job.epoch)
+            });
+            let Some(epoch) = epoch.await.ok().and_then(|read| read.value) else { return none };
+            desk::close(&shared, job, "this manager leaves");
+            Command::ReleaseJob { job, epoch }
+        }
+    };
+    match parts.ledger.propose(command, WRITE_WITHIN).await {
+        Written::Committed { reply: Reply::Claimed { epoch }, .. } => {
+            Claimed { job, epoch: Some(epoch) }
+        }
+        Written::Committed { .. } => none,
+        Written::NotCommitted(why) => {
+            tracing::debug!(%job, %why, "a claim was not written");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            none
+        }
+        // If it was granted, the next look finds the job to be ours, and adopts it.
+        Written::Unknown(_) => none,
+    }
+}
+
+/// What the desks were told last, so that they hear of changes only.
+#[derive(Default)]
+struct Watching {
+    workers: Vec<Worker>,
+    /// When all desks heard of them.
+    at: Option<Instant>,
+    told: BTreeMap<JobId, (bool, bool)>,
+}
+
+impl Watching {
+    /// The workers, if anything about them has changed, a desk is new, or it is a while ago: an owner counts the
+    /// cores that it has taken, and only a heartbeat gives it back those that nobody has told it of.
+    fn tell(&mut self, shared: &Shared) {
+        let Some(parts) = shared.parts() else { return };
+        let workers = roster::workers(&parts.member.view());
+        let changed =
+            workers != self.workers || self.at.is_none_or(|at| at.elapsed() >= TELL_AGAIN);
+        if changed {
+            self.at = Some(Instant::now());
+        }
+        for (job, desk) in shared.desks() {
+            if changed || !self.told.contains_key(&job) {
+                desk.send(Input::Event(Event::Workers(workers.clone())));
+            }
+        }
+        self.workers = workers;
+    }
+
+    fn turns(&mut self, shared: &Shared, turn: &BTreeSet<JobId>, cancelled: Vec<(JobId, String)>) {
+        let desks: BTreeMap<JobId, DeskHandle> = shared.desks().into_iter().collect();
+        self.told.retain(|job, _| desks.contains_key(job));
+        for (job, desk) in &desks {
+            let told = self.told.entry(*job).or_default();
+            let mine = turn.contains(job);
+            if told.0 != mine && desk.send(Input::Event(Event::Turn(mine))) {
+                told.0 = mine;
+            }
+        }
+        for (job, reason) in cancelled {
+            let Some(desk) = desks.get(&job) else { continue };
+            let told = self.told.entry(job).or_default();
+            if !told.1 && desk.send(Input::Event(Event::CancelSeen { reason })) {
+                told.1 = true;
+            }
+        }
+    }
+}
+
+/// Removes checkpoints of jobs that have ended or are forgotten.
+pub async fn tidy(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
+    let Some(parts) = shared.parts() else { return };
+    loop {
+        tokio::select! {
+            biased;
+            _ = stop.wait_for(|stop| *stop) => return,
+            () = tokio::time::sleep(Duration::from_secs(60)) => {}
+        }
+        let keeper = shared.keeper.clone();
+        let Ok(Ok(jobs)) = tokio::task::spawn_blocking(move || keeper.jobs()).await else {
+            continue;
+        };
+        let read = parts.ledger.read(ReadLevel::Strong, WRITE_WITHIN, |state| {
+            let over = |job: &JobId| state.job(*job).is_none_or(|job| job.end.is_some());
+            jobs.iter().filter(|job| over(job)).copied().collect::<Vec<_>>()
+        });
+        let Ok(read) = read.await else { continue };
+        let keeper = shared.keeper.clone();
+        let removed = tokio::task::spawn_blocking(move || {
+            read.value.into_iter().for_each(|job| keeper.remove(job));
+        });
+        // A panic there is reported by the runtime; the next round tries again.
+        let _ = removed.await;
+    }
+}

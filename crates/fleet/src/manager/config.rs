@@ -1,0 +1,55 @@
+//! What a manager is started with. Every setting but the folder, the certificates and the key has a default that works.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use control::fleet::{owner, queue};
+
+#[derive(Clone)]
+pub struct ManagerConfig {
+    /// Where it listens, whom it looks for, its data folder, its certificate.
+    pub member: node::Config,
+    /// Where the ledger listens; by default the port after that of the node.
+    pub ledger: Option<SocketAddr>,
+    /// The ledger addresses of all founding managers, this one included. Empty: it is alone.
+    pub founders: Vec<String>,
+    /// It has no group yet and waits until a member of one admits it.
+    pub join: bool,
+    pub settings: owner::Settings,
+    pub turns: queue::Turns,
+    /// How long an owner that membership takes for dead must have been silent in the ledger. 2 s.
+    pub silent: Duration,
+    pub state_limits: control::ledger::Limits,
+    /// The folder of the CA. With it this manager makes workers of those who show a join token; see `docs/security.md`.
+    pub ca: Option<PathBuf>,
+    /// How long the certificates of those last, at most as long as the CA. 90.
+    pub worker_days: u32,
+    /// How many may join here within a minute. 60.
+    pub enlisted_per_minute: usize,
+}
+
+impl ManagerConfig {
+    #[must_use]
+    pub fn new(member: node::Config) -> Self {
+        Self {
+            member,
+            ledger: None,
+            founders: Vec::new(),
+            join: false,
+            settings: owner::Settings::default(),
+            turns: queue::Turns::default(),
+            silent: Duration::from_secs(2),
+            state_limits: control::ledger::Limits::default(),
+            ca: None,
+            worker_days: 90,
+            enlisted_per_minute: 60,
+        }
+    }
+
+    /// The ledger's address: given, or the next port.
+    pub(super) fn ledger_address(&self) -> SocketAddr {
+        let bind = self.member.advertise.unwrap_or(self.member.bind);
+        self.ledger.unwrap_or_else(|| crate::local::ledger_of(bind))
+    }
+}

@@ -1,0 +1,541 @@
+//! One job at its owner: the pure machine, its statistics, its feed, and everything that goes in and out.
+//!
+//! ```text
+//! open ─▶ bundle, ledger, checkpoint, reports ─▶ Owner::adopt ─▶ loop: input ─▶ step ─▶ effects ─▶ errands, feed
+//! ```
+//!
+//! One task per job. Inputs that come before it is ready wait in its inbox.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use control::fleet::message::{Answer, Frames, FramesAnswer, Steer, Tell};
+use control::fleet::owner::{
+    Adoption, Conclusion, Effect, Event, Owner, ShardState, decode_report,
+};
+use control::ledger::{BlobRef, Command, Outcome};
+use fence::{Epoch, JobId};
+use ledger::ReadLevel;
+use stats::feed::{Feed, FeedLimits};
+use stats::{RunState, Snapshot, WorkflowSnapshot};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+
+use super::statistics::Statistics;
+use super::{Shared, errands, lock, now, roster, status};
+use crate::bundle::Bundle;
+use crate::wire::proto::JobStatus;
+
+/// Inputs that wait; whoever sends one more waits, too.
+const INBOX: usize = 1_024;
+const TICK: Duration = Duration::from_millis(100);
+/// Windows do not wait longer than this for streams.
+const LAST_WINDOWS: Duration = Duration::from_secs(1);
+
+/// What comes to a desk.
+pub enum Input {
+    Event(Event),
+    Tell(Box<Tell>),
+    Frames(Box<Frames>, oneshot::Sender<FramesAnswer>),
+    Steer(Steer, oneshot::Sender<Result<(), String>>),
+    Status(oneshot::Sender<Details>),
+    /// A checkpoint is on a majority.
+    Kept(u64),
+    /// The final result is stored.
+    Concluded(Option<BlobRef>, Vec<u8>),
+    Depose(&'static str),
+}
+
+/// What only the owner knows of a job.
+#[derive(Default)]
+pub struct Details {
+    pub status: JobStatus,
+}
+
+/// A desk from outside. The last one that goes does not end it; [`close`] does.
+#[derive(Clone)]
+pub struct DeskHandle {
+    inbox: mpsc::Sender<Input>,
+    pub feed: Arc<Mutex<Feed>>,
+    pub newest: watch::Receiver<u64>,
+    task: AbortHandle,
+}
+
+impl DeskHandle {
+    /// False: it is too busy, or gone.
+    pub fn send(&self, input: Input) -> bool {
+        self.inbox.try_send(input).is_ok()
+    }
+}
+
+/// Takes a job up under a granted epoch.
+pub fn open(shared: &Arc<Shared>, job: JobId, epoch: Epoch) {
+    let (inbox, inputs) = mpsc::channel(INBOX);
+    let feed = Arc::new(Mutex::new(Feed::new(epoch.number, FeedLimits::default())));
+    let (newest, seen) = watch::channel(0);
+    let mut desks = lock(&shared.desks);
+    if desks.contains_key(&job) {
+        return;
+    }
+    let start = Start {
+        shared: Arc::clone(shared),
+        job,
+        epoch,
+        inbox: inbox.clone(),
+        feed: Arc::clone(&feed),
+        newest,
+    };
+    let task = tokio::spawn(async move {
+        let shared = Arc::clone(&start.shared);
+        if let Some(desk) = start.run().await {
+            desk.run(inputs).await;
+        }
+        lock(&shared.desks).remove(&job);
+    });
+    let handle = DeskHandle { inbox, feed, newest: seen, task: task.abort_handle() };
+    desks.insert(job, handle);
+}
+
+/// Stops leading a job. What runs goes on under its leases; whoever owns it next takes it up.
+pub fn close(shared: &Shared, job: JobId, why: &str) {
+    if let Some(desk) = lock(&shared.desks).remove(&job) {
+        tracing::info!(%job, why, "no longer led here");
+        desk.task.abort();
+    }
+}
+
+/// What a desk is made from.
+struct Start {
+    shared: Arc<Shared>,
+    job: JobId,
+    epoch: Epoch,
+    inbox: mpsc::Sender<Input>,
+    feed: Arc<Mutex<Feed>>,
+    newest: watch::Sender<u64>,
+}
+
+impl Start {
+    /// None: it is no longer ours, or can never be run.
+    async fn run(self) -> Option<Desk> {
+        let (job, now_ms) = loop {
+            let parts = self.shared.parts()?;
+            let read = parts.ledger.read(ReadLevel::Strong, Duration::from_secs(5), |state| {
+                (state.job(self.job).cloned(), state.now_ms())
+            });
+            match read.await {
+                Ok(read) => break read.value,
+                Err(error) => tracing::debug!(%error, "a job's state is waited for"),
+            }
+        };
+        let job = job.filter(|job| job.epoch == Some(self.epoch) && job.end.is_none())?;
+        let content = errands::get(&self.shared, &job.plan).await?;
+        let bundle = match Bundle::decode(&content) {
+            Ok(bundle) => bundle,
+            Err(error) => {
+                self.fail(error.to_string()).await;
+                return None;
+            }
+        };
+        drop(content);
+        let checkpoint = match job.shards.is_empty() {
+            true => None,
+            false => errands::find(&self.shared, self.job).await?,
+        };
+        let mut reports = Vec::new();
+        for end in job.attempts().filter_map(|record| record.end.as_ref()) {
+            if let Some(blob) = &end.result {
+                let content = errands::get(&self.shared, blob).await?;
+                reports.extend(decode_report(&content));
+            }
+        }
+        let workers = roster::workers(&self.shared.parts()?.member.view());
+        let mut seed = [0; 8];
+        // Not a secret, but nobody should foresee it; zero would do at worst.
+        let _ = getrandom::fill(&mut seed);
+        let adoption = Adoption {
+            job: &job,
+            epoch: self.epoch,
+            now_ms,
+            manifest: bundle.manifest.clone(),
+            settings: self.shared.settings,
+            seed: u64::from_le_bytes(seed),
+            workers,
+        };
+        let at = now();
+        let (owner, effects) = match Owner::adopt(adoption, at) {
+            Ok(adopted) => adopted,
+            Err(error) => {
+                self.fail(format!("the job cannot be led: {error:?}")).await;
+                return None;
+            }
+        };
+        let clock = owner.clock(at);
+        let statistics = match bundle.schema() {
+            Ok(schema) => {
+                let restored = Statistics::new(
+                    schema.clone(),
+                    &bundle.thresholds,
+                    checkpoint.as_deref(),
+                    clock,
+                );
+                restored.or_else(|error| {
+                    tracing::warn!(job = %self.job, %error, "the last owner's statistics cannot be read");
+                    Statistics::new(schema, &bundle.thresholds, None, clock)
+                })
+            }
+            Err(error) => Err(error),
+        };
+        let mut statistics = match statistics {
+            Ok(statistics) => statistics,
+            Err(error) => {
+                self.fail(format!("the job's statistics cannot be counted: {error}")).await;
+                return None;
+            }
+        };
+        reports.iter().for_each(|report| statistics.ended(report, clock));
+        let mut desk = Desk {
+            shared: self.shared,
+            job: self.job,
+            epoch: self.epoch,
+            inbox: self.inbox,
+            feed: self.feed,
+            newest: self.newest,
+            owner,
+            bundle,
+            statistics: Some(statistics),
+            errands: JoinSet::new(),
+            steers: BTreeMap::new(),
+            asked: 0,
+            state: RunState::Preparing,
+            began: BTreeMap::new(),
+            broken: false,
+            paused: job.steered.contains(&Steer::Pause),
+            result: None,
+            deposed: false,
+        };
+        tracing::info!(job = %desk.job, epoch = %desk.epoch, "led here");
+        desk.carry_out(effects);
+        Some(desk)
+    }
+
+    /// It can never run: its outcome is written, so that nobody waits for it.
+    async fn fail(&self, detail: String) {
+        let (job, epoch) = (self.job, self.epoch);
+        tracing::warn!(%job, detail, "a job cannot be run");
+        let detail = detail.chars().take(1_000).collect();
+        let command = Command::FinishJob { job, epoch, outcome: Outcome::Failed, detail };
+        errands::commit(Arc::clone(&self.shared), self.inbox.clone(), 0, command).await;
+    }
+}
+
+struct Desk {
+    shared: Arc<Shared>,
+    job: JobId,
+    epoch: Epoch,
+    inbox: mpsc::Sender<Input>,
+    feed: Arc<Mutex<Feed>>,
+    newest: watch::Sender<u64>,
+    owner: Owner,
+    bundle: Bundle,
+    /// None once the result was made of them.
+    statistics: Option<Statistics>,
+    errands: JoinSet<()>,
+    steers: BTreeMap<u64, oneshot::Sender<Result<(), String>>>,
+    asked: u64,
+    state: RunState,
+    /// The job's time at which a workflow was first seen to run.
+    began: BTreeMap<usize, Duration>,
+    broken: bool,
+    paused: bool,
+    result: Option<Vec<u8>>,
+    deposed: bool,
+}
+
+impl Desk {
+    async fn run(mut self, mut inputs: mpsc::Receiver<Input>) {
+        let mut ticks = interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        while !self.owner.is_over() && !self.deposed {
+            let wake = self.owner.wake().map(|at| Instant::now() + at.since(now()));
+            let due = async {
+                match wake {
+                    Some(at) => sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                input = inputs.recv() => match input {
+                    Some(input) => self.take(input),
+                    None => return,
+                },
+                () = due => self.step(Event::Tick),
+                _ = ticks.tick() => self.tick(),
+                Some(ended) = self.errands.join_next() => {
+                    if let Err(error) = ended && error.is_panic() {
+                        tracing::error!(job = %self.job, %error, "an errand has crashed");
+                    }
+                }
+            }
+        }
+    }
+
+    fn clock(&self) -> Duration {
+        self.owner.clock(now())
+    }
+
+    fn take(&mut self, input: Input) {
+        match input {
+            Input::Event(event) => {
+                // A worker that was told to stop may have its last word in the answer.
+                if let Event::Answered {
+                    answer: Answer::Stopped { report: Some(report) }, ..
+                } = &event
+                {
+                    let clock = self.clock();
+                    if let Some(statistics) = &mut self.statistics {
+                        statistics.ended(report, clock);
+                    }
+                }
+                self.step(event);
+            }
+            Input::Tell(tell) => {
+                if let Tell::Ended(report) = &*tell {
+                    let clock = self.clock();
+                    if let Some(statistics) = &mut self.statistics {
+                        statistics.ended(report, clock);
+                    }
+                }
+                self.step(Event::Told(*tell));
+            }
+            Input::Frames(frames, answer) => {
+                // Whoever asked may have gone.
+                let _ = answer.send(self.frames(&frames));
+            }
+            Input::Steer(steer, answer) => {
+                self.asked += 1;
+                self.steers.insert(self.asked, answer);
+                self.paused = match steer {
+                    Steer::Pause => true,
+                    Steer::Resume => false,
+                    _ => self.paused,
+                };
+                self.step(Event::Steer { asked: self.asked, steer });
+            }
+            Input::Status(answer) => {
+                let _ =
+                    answer.send(Details { status: status::of_owner(&self.owner, &self.bundle) });
+            }
+            Input::Kept(number) => {
+                let sealed = self.statistics.as_mut().map(|statistics| statistics.stored(number));
+                for (shard, attempt) in sealed.unwrap_or_default() {
+                    let (workflow, n) = (shard.workflow.0, shard.shard);
+                    let applied = self.statistics.as_ref();
+                    let applied = applied.and_then(|known| known.counters(workflow, n, attempt.0));
+                    let (counters, frames) = applied.unwrap_or_default();
+                    let totals = Vec::new();
+                    self.step(Event::Sealed { shard, attempt, counters, frames, totals });
+                }
+            }
+            Input::Concluded(result, bytes) => {
+                self.result = Some(bytes);
+                self.step(Event::Concluded { result });
+            }
+            Input::Depose(why) => {
+                tracing::info!(job = %self.job, why, "no longer led here");
+                self.deposed = true;
+            }
+        }
+    }
+
+    fn frames(&mut self, frames: &Frames) -> FramesAnswer {
+        let clock = self.clock();
+        let (owner, job) = (&self.owner, self.job);
+        let is_known = |workflow: u32, shard: u32, attempt: u32| {
+            let key = fence::ShardKey { job, workflow: fence::WorkflowNo(workflow), shard };
+            owner.shard(&key).is_some_and(|(_, current)| attempt <= current.0)
+        };
+        let Some(statistics) = &mut self.statistics else { return FramesAnswer::UnknownJob };
+        let (answer, touched) = statistics.frames(frames, clock, is_known);
+        for (workflow, shard, attempt) in touched {
+            let applied = self.statistics.as_ref();
+            let applied = applied.and_then(|known| known.counters(workflow, shard, attempt));
+            let Some((counters, _)) = applied else { continue };
+            let key = fence::ShardKey { job, workflow: fence::WorkflowNo(workflow), shard };
+            let attempt = fence::Attempt(attempt);
+            self.step(Event::Progress { shard: key, attempt, counters });
+        }
+        answer
+    }
+
+    fn step(&mut self, event: Event) {
+        let effects = self.owner.step(event, now());
+        self.carry_out(effects);
+    }
+
+    fn carry_out(&mut self, effects: Vec<Effect>) {
+        let (shared, inbox) = (Arc::clone(&self.shared), self.inbox.clone());
+        let (shared, inbox) = (|| Arc::clone(&shared), || inbox.clone());
+        for effect in effects {
+            match effect {
+                Effect::Commit { tag, command } => {
+                    self.errands.spawn(errands::commit(shared(), inbox(), tag, command));
+                }
+                Effect::Ask { tag, worker, ask } => {
+                    self.errands.spawn(errands::ask(shared(), inbox(), tag, worker, ask));
+                }
+                Effect::Store { tag, blob, content } => {
+                    self.errands.spawn(errands::store(shared(), inbox(), tag, blob, content));
+                }
+                Effect::Fetch { tag, blob } => {
+                    self.errands.spawn(errands::fetch(shared(), inbox(), tag, blob));
+                }
+                Effect::Seal { shard, attempt } => {
+                    if let Some(statistics) = &mut self.statistics {
+                        statistics.seal(shard, attempt);
+                    }
+                }
+                Effect::Moved(moved) => {
+                    if moved.to == ShardState::Running {
+                        let workflow = moved.shard.workflow.0 as usize;
+                        let clock = self.owner.clock(now());
+                        self.began.entry(workflow).or_insert(clock);
+                        self.set_state(RunState::Running, "");
+                    }
+                }
+                Effect::Noted(note) => {
+                    let at = note.at;
+                    self.tell(|feed| feed.note(at, note.text));
+                }
+                Effect::Queued(queued) => {
+                    let why = queued.map(|queued| status::queued(&queued)).unwrap_or_default();
+                    let state = self.state;
+                    self.tell(|feed| feed.state(state, why));
+                }
+                Effect::Steered { asked, result } => {
+                    if let Some(answer) = self.steers.remove(&asked) {
+                        let _ = answer.send(result);
+                    }
+                    let state = if self.paused { RunState::Paused } else { RunState::Running };
+                    self.set_state(state, "");
+                }
+                Effect::Conclude(conclusion) => self.conclude(&conclusion),
+                Effect::Finished { outcome } => {
+                    tracing::info!(job = %self.job, %outcome, "ended");
+                    self.set_state(RunState::Done, &outcome.to_string());
+                    let result = self.result.take().unwrap_or_default();
+                    self.tell(|feed| feed.finish(result));
+                }
+                Effect::Deposed { why } => {
+                    tracing::info!(job = %self.job, why, "no longer led here");
+                }
+            }
+        }
+    }
+
+    fn tell(&self, say: impl FnOnce(&mut Feed)) {
+        let mut feed = lock(&self.feed);
+        say(&mut feed);
+        self.newest.send_replace(feed.newest());
+    }
+
+    fn set_state(&mut self, state: RunState, why: &str) {
+        if self.state != state {
+            self.state = state;
+            self.tell(|feed| feed.state(state, why));
+        }
+    }
+
+    /// Ten times a second: windows, thresholds, a checkpoint when it is due.
+    fn tick(&mut self) {
+        let clock = self.clock();
+        let Some(statistics) = &mut self.statistics else { return };
+        let step = statistics.step(clock);
+        if let Some(checkpoint) = statistics.checkpoint(clock) {
+            self.errands.spawn(errands::keep(
+                Arc::clone(&self.shared),
+                self.inbox.clone(),
+                self.job,
+                self.epoch.number,
+                checkpoint.number,
+                checkpoint.bytes,
+            ));
+        }
+        if !step.windows.is_empty() {
+            self.tell(|feed| step.windows.into_iter().for_each(|window| feed.window(window)));
+        }
+        if step.ticked {
+            let view = self.snapshot(clock);
+            self.tell(|feed| feed.view(view));
+        }
+        if let Some(number) = step.broken.filter(|_| !self.broken) {
+            self.broken = true;
+            let known = self.bundle.thresholds.get(number);
+            let name = known.map(|threshold| format!("{} {}", threshold.metric, threshold.text));
+            let reason =
+                format!("threshold {}", name.unwrap_or_else(|| format!("number {}", number + 1)));
+            self.step(Event::Threshold { number, reason });
+        }
+    }
+
+    fn snapshot(&mut self, clock: Duration) -> Snapshot {
+        let manifest = &self.bundle.manifest;
+        let planned = manifest.workflows.iter().map(|part| part.length).max();
+        let mut snapshot = Snapshot {
+            plan: self.bundle.name.clone(),
+            elapsed: clock,
+            planned: planned.filter(|_| manifest.workflows.iter().all(|part| part.layer == 0)),
+            state: self.state,
+            ..Snapshot::default()
+        };
+        let Some(statistics) = &mut self.statistics else { return snapshot };
+        statistics.merge().fill(&mut snapshot);
+        for (number, part) in manifest.workflows.iter().enumerate() {
+            let (vus, iterations, dropped) = statistics.merge().workflow_counts(number);
+            let since = self.began.get(&number).map(|began| clock.saturating_sub(*began));
+            let length = part.length.as_secs_f64().max(1e-3);
+            snapshot.workflows.push(WorkflowSnapshot {
+                name: part.name.clone(),
+                state: self.owner.workflow(number),
+                progress: since.map_or(0.0, |since| (since.as_secs_f64() / length).min(1.0)),
+                load: format!("up to {} VUs", part.vus_max),
+                stage: String::new(),
+                vus,
+                iterations,
+                dropped,
+            });
+        }
+        snapshot
+    }
+
+    /// Makes the final result and stores it.
+    fn conclude(&mut self, conclusion: &Conclusion) {
+        let clock = self.clock();
+        let Some(mut statistics) = self.statistics.take() else {
+            // Made before; the ledger has not said so yet.
+            return;
+        };
+        // Whoever watches sees the last windows, too.
+        let last = statistics.step(clock + LAST_WINDOWS);
+        self.tell(|feed| last.windows.into_iter().for_each(|window| feed.window(window)));
+        let result = status::result(conclusion, statistics, &self.bundle, &self.owner, clock);
+        let (shared, inbox) = (Arc::clone(&self.shared), self.inbox.clone());
+        match stats::wire::encode_result(&result) {
+            Ok(bytes) => {
+                self.errands.spawn(async move {
+                    if let Some(blob) = errands::put(&shared, bytes.clone()).await {
+                        let _ = inbox.send(Input::Concluded(Some(blob), bytes)).await;
+                    }
+                });
+            }
+            Err(error) => {
+                tracing::error!(job = %self.job, %error, "the result cannot be written");
+                self.errands.spawn(async move {
+                    let _ = inbox.send(Input::Concluded(None, Vec::new())).await;
+                });
+            }
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! What workers say to a manager: any of them, about jobs that it owns or not.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use control::fleet::message::{Ask, EndReport, Frames, FramesAnswer, Renew, Renewal, Tell, Told};
+use control::ledger::{Command, Job, State};
+use fence::{Attempt, JobId, NodeId, ShardKey};
+use futures_util::{Stream, stream};
+use ledger::ReadLevel;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+use tonic::{Request, Response, Status};
+use trust::Role;
+
+use super::desk::Input;
+use super::{Shared, errands};
+use crate::wire::proto::office_server::Office;
+use crate::wire::proto::{BlobRef, Chunk, Sealed};
+use crate::wire::{CHUNK_BYTES, blob_in, blob_out, caller, seal, unseal};
+
+/// For a read that a majority has to confirm.
+const READ_WITHIN: Duration = Duration::from_millis(1_500);
+/// For a desk to answer; a worker tries again.
+const DESK_WITHIN: Duration = Duration::from_millis(1_500);
+const BLOB_WITHIN: Duration = Duration::from_secs(20);
+
+pub struct Service(pub Arc<Shared>);
+
+pub type Chunks = Pin<Box<dyn Stream<Item = Result<Chunk, Status>> + Send>>;
+
+/// A blob as a stream; the first chunk names it.
+pub fn chunks(blob: &control::ledger::BlobRef, content: Vec<u8>) -> Chunks {
+    let content = Bytes::from(content);
+    let count = content.len().div_ceil(CHUNK_BYTES).max(1);
+    let blob = blob_out(blob);
+    let parts = (0..count).map(move |number| {
+        let first = number * CHUNK_BYTES;
+        let last = content.len().min(first + CHUNK_BYTES);
+        let blob = (number == 0).then(|| blob.clone());
+        Ok(Chunk { blob, content: content.slice(first..last) })
+    });
+    Box::pin(stream::iter(parts))
+}
+
+/// Where a job is, for somebody who has come to the wrong place.
+enum Where {
+    Here,
+    Elsewhere(Option<NodeId>),
+    Ended,
+    Nowhere,
+}
+
+impl Service {
+    fn worker<T>(&self, request: &Request<T>) -> Result<Option<NodeId>, Status> {
+        Ok(caller(request, &[Role::Worker])?.map(|identity| identity.node))
+    }
+
+    async fn find(&self, job: JobId) -> Result<Where, Status> {
+        if self.0.desk(job).is_some() {
+            return Ok(Where::Here);
+        }
+        let parts = self.0.serving()?;
+        let me = parts.ledger.id();
+        let find = |state: &State| {
+            state.job(job).map(|job| (job.end.is_some(), job.owner.map(|owner| owner.node)))
+        };
+        let known = parts.ledger.read(ReadLevel::Eventual, READ_WITHIN, find).await;
+        let known = known.map_err(|error| Status::unavailable(error.to_string()))?.value;
+        let known = match known {
+            Some(known) => Some(known),
+            // Perhaps it has not arrived here yet.
+            None => {
+                let read = parts.ledger.read(ReadLevel::Strong, READ_WITHIN, find).await;
+                read.map_err(|error| Status::unavailable(error.to_string()))?.value
+            }
+        };
+        Ok(match known {
+            None => Where::Nowhere,
+            Some((true, _)) => Where::Ended,
+            // It will be taken up here in a moment.
+            Some((false, Some(owner))) if owner == me => Where::Elsewhere(None),
+            Some((false, owner)) => Where::Elsewhere(owner),
+        })
+    }
+
+    /// A worker's last word on an attempt of a job that has no owner any more: it is written, and let go.
+    fn late(&self, report: &EndReport) {
+        let shared = Arc::clone(&self.0);
+        let EndReport { shard, attempt, status, counters, worker, .. } = *report;
+        tokio::spawn(async move {
+            let Some(parts) = shared.parts() else { return };
+            let command = Command::EndAttempt { shard, attempt, status, counters, result: None };
+            if let ledger::Written::Committed { .. } =
+                parts.ledger.propose(command, Duration::from_secs(5)).await
+            {
+                let _ = errands::ask_once(&parts, worker, &Ask::Forget { shard, attempt }).await;
+            }
+        });
+    }
+}
+
+fn job_of(tell: &Tell) -> Option<JobId> {
+    match tell {
+        Tell::Ready { shard, .. } | Tell::RowsWanted { shard, .. } | Tell::Abort { shard, .. } => {
+            Some(shard.job)
+        }
+        Tell::Ended(report) => Some(report.shard.job),
+        Tell::MoreTime { job, .. } => Some(*job),
+        Tell::Draining { .. } => None,
+    }
+}
+
+/// Whether a worker speaks of itself.
+fn is_own(tell: &Tell, node: NodeId) -> bool {
+    match tell {
+        Tell::Ended(report) => report.worker == node,
+        Tell::MoreTime { worker, .. } | Tell::Draining { worker, .. } => *worker == node,
+        Tell::Ready { .. } | Tell::RowsWanted { .. } | Tell::Abort { .. } => true,
+    }
+}
+
+fn foreign() -> Status {
+    Status::permission_denied("a worker speaks for itself only: the certificate says somebody else")
+}
+
+/// What the ledger says of one attempt that wants to go on.
+fn renewal(job: Option<&Job>, renew: &Renew, shard: &ShardKey, attempt: Attempt) -> Renewal {
+    let refused = |why: &str| Renewal::Refused { why: why.to_owned() };
+    let Some(job) = job else { return refused("the job is not known") };
+    if job.end.is_some() {
+        return refused("the job has ended");
+    }
+    if job.cancel.is_some() {
+        // The owner stops it; a lease that is not renewed only makes sure.
+        return refused("the job is cancelled");
+    }
+    let last = job.shard(shard).and_then(|known| known.last());
+    let Some((number, record)) = last else { return refused("the ledger knows no such attempt") };
+    if number != attempt {
+        return refused("another attempt has taken its place");
+    }
+    if (record.worker, record.boot) != (renew.worker, renew.boot) {
+        return refused("it was given to another worker, or to another life of this one");
+    }
+    if !record.is_live() {
+        return refused("it was revoked, or has ended");
+    }
+    Renewal::Granted
+}
+
+#[tonic::async_trait]
+impl Office for Service {
+    async fn tell(&self, request: Request<Sealed>) -> Result<Response<Sealed>, Status> {
+        let node = self.worker(&request)?;
+        let tell: Tell = unseal(request.get_ref())?;
+        if node.is_some_and(|node| !is_own(&tell, node)) {
+            return Err(foreign());
+        }
+        let Some(job) = job_of(&tell) else {
+            // It drains: everybody here who might want it hears of it.
+            for (_, desk) in self.0.desks() {
+                desk.send(Input::Tell(Box::new(tell.clone())));
+            }
+            return Ok(Response::new(seal(&Told::Taken)?));
+        };
+        let told = match self.0.desk(job) {
+            Some(desk) => {
+                if !desk.send(Input::Tell(Box::new(tell))) {
+                    let why = "the job's owner is busy; try again";
+                    return Err(Status::resource_exhausted(why));
+                }
+                Told::Taken
+            }
+            None => match self.find(job).await? {
+                Where::Here => Told::NotOwner { owner: None },
+                Where::Elsewhere(owner) => Told::NotOwner { owner },
+                Where::Ended => {
+                    if let Tell::Ended(report) = tell {
+                        self.late(&report);
+                    }
+                    Told::Taken
+                }
+                Where::Nowhere => Told::UnknownJob,
+            },
+        };
+        Ok(Response::new(seal(&told)?))
+    }
+
+    async fn frames(&self, request: Request<Sealed>) -> Result<Response<Sealed>, Status> {
+        let node = self.worker(&request)?;
+        let frames: Frames = unseal(request.get_ref())?;
+        if node.is_some_and(|node| node != frames.worker) {
+            return Err(foreign());
+        }
+        let job = frames.job;
+        if let Some(desk) = self.0.desk(job) {
+            let (answer, answered) = oneshot::channel();
+            if desk.send(Input::Frames(Box::new(frames), answer))
+                && let Ok(Ok(answer)) = timeout(DESK_WITHIN, answered).await
+            {
+                return Ok(Response::new(seal(&answer)?));
+            }
+            return Err(Status::unavailable("the job's owner is busy or has just gone; try again"));
+        }
+        let answer = match self.find(job).await? {
+            Where::Here => FramesAnswer::NotOwner { owner: None },
+            Where::Elsewhere(owner) => FramesAnswer::NotOwner { owner },
+            Where::Ended | Where::Nowhere => FramesAnswer::UnknownJob,
+        };
+        Ok(Response::new(seal(&answer)?))
+    }
+
+    async fn renew(&self, request: Request<Sealed>) -> Result<Response<Sealed>, Status> {
+        let node = self.worker(&request)?;
+        let renew: Renew = unseal(request.get_ref())?;
+        if node.is_some_and(|node| node != renew.worker) {
+            return Err(foreign());
+        }
+        let parts = self.0.serving()?;
+        let answer = |state: &State| -> Vec<(ShardKey, Attempt, Renewal)> {
+            let one = |(shard, attempt): &(ShardKey, Attempt)| {
+                (*shard, *attempt, renewal(state.job(shard.job), &renew, shard, *attempt))
+            };
+            renew.attempts.iter().map(one).collect()
+        };
+        let read = parts.ledger.read(ReadLevel::Strong, READ_WITHIN, answer).await;
+        // Without a majority nothing is decided, least of all a refusal.
+        let read = read.map_err(|error| Status::unavailable(error.to_string()))?;
+        Ok(Response::new(seal(&read.value)?))
+    }
+
+    type GetStream = Chunks;
+
+    async fn get(&self, request: Request<BlobRef>) -> Result<Response<Chunks>, Status> {
+        self.worker(&request)?;
+        let blob = blob_in(request.get_ref())?;
+        let parts = self.0.serving()?;
+        let content = parts.ledger.get_blob(&blob, BLOB_WITHIN).await;
+        let content = content.map_err(|error| Status::unavailable(error.to_string()))?;
+        Ok(Response::new(chunks(&blob, content)))
+    }
+}

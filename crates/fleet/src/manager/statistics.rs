@@ -1,0 +1,243 @@
+//! A job's statistics at its owner: frames in, windows out, and checkpoints that make them durable.
+//!
+//! An attempt's counts reach the owner as frames while it runs, and once more as the tail of its end report: whatever
+//! was not durable when it ended. So the owner has everything as soon as it has the report, and a new owner has
+//! everything from the last checkpoint, the reports in the ledger, and what running workers send again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use control::fleet::message::{EndReport, Frames, FramesAnswer};
+use control::fleet::owner::{Conclusion, Mended, OnWorkerLoss};
+use control::ledger::Counters;
+use fence::{Attempt, NodeId, ShardKey};
+use plan::Threshold;
+use stats::merge::{Checkpoint, Finished, Merge, Settings, Step};
+use stats::verdict::LostWorker;
+use stats::wire::{Schema, StreamKey, WireError};
+
+/// How often a checkpoint is made while there is something new.
+const CHECKPOINT_EVERY: Duration = Duration::from_secs(1);
+const WINDOW: Duration = Duration::from_millis(100);
+
+pub struct Statistics {
+    merge: Merge,
+    /// Added to the owner's clock: a new owner must not go back behind windows that were shown.
+    shift: Duration,
+    /// Something was applied since the last checkpoint.
+    dirty: bool,
+    under_way: Option<u64>,
+    last: Duration,
+    /// Who sends which stream.
+    senders: BTreeMap<StreamKey, NodeId>,
+    /// Attempts that were closed, and the checkpoint that has to be stored before it is said.
+    sealing: Vec<(ShardKey, Attempt, u64)>,
+}
+
+/// An attempt as the streams number it.
+fn numbers(shard: &ShardKey, attempt: Attempt) -> (u32, u32, u32) {
+    (shard.workflow.0, shard.shard, attempt.0)
+}
+
+impl Statistics {
+    /// `checkpoint`: of the owner before. `clock`: the job's time.
+    ///
+    /// # Errors
+    /// If the checkpoint is not one of this job.
+    pub fn new(
+        schema: Schema,
+        thresholds: &[Threshold],
+        checkpoint: Option<&[u8]>,
+        clock: Duration,
+    ) -> Result<Self, WireError> {
+        let settings = Settings { window: WINDOW, ..Settings::default() };
+        let merge = match checkpoint {
+            None => Merge::new(schema, thresholds, settings),
+            Some(_) => Merge::restore(schema, thresholds, settings, checkpoint, clock)?,
+        };
+        let shown = WINDOW * u32::try_from(merge.next_window()).unwrap_or(u32::MAX);
+        let shift = shown.saturating_sub(clock);
+        let (senders, sealing) = (BTreeMap::new(), Vec::new());
+        Ok(Self { merge, shift, dirty: false, under_way: None, last: clock, senders, sealing })
+    }
+
+    fn at(&self, clock: Duration) -> Duration {
+        clock + self.shift
+    }
+
+    /// What a worker has sent, and the attempts that it was about. `is_known` says which attempts there are.
+    pub fn frames(
+        &mut self,
+        post: &Frames,
+        clock: Duration,
+        is_known: impl Fn(u32, u32, u32) -> bool,
+    ) -> (FramesAnswer, BTreeSet<(u32, u32, u32)>) {
+        let now = self.at(clock);
+        let (mut resume, mut refused, mut touched) = (Vec::new(), Vec::new(), BTreeSet::new());
+        for key in &post.open {
+            let opened = if is_known(key.workflow, key.shard, key.attempt) {
+                self.merge.open(*key, now).map_err(|error| error.to_string())
+            } else {
+                Err("there is no such attempt".to_owned())
+            };
+            if opened.is_ok() {
+                self.senders.insert(*key, post.worker);
+            }
+            resume.push((*key, opened));
+        }
+        let mut any = false;
+        for bytes in &post.frames {
+            match self.merge.receive(bytes, now) {
+                Ok(ack) => {
+                    any = true;
+                    touched.insert((ack.key.workflow, ack.key.shard, ack.key.attempt));
+                }
+                Err(error) => refused.extend(key_of(&error).map(|key| (key, error.to_string()))),
+            }
+        }
+        self.dirty |= any;
+        // All streams of this worker: one that sends nothing, because too much of it is not durable, waits for this.
+        let own = self.senders.iter().filter(|(_, worker)| **worker == post.worker);
+        let acks = own.map(|(key, _)| self.merge.ack(*key));
+        let acks = acks.map(|ack| (ack.key, ack.applied_through, ack.durable_through)).collect();
+        (FramesAnswer::Taken { resume, acks, refused }, touched)
+    }
+
+    /// The end of an attempt, in its worker's words: the rest of its frames. Said twice, it counts once.
+    pub fn ended(&mut self, report: &EndReport, clock: Duration) {
+        let now = self.at(clock);
+        let frames: Vec<Vec<u8>> = postcard::from_bytes(&report.totals).unwrap_or_default();
+        let mut opened: Option<StreamKey> = None;
+        for bytes in &frames {
+            let mut taken = self.merge.receive(bytes, now);
+            if let Err(stats::merge::ReceiveError::UnknownStream(key)) = taken {
+                // Nothing of it had come before.
+                if self.merge.open(key, now).is_ok() {
+                    taken = self.merge.receive(bytes, now);
+                }
+            }
+            match taken {
+                Ok(ack) => opened = Some(ack.key),
+                Err(error) => tracing::debug!(%error, "a frame of an end report does not count"),
+            }
+        }
+        self.dirty |= opened.is_some();
+        let (workflow, shard, attempt) = numbers(&report.shard, report.attempt);
+        self.senders
+            .retain(|key, _| (key.workflow, key.shard, key.attempt) != (workflow, shard, attempt));
+        for key in self.merge.streams_of(workflow, shard, attempt) {
+            // Without its last frame its tail is lost: the process died under it.
+            let why = report.error.as_deref().unwrap_or("its worker has no more of it");
+            self.merge.give_up(key, why);
+        }
+    }
+
+    /// What was applied of an attempt.
+    pub fn counters(&self, workflow: u32, shard: u32, attempt: u32) -> Option<(Counters, u64)> {
+        let (tally, issued, frames) = self.merge.of_one_attempt(workflow, shard, attempt)?;
+        let counters = Counters {
+            issued: issued.max(tally.requests),
+            completed: tally.requests,
+            failed: tally.failed,
+            iterations: tally.iterations,
+            dropped: tally.dropped,
+            checks_passed: tally.checks_passed,
+            checks_failed: tally.checks_failed,
+            bytes_sent: tally.bytes_sent,
+            bytes_received: tally.bytes_received,
+        };
+        Some((counters, frames))
+    }
+
+    /// Nothing more counts of this attempt: its worker is gone, and another takes over.
+    pub fn seal(&mut self, shard: ShardKey, attempt: Attempt) {
+        let (workflow, number, n) = numbers(&shard, attempt);
+        for key in self.merge.streams_of(workflow, number, n) {
+            self.merge.give_up(key, "its worker was lost");
+            let through = self.merge.ack(key).applied_through;
+            self.merge.seal(key, through);
+        }
+        // It is said when what was applied cannot be lost any more.
+        self.sealing.push((shard, attempt, 0));
+        self.dirty = true;
+    }
+
+    /// Windows that are complete, thresholds that broke.
+    pub fn step(&mut self, clock: Duration) -> Step {
+        let now = self.at(clock);
+        self.merge.step(now)
+    }
+
+    /// A checkpoint, if one is due and none is under way.
+    pub fn checkpoint(&mut self, clock: Duration) -> Option<Checkpoint> {
+        let waited = clock.saturating_sub(self.last) >= CHECKPOINT_EVERY || clock < self.last;
+        let wanted = self.dirty && (waited || !self.sealing.is_empty());
+        if self.under_way.is_some() || !wanted {
+            return None;
+        }
+        let checkpoint = self.merge.checkpoint();
+        self.sealing
+            .iter_mut()
+            .filter(|(_, _, by)| *by == 0)
+            .for_each(|one| one.2 = checkpoint.number);
+        (self.dirty, self.last, self.under_way) = (false, clock, Some(checkpoint.number));
+        Some(checkpoint)
+    }
+
+    /// A checkpoint is on a majority. Those that were closed before it can be said now.
+    pub fn stored(&mut self, number: u64) -> Vec<(ShardKey, Attempt)> {
+        if self.under_way == Some(number) {
+            self.under_way = None;
+        }
+        // Workers hear what is durable with the answer to their next frames.
+        let _acks = self.merge.stored(number);
+        let (done, waiting): (Vec<_>, Vec<_>) =
+            self.sealing.drain(..).partition(|(_, _, by)| *by != 0 && *by <= number);
+        self.sealing = waiting;
+        done.into_iter().map(|(shard, attempt, _)| (shard, attempt)).collect()
+    }
+
+    pub fn merge(&mut self) -> &mut Merge {
+        &mut self.merge
+    }
+
+    /// The end of the job: everything that was counted, with what the owner knows of gaps.
+    pub fn finish(
+        mut self,
+        conclusion: &Conclusion,
+        policy: OnWorkerLoss,
+        clock: Duration,
+    ) -> Finished {
+        let began = conclusion.began.unwrap_or_default();
+        for gap in conclusion.timeline.iter().filter_map(|note| note.gap.as_ref()) {
+            let until = (gap.mended != Mended::Never).then(|| gap.to.saturating_sub(began));
+            self.merge.lose(LostWorker {
+                name: gap.worker.to_string(),
+                from: gap.from.saturating_sub(began),
+                until,
+                share: f64::from(gap.shards) / f64::from(gap.of.max(1)),
+                policy: policy_name(policy, gap.mended).to_owned(),
+            });
+        }
+        let elapsed = self.at(clock);
+        self.merge.finish(elapsed)
+    }
+}
+
+fn policy_name(policy: OnWorkerLoss, mended: Mended) -> &'static str {
+    match (policy, mended) {
+        (OnWorkerLoss::Rebalance, Mended::Elsewhere) => "rebalance: on other cores",
+        (OnWorkerLoss::Rebalance, Mended::Shared) => "rebalance: on cores that were in use",
+        (OnWorkerLoss::Rebalance, Mended::Never) => "rebalance: there was no core left",
+        (OnWorkerLoss::Continue, _) => "continue",
+        (OnWorkerLoss::Fail, _) => "fail",
+    }
+}
+
+fn key_of(error: &stats::merge::ReceiveError) -> Option<StreamKey> {
+    match error {
+        stats::merge::ReceiveError::Wire(_) => None,
+        stats::merge::ReceiveError::UnknownStream(key)
+        | stats::merge::ReceiveError::Stream(key, _) => Some(*key),
+    }
+}

@@ -1,0 +1,178 @@
+//! What clients are told of a job, and what its final result is made of.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use control::fleet::owner::{Conclusion, Owner, Queued, ShardState, context};
+use control::ledger::{Counters, Job, Phase};
+use fence::JobId;
+use stats::merge::{Head, ScriptHead};
+use stats::{RunResult, ScriptFailure, StopReason, TimelineEntry, WorkflowResult};
+
+use super::statistics::Statistics;
+use crate::bundle::Bundle;
+use crate::wire::job_bytes;
+use crate::wire::proto::{self, JobStatus, Note, ShardStatus, WorkflowStatus};
+
+/// Entries of a timeline in one status; the newest are the ones that matter.
+const NOTES_MAX: usize = 200;
+
+/// Why a job waits, with the numbers.
+pub fn queued(queued: &Queued) -> String {
+    let Queued { needs, free, total, why } = queued;
+    format!("{why} (needs {needs} cores; {free} of {total} are free)")
+}
+
+pub fn counters(counters: &Counters) -> proto::Counters {
+    let Counters { issued, completed, failed, iterations, dropped, .. } = *counters;
+    proto::Counters { issued, completed, failed, iterations, dropped }
+}
+
+/// What the ledger says of a job.
+pub fn of_ledger(id: JobId, job: &Job, now_ms: u64) -> JobStatus {
+    let (state, outcome) = match job.phase() {
+        Phase::Created => ("created", String::new()),
+        Phase::Running if job.shards.is_empty() => ("queued", String::new()),
+        Phase::Running => ("running", String::new()),
+        Phase::Cancelling => ("cancelling", String::new()),
+        Phase::Ended(outcome) => ("ended", outcome.to_string()),
+    };
+    let detail = match (&job.end, &job.cancel) {
+        (Some(end), _) => end.detail.clone(),
+        (None, Some(cancel)) => cancel.reason.clone(),
+        (None, None) => String::new(),
+    };
+    let ran_ms = job.end.as_ref().map_or(0, |end| end.ended_ms.saturating_sub(job.created_ms));
+    JobStatus {
+        job: job_bytes(id),
+        name: job.name.clone(),
+        state: state.to_owned(),
+        outcome,
+        detail,
+        owner: job.owner.map(|owner| owner.node.to_string()).unwrap_or_default(),
+        age_ms: now_ms.saturating_sub(job.created_ms),
+        workflows: Vec::new(),
+        timeline: Vec::new(),
+        counters: Some(counters(&job.totals)),
+        has_result: job.result.is_some(),
+        ran_ms,
+    }
+}
+
+fn shard_state(state: ShardState) -> &'static str {
+    match state {
+        ShardState::Pending => "pending",
+        ShardState::Dispatched => "dispatched",
+        ShardState::Running => "running",
+        ShardState::Completed => "completed",
+        ShardState::Failed => "failed",
+        ShardState::FailedTerminal => "failed for good",
+        ShardState::Cancelling => "cancelling",
+        ShardState::Cancelled => "cancelled",
+        ShardState::Skipped => "skipped",
+    }
+}
+
+/// What only the owner knows; the rest is empty.
+pub fn of_owner(owner: &Owner, bundle: &Bundle) -> JobStatus {
+    let parts = bundle.manifest.workflows.iter().enumerate();
+    let workflows = parts.map(|(number, part)| WorkflowStatus {
+        name: part.name.clone(),
+        state: format!("{:?}", owner.workflow(number)).to_lowercase(),
+        shards: owner
+            .shards()
+            .filter(|(key, ..)| key.workflow.0 as usize == number)
+            .map(|(key, state, attempt)| ShardStatus {
+                shard: key.shard,
+                attempt: attempt.0,
+                state: shard_state(state).to_owned(),
+                worker: owner.worker_of(&key).map(|node| node.to_string()).unwrap_or_default(),
+            })
+            .collect(),
+    });
+    let timeline = owner.timeline();
+    let recent = &timeline[timeline.len().saturating_sub(NOTES_MAX)..];
+    let note = |note: &control::fleet::owner::Note| Note {
+        at_ms: super::millis(note.at),
+        text: note.text.clone(),
+    };
+    JobStatus {
+        detail: owner.queued().map(queued).unwrap_or_default(),
+        workflows: workflows.collect(),
+        timeline: recent.iter().map(note).collect(),
+        ..JobStatus::default()
+    }
+}
+
+/// Puts the owner's words over the ledger's.
+pub fn join(mut status: JobStatus, details: JobStatus) -> JobStatus {
+    if !details.detail.is_empty() && status.state != "ended" {
+        status.detail = details.detail;
+    }
+    (status.workflows, status.timeline) = (details.workflows, details.timeline);
+    status
+}
+
+/// The final result: what was counted, and what the owner knows of how it went.
+pub fn result(
+    conclusion: &Conclusion,
+    statistics: Statistics,
+    bundle: &Bundle,
+    owner: &Owner,
+    clock: Duration,
+) -> RunResult {
+    let began = conclusion.began.unwrap_or(conclusion.ended);
+    let since = |at: Duration| at.saturating_sub(began);
+    let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let elapsed = since(conclusion.ended);
+    let manifest = &bundle.manifest;
+    let workflows = conclusion.workflows.iter().zip(&manifest.workflows);
+    let workflows = workflows.map(|(one, part)| WorkflowResult {
+        name: one.name.clone(),
+        status: one.status.clone(),
+        started: since(one.started),
+        ended: since(one.ended),
+        cores: one.shards as usize,
+        vus_max: u64::from(part.vus_max),
+    });
+    let timeline = conclusion.timeline.iter();
+    let timeline =
+        timeline.map(|note| TimelineEntry { at: since(note.at), event: note.text.clone() });
+    let script = bundle.is_script().then(|| {
+        let setup = owner.values().get(context::SETUP);
+        let setup_data = setup.and_then(|values| values.get(engine::script::SETUP_DATA));
+        let setup_data = setup_data.map(|data| String::from_utf8_lossy(data).into_owned());
+        let threw = conclusion.setup_error.is_some() || conclusion.teardown_error.is_some();
+        let failure = match &conclusion.stop {
+            StopReason::Aborted(_) => Some(ScriptFailure::Abort),
+            _ if threw => Some(ScriptFailure::Exception),
+            _ => None,
+        };
+        ScriptHead { strict: bundle.strict, setup_data, failure, marked_failed: None }
+    });
+    let mut notes = Vec::new();
+    let errors = [("setup", &conclusion.setup_error), ("teardown", &conclusion.teardown_error)];
+    for (what, error) in errors {
+        notes.extend(error.as_ref().map(|error| format!("{what}: {error}")));
+    }
+    for (shard, attempt) in &conclusion.unheard {
+        notes.push(format!(
+            "attempt {attempt} of {shard} had no last word: it may have issued more than was counted"
+        ));
+    }
+    for (shard, attempt) in &conclusion.cut {
+        notes
+            .push(format!("the statistics of attempt {attempt} of {shard} were too large to keep"));
+    }
+    let head = Head {
+        plan: bundle.name.clone(),
+        started_unix_ms: super::millis(wall.saturating_sub(elapsed)),
+        elapsed,
+        outcome: conclusion.outcome,
+        stop: conclusion.stop.clone(),
+        workflows: workflows.collect(),
+        timeline: timeline.collect(),
+        notes,
+        script,
+    };
+    statistics.finish(conclusion, manifest.policy.on_worker_loss, clock).into_result(head)
+}

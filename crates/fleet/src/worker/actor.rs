@@ -1,0 +1,559 @@
+//! The task that owns the machine: events in, effects out, in their order.
+//!
+//! What takes long is begun elsewhere and comes back as an event. Gates are moved and shut right here: each is one
+//! store to memory.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use control::fleet::message::{Answer, Ask};
+use control::fleet::worker::{Effect, Event, Figures, Run, RunEnd, RunHow, Settings, Worker};
+use control::ledger::Counters;
+use engine::attempt::{Ending, Mono, Report, ScriptWish};
+use engine::machine;
+use fence::{JobId, Moment, NodeId};
+use membership::agent::View;
+use node::Member;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+
+use super::attempt::{Attempt, MachineUse, Over};
+use super::crew::Question;
+use super::files::{self, Leftovers};
+use super::job::{Job, lock};
+use super::make::{self, Made, Workshop};
+use super::managers::Managers;
+use super::post::Poster;
+use super::{End, Inbox, Word};
+
+const TICK: Duration = Duration::from_millis(100);
+/// Ticks between two words on an attempt's progress.
+const PROGRESS_EVERY: u64 = 10;
+/// Jobs without a running attempt that stay loaded, for the next layer or a retry.
+const IDLE_JOBS_MAX: usize = 4;
+/// Leaders of jobs that have not got as far as an attempt; without one, managers are tried in turn.
+const LEADERS_MAX: usize = 1024;
+/// Sleeps no longer than this without a look at the clock, which goes on while the machine is suspended.
+const SLEEP_MAX: Duration = Duration::from_secs(1);
+
+pub(super) struct Actor {
+    pub settings: Settings,
+    /// Made when the cluster is known, from what lies on the disk.
+    pub machine: Option<Worker>,
+    pub leftovers: Leftovers,
+    pub member: Weak<Member>,
+    pub views: watch::Receiver<Arc<View>>,
+    pub questions: mpsc::Receiver<Question>,
+    pub inbox: Inbox,
+    pub words: mpsc::UnboundedReceiver<Word>,
+    pub managers: Arc<Managers>,
+    pub workshop: Arc<Workshop>,
+    pub files: mpsc::UnboundedSender<files::Job>,
+    pub figures: Arc<Mutex<Figures>>,
+    pub end: watch::Sender<Option<End>>,
+    pub state: State,
+}
+
+/// What the actor remembers beside the machine.
+#[derive(Default)]
+pub(super) struct State {
+    attempts: BTreeMap<Run, Attempt>,
+    /// Threads that did not end; their cores come back when they do.
+    abandoned: Vec<Attempt>,
+    jobs: BTreeMap<JobId, Slot>,
+    /// Who waits for which answer, and who leads the job if the machine lets the question in.
+    callers: BTreeMap<u64, (oneshot::Sender<Answer>, NodeId, Option<JobId>)>,
+    asked: u64,
+    /// Who has dispatched attempts of jobs that have none here yet.
+    leaders: BTreeMap<JobId, NodeId>,
+    /// Events that the actor itself has found, before anything else is heard.
+    next: VecDeque<Event>,
+    ticks: u64,
+    /// Counts preparations, for the order in which jobs are let go.
+    uses: u64,
+    descriptors_limit: u64,
+}
+
+struct Slot {
+    job: Arc<Job>,
+    /// Attempts whose reports are not acknowledged yet, running ones included.
+    runs: BTreeSet<Run>,
+    /// When it had its last attempt; the oldest goes first.
+    used: u64,
+}
+
+fn now() -> Moment {
+    Moment::since_boot(Mono::now().uptime())
+}
+
+impl Actor {
+    /// Until the worker is dropped.
+    pub async fn run(mut self) {
+        let mut ticks = interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        self.look_around();
+        loop {
+            let due = self.machine.as_ref().and_then(Worker::next_due);
+            let wait = due.map_or(SLEEP_MAX, |due| due.since(now()).min(SLEEP_MAX));
+            tokio::select! {
+                biased;
+                Some(word) = self.words.recv() => self.hear(word),
+                Some(question) = self.questions.recv() => self.question(question),
+                Ok(()) = self.views.changed() => self.look_around(),
+                _ = ticks.tick() => self.tick(),
+                () = sleep_until(Instant::now() + wait) => self.step(Event::Tick),
+            }
+            while let Some(event) = self.state.next.pop_front() {
+                self.step(event);
+            }
+        }
+    }
+
+    /// Who is there, and which cluster this is.
+    fn look_around(&mut self) {
+        let view = Arc::clone(&self.views.borrow_and_update());
+        let changed = self.managers.update(&view);
+        if self.machine.is_none() {
+            self.learn_cluster();
+        } else if let Some(order) = changed {
+            self.step(Event::Managers(order));
+        }
+    }
+
+    /// The number of the cluster is the ledger's. A manager says it in its hello, or in the first command.
+    fn learn_cluster(&mut self) {
+        let Some(member) = self.member.upgrade() else { return };
+        let hellos = member.hellos();
+        drop(member);
+        let group = hellos.values().find_map(|hello| hello.group);
+        if let Some(group) = group {
+            self.begin(group.cluster);
+        }
+    }
+
+    fn begin(&mut self, cluster: u64) {
+        let settings = Settings { cluster, ..self.settings.clone() };
+        let Leftovers { reports, issued } = std::mem::take(&mut self.leftovers);
+        match Worker::recover(settings, reports, issued, now()) {
+            Ok((machine, effects)) => {
+                self.machine = Some(machine);
+                for effect in effects {
+                    self.carry_out(effect);
+                }
+                self.step(Event::Managers(self.managers.order()));
+            }
+            // They were checked at the start.
+            Err(error) => {
+                self.end.send_if_modified(|end| {
+                    end.get_or_insert(End::Broken(error.to_string()));
+                    true
+                });
+            }
+        }
+    }
+
+    fn step(&mut self, event: Event) {
+        let Some(machine) = &mut self.machine else {
+            // Nothing can run and nobody can ask before; only the word to end concerns an empty worker.
+            if matches!(event, Event::Drain | Event::Shutdown) {
+                self.end.send_if_modified(drained);
+            }
+            return;
+        };
+        let effects = machine.step(event, now());
+        let figures = machine.figures();
+        *lock(&self.figures) = figures;
+        for effect in effects {
+            self.carry_out(effect);
+        }
+    }
+
+    fn question(&mut self, question: Question) {
+        match question {
+            Question::Drain => self.step(Event::Drain),
+            Question::Ask { from, ask, answer } => {
+                if self.machine.is_none() {
+                    let Some(cluster) = cluster_of(&ask) else {
+                        // Dropping the sender tells the caller to come again.
+                        return;
+                    };
+                    self.begin(cluster);
+                }
+                self.state.asked += 1;
+                let id = self.state.asked;
+                self.state.callers.insert(id, (answer, from, job_of(&ask)));
+                self.step(Event::Asked { id, from, ask: *ask });
+            }
+        }
+    }
+
+    fn hear(&mut self, word: Word) {
+        match word {
+            Word::Event(event) => self.step(event),
+            Word::Made(run, made) => self.made(run, made),
+            Word::Report(run, report) => self.reported(run, report),
+            Word::Aside(run, ended) => {
+                let Some(attempt) = self.state.attempts.get_mut(&run) else { return };
+                for wish in ended.wishes {
+                    match wish {
+                        ScriptWish::Abort(reason) => {
+                            self.state.next.push_back(Event::Abort { run, reason });
+                        }
+                        ScriptWish::MarkFailed(why) => attempt.mark_failed(why),
+                    }
+                }
+                let values = Some(ended.result.map_err(|error| error.message));
+                let over =
+                    Over { how: ended.how, end: Default::default(), values, last: ended.last };
+                self.over(run, over);
+            }
+        }
+    }
+
+    fn made(&mut self, run: Run, made: Result<Made, String>) {
+        let Some(attempt) = self.state.attempts.get_mut(&run) else {
+            // It was ended meanwhile. What was made is let go; its report has been written or is about to be.
+            if let Ok(made) = made {
+                let slot = self.state.jobs.get(&run.shard.job);
+                if let Some(slot) = slot {
+                    lock(&slot.job.streams).remove(&made.stream);
+                }
+                if slot.is_none_or(|slot| !slot.runs.contains(&run)) {
+                    // Even forgotten meanwhile: the file of its counters came too late to be removed with the report.
+                    let _ = self.files.send(files::Job::Remove(run));
+                }
+                tokio::task::spawn_blocking(move || drop(made));
+            }
+            return;
+        };
+        match made {
+            Ok(Made { body, stream, issued }) => {
+                attempt.made(body, stream, issued);
+                self.prepared(run);
+            }
+            Err(error) => self.not_made(run, error),
+        }
+    }
+
+    /// Both the thread and its handle are here: it can be started.
+    fn prepared(&mut self, run: Run) {
+        let Some(attempt) = self.state.attempts.get_mut(&run) else { return };
+        if let Some(graceful_stop) = attempt.graceful_stop().filter(|_| !attempt.prepared) {
+            attempt.prepared = true;
+            self.state.next.push_back(Event::Prepared { run, graceful_stop });
+        }
+    }
+
+    fn not_made(&mut self, run: Run, error: String) {
+        if let Some(attempt) = self.state.attempts.remove(&run) {
+            attempt.gate.close();
+            let log = attempt.job.log();
+            self.state.next.push_back(ended(run, RunHow::Failed(error), log));
+            self.settle_jobs();
+        }
+    }
+
+    fn reported(&mut self, run: Run, report: Report) {
+        let Some(attempt) = self.state.attempts.get_mut(&run) else { return };
+        match report {
+            Report::Ready => {
+                attempt.ready = true;
+                self.prepared(run);
+            }
+            Report::Counted(counted) => {
+                if attempt.counted(*counted) {
+                    self.state.next.push_back(Event::GateShut { run });
+                }
+            }
+            Report::RowsWanted { set, at_least } => {
+                let set = u32::try_from(set).unwrap_or(u32::MAX);
+                self.state.next.push_back(Event::RowsWanted { run, set, at_least });
+            }
+            Report::Wish(ScriptWish::Abort(reason)) => {
+                self.state.next.push_back(Event::Abort { run, reason });
+            }
+            Report::Wish(ScriptWish::MarkFailed(why)) => attempt.mark_failed(why),
+            Report::Ended(ended) => {
+                let over = Over { how: ended.how, end: ended.end, values: None, last: ended.last };
+                self.over(run, over);
+            }
+        }
+    }
+
+    /// The engine is done with it.
+    fn over(&mut self, run: Run, over: Over) {
+        let Some(mut attempt) = self.state.attempts.remove(&run) else { return };
+        let abandoned = over.how == Ending::Abandoned;
+        let elapsed = attempt.progress().elapsed;
+        let end = attempt.over(over);
+        if abandoned {
+            let (counters, frames) = (end.counters, end.frames);
+            let progress = control::fleet::worker::Progress { counters, elapsed, frames };
+            self.state.next.push_back(Event::Abandoned { run, progress });
+            self.state.abandoned.push(attempt);
+        } else {
+            self.state.next.push_back(Event::Ended { run, end });
+        }
+        self.settle_jobs();
+    }
+
+    fn tick(&mut self) {
+        self.state.ticks += 1;
+        if self.machine.is_none() {
+            self.learn_cluster();
+        }
+        let progress = self.state.ticks.is_multiple_of(PROGRESS_EVERY);
+        if !self.state.attempts.is_empty() {
+            if self.state.descriptors_limit == 0 {
+                self.state.descriptors_limit = machine::raise_descriptor_limit();
+            }
+            let machine = MachineUse {
+                memory_max: machine::memory_max_bytes(),
+                descriptors: if progress { machine::open_descriptors() } else { 0 },
+                descriptors_limit: self.state.descriptors_limit,
+            };
+            for attempt in self.state.attempts.values_mut() {
+                attempt.tick(machine);
+                if progress && attempt.prepared {
+                    let (run, progress) = (attempt.run, attempt.progress());
+                    self.state.next.push_back(Event::Progress { run, progress });
+                }
+            }
+        }
+        let next = &mut self.state.next;
+        self.state.abandoned.retain(|attempt| {
+            let gone = attempt.is_gone();
+            if gone {
+                next.push_back(ended(attempt.run, RunHow::Stopped, String::new()));
+            }
+            !gone
+        });
+    }
+
+    fn carry_out(&mut self, effect: Effect) {
+        match effect {
+            Effect::Answer { to, answer } => self.answer(to, answer),
+            Effect::Fetch { run, blobs } => {
+                let (cache, inbox) = (Arc::clone(&self.workshop.blobs), self.inbox.clone());
+                tokio::spawn(async move {
+                    let mut result = Ok(());
+                    for blob in blobs {
+                        result = result.and(cache.get(blob).await.map(drop));
+                    }
+                    inbox.event(Event::Fetched { run, result });
+                });
+            }
+            Effect::Prepare { dispatch, .. } => self.prepare(dispatch),
+            Effect::Start { run, at, elapsed, clock } => {
+                let at = Mono::since_boot(at.since(Moment::default()));
+                if let Some(attempt) = self.state.attempts.get_mut(&run) {
+                    attempt.start(at, elapsed, clock, &self.inbox);
+                }
+            }
+            Effect::MoveGate { run, until } => {
+                let until = Mono::since_boot(until.since(Moment::default()));
+                if let Some(attempt) = self.state.attempts.get(&run) {
+                    attempt.gate.extend(until, Mono::now());
+                }
+            }
+            Effect::ShutGate { run } => {
+                if let Some(attempt) = self.state.attempts.get_mut(&run)
+                    && attempt.shut()
+                {
+                    self.state.next.push_back(Event::GateShut { run });
+                }
+            }
+            Effect::Halt { run, how } => match self.state.attempts.get(&run) {
+                Some(attempt) if attempt.is_made() => attempt.halt(how),
+                _ => self.let_go(run),
+            },
+            Effect::Kill { run } => match self.state.attempts.get(&run) {
+                Some(attempt) if attempt.is_made() => attempt.kill(),
+                _ => self.let_go(run),
+            },
+            Effect::Steer { run, steer } => {
+                if let Some(attempt) = self.state.attempts.get_mut(&run) {
+                    attempt.steer(&steer);
+                }
+            }
+            Effect::GiveRows { run, rows } => {
+                if let Some(attempt) = self.state.attempts.get_mut(&run) {
+                    attempt.give_rows(rows);
+                }
+            }
+            Effect::SendRenewal { number, to, renew } => {
+                let (managers, inbox) = (Arc::clone(&self.managers), self.inbox.clone());
+                tokio::spawn(async move {
+                    inbox.event(match managers.renew(to, &renew).await {
+                        Ok(answers) => Event::RenewalAnswered { number, answers },
+                        Err(status) => {
+                            tracing::debug!(%to, %status, "leases were not renewed");
+                            Event::RenewalFailed { number }
+                        }
+                    });
+                });
+            }
+            Effect::SendTell { number, to, tell } => {
+                let (managers, inbox) = (Arc::clone(&self.managers), self.inbox.clone());
+                tokio::spawn(async move {
+                    inbox.event(match managers.tell(to, &tell).await {
+                        Ok(told) => Event::TellAnswered { number, told },
+                        Err(status) => {
+                            tracing::debug!(%to, %status, "it was not heard");
+                            Event::TellFailed { number }
+                        }
+                    });
+                });
+            }
+            Effect::Store { report } => {
+                // The keeper lives as long as we do.
+                let _ = self.files.send(files::Job::Store(report));
+            }
+            Effect::Remove { run } => self.remove(run),
+            Effect::Drained => {
+                self.end.send_if_modified(drained);
+            }
+        }
+    }
+
+    fn answer(&mut self, to: u64, answer: Answer) {
+        let Some((caller, from, job)) = self.state.callers.remove(&to) else { return };
+        if !matches!(answer, Answer::Refused(_))
+            && let Some(job) = job
+        {
+            if let Some(slot) = self.state.jobs.get(&job) {
+                *lock(&slot.job.owner) = Some(from);
+            } else {
+                if self.state.leaders.len() >= LEADERS_MAX {
+                    self.state.leaders.pop_first();
+                }
+                self.state.leaders.insert(job, from);
+            }
+        }
+        // A caller that has gone away asks again, and is told the same.
+        let _ = caller.send(answer);
+    }
+
+    fn prepare(&mut self, dispatch: Box<control::fleet::message::Dispatch>) {
+        let run = Run::new(dispatch.order.shard, dispatch.order.step.attempt);
+        let id = run.shard.job;
+        self.state.uses += 1;
+        let used = self.state.uses;
+        let known = self.state.jobs.get(&id).map(|slot| slot.job.bundle);
+        if known != Some(dispatch.bundle) {
+            let job = Arc::new(Job::new(id, dispatch.bundle));
+            *lock(&job.owner) = self.state.leaders.remove(&id);
+            let poster = Poster {
+                job: Arc::downgrade(&job),
+                node: self.settings.node,
+                boot: self.settings.boot,
+                managers: Arc::clone(&self.managers),
+            };
+            tokio::spawn(poster.run());
+            self.state.jobs.insert(id, Slot { job, runs: BTreeSet::new(), used });
+        }
+        let Some(slot) = self.state.jobs.get_mut(&id) else { return };
+        slot.runs.insert(run);
+        slot.used = used;
+        let job = Arc::clone(&slot.job);
+        let attempt = Attempt::new(&dispatch, Arc::clone(&job));
+        let gate = Arc::clone(&attempt.gate);
+        self.state.attempts.insert(run, attempt);
+        let (workshop, inbox) = (Arc::clone(&self.workshop), self.inbox.clone());
+        tokio::spawn(async move {
+            let made = make::make(workshop, job, gate, dispatch, inbox.clone()).await;
+            inbox.word(Word::Made(run, made));
+        });
+    }
+
+    /// It has no thread that could send or end: it is over now. What is being made is let go when it comes.
+    fn let_go(&mut self, run: Run) {
+        let Some(attempt) = self.state.attempts.remove(&run) else { return };
+        if let Some(key) = attempt.stream {
+            lock(&attempt.job.streams).remove(&key);
+        }
+        attempt.gate.close();
+        self.state.next.push_back(ended(run, RunHow::Stopped, String::new()));
+        self.settle_jobs();
+    }
+
+    fn remove(&mut self, run: Run) {
+        let _ = self.files.send(files::Job::Remove(run));
+        let id = run.shard.job;
+        let Some(slot) = self.state.jobs.get_mut(&id) else { return };
+        slot.runs.remove(&run);
+        lock(&slot.job.streams).retain(|key, _| {
+            (key.workflow, key.shard, key.attempt)
+                != (run.shard.workflow.0, run.shard.shard, run.attempt.0)
+        });
+        self.settle_jobs();
+    }
+
+    /// Jobs that have nothing running stay loaded for a while: a few of them, and only their streams beyond that.
+    fn settle_jobs(&mut self) {
+        let busy: BTreeSet<JobId> = self.state.attempts.keys().map(|run| run.shard.job).collect();
+        let mut idle: Vec<(u64, JobId)> = Vec::new();
+        for (id, slot) in &self.state.jobs {
+            if !busy.contains(id) {
+                idle.push((slot.used, *id));
+            }
+        }
+        idle.sort_unstable();
+        let most = idle.len().saturating_sub(IDLE_JOBS_MAX);
+        for (_, id) in idle.into_iter().take(most) {
+            let Some(slot) = self.state.jobs.get(&id) else { continue };
+            let job = Arc::clone(&slot.job);
+            if slot.runs.is_empty() {
+                self.state.jobs.remove(&id);
+            }
+            // Removing its files may take a moment.
+            tokio::task::spawn_blocking(move || job.unload());
+        }
+    }
+}
+
+fn drained(end: &mut Option<End>) -> bool {
+    let news = end.is_none();
+    end.get_or_insert(End::Drained);
+    news
+}
+
+fn ended(run: Run, how: RunHow, log: String) -> Event {
+    let end = RunEnd {
+        how,
+        counters: Counters::default(),
+        provided: BTreeMap::new(),
+        frames: 0,
+        totals: Vec::new(),
+        log,
+    };
+    Event::Ended { run, end }
+}
+
+/// The cluster that a command speaks for.
+fn cluster_of(ask: &Ask) -> Option<u64> {
+    let epoch = match ask {
+        Ask::Reserve { hold, .. } | Ask::Release { hold, .. } => hold.epoch,
+        Ask::Dispatch(dispatch) => dispatch.order.epoch,
+        Ask::Stop { order, .. } => order.epoch,
+        Ask::Start { epoch, .. }
+        | Ask::Steer { epoch, .. }
+        | Ask::Rows { epoch, .. }
+        | Ask::Install { epoch, .. } => *epoch,
+        Ask::Forget { .. } | Ask::Inspect { .. } => return None,
+    };
+    Some(epoch.group.cluster)
+}
+
+/// The job whose owner speaks. Who only looks around, or forgets, may be anybody.
+fn job_of(ask: &Ask) -> Option<JobId> {
+    match ask {
+        Ask::Reserve { hold, .. } | Ask::Release { hold, .. } => Some(hold.job),
+        Ask::Dispatch(dispatch) => Some(dispatch.order.shard.job),
+        Ask::Stop { order, .. } => Some(order.shard.job),
+        Ask::Start { job, .. } | Ask::Steer { job, .. } | Ask::Install { job, .. } => Some(*job),
+        Ask::Rows { shard, .. } => Some(shard.job),
+        Ask::Forget { .. } | Ask::Inspect { .. } => None,
+    }
+}

@@ -1,0 +1,474 @@
+//! One attempt between the machine and the engine: what it has counted, where its schedule stands, how it ends.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use control::fleet::message::{Dispatch, Halt, RowBlock, Steer, Task};
+use control::fleet::worker::{Progress, Run, RunEnd, RunHow};
+use control::job::WorkflowEnd;
+use control::ledger::Counters;
+use engine::attempt::{
+    Aside, AsideRun, AsideSpec, AsideWiring, Counted, Ending, IssuedFile, Loaded, Mono, SendGate,
+    ShardEnd, ShardRun, Stop, collect_provided, load_end,
+};
+use plan::Rate;
+use stats::wire::{Content, FailureMessage, Generator, StreamKey};
+use stats::{Delta, Window};
+
+use super::Inbox;
+use super::job::Job;
+
+/// A window of statistics.
+const WINDOW: Duration = Duration::from_millis(100);
+/// How long a killed attempt may take to end, within the machine's own patience.
+const KILL_GRACE: Duration = Duration::from_millis(2500);
+/// A first attempt that starts this much late makes up for it: nothing of its schedule was lost with anybody.
+const LATE_START_MAX: Duration = Duration::from_millis(250);
+
+pub(super) struct Attempt {
+    pub run: Run,
+    pub task: Task,
+    pub job: Arc<Job>,
+    pub gate: Arc<SendGate>,
+    pub body: Body,
+    /// The engine has said that it is ready.
+    pub ready: bool,
+    pub prepared: bool,
+    /// Rows that came while it was being made.
+    rows: Vec<RowBlock>,
+    pub stream: Option<StreamKey>,
+    pub issued: Option<Arc<IssuedFile>>,
+    counters: Counters,
+    started: Option<Started>,
+    generator: Generator,
+    swaps_asked: u64,
+    swaps_heard: u64,
+    /// The gate was shut before this swap was asked for: whoever answers it has seen it.
+    shut_at: Option<u64>,
+    spare: Option<Window>,
+    /// A script wants the run to count as failed.
+    mark: Option<String>,
+}
+
+/// What the engine has of it.
+pub(super) enum Body {
+    /// Being loaded.
+    Making,
+    Shard(ShardRun, Arc<Loaded>),
+    /// A setup or teardown that waits for its start.
+    Waiting(Box<AsideSpec>, Arc<Loaded>),
+    Aside(AsideRun),
+}
+
+#[derive(Clone, Copy)]
+struct Started {
+    at: Mono,
+    elapsed: Duration,
+    clock: Duration,
+    paused_at: Option<Mono>,
+    paused: Duration,
+}
+
+/// How it was when the engine was done with it.
+pub(super) struct Over {
+    pub how: Ending,
+    pub end: ShardEnd,
+    /// Of a setup or teardown.
+    pub values: Option<Result<BTreeMap<String, Vec<u8>>, String>>,
+    pub last: Option<Box<Counted>>,
+}
+
+impl Attempt {
+    pub fn new(dispatch: &Dispatch, job: Arc<Job>) -> Self {
+        let run = Run::new(dispatch.order.shard, dispatch.order.step.attempt);
+        Self {
+            run,
+            task: dispatch.task,
+            job,
+            gate: SendGate::leased(),
+            body: Body::Making,
+            ready: false,
+            prepared: false,
+            rows: Vec::new(),
+            stream: None,
+            issued: None,
+            counters: Counters::default(),
+            started: None,
+            generator: Generator::default(),
+            swaps_asked: 0,
+            swaps_heard: 0,
+            shut_at: None,
+            spare: None,
+            mark: None,
+        }
+    }
+
+    /// It is made, and waits for the engine's word.
+    pub fn made(&mut self, body: Body, stream: StreamKey, issued: Arc<IssuedFile>) {
+        self.body = body;
+        (self.stream, self.issued) = (Some(stream), Some(issued));
+        for rows in std::mem::take(&mut self.rows) {
+            self.give_rows(rows);
+        }
+    }
+
+    /// The plan's, once it can be started.
+    pub fn graceful_stop(&self) -> Option<Duration> {
+        let workflow = self.run.shard.workflow.0 as usize;
+        match &self.body {
+            Body::Shard(_, loaded) if self.ready => {
+                Some(loaded.definition().workflows.get(workflow)?.load.graceful_stop)
+            }
+            Body::Waiting(spec, loaded) => {
+                let loads = &loaded.definition().workflows;
+                let own = spec.workflow.and_then(|number| loads.get(number));
+                let longest = loads.iter().map(|one| one.load.graceful_stop).max();
+                own.map(|one| one.load.graceful_stop).or(longest).or(Some(Duration::ZERO))
+            }
+            _ => None,
+        }
+    }
+
+    pub fn start(&mut self, at: Mono, elapsed: Duration, clock: Duration, inbox: &Inbox) {
+        let first = self.run.attempt.0 <= 1 && elapsed <= LATE_START_MAX;
+        // The same instant of the schedule, said in two ways.
+        let (at, elapsed, clock) = match at.uptime().checked_sub(elapsed) {
+            Some(uptime) if first => {
+                (Mono::since_boot(uptime), Duration::ZERO, clock.saturating_sub(elapsed))
+            }
+            _ => (at, elapsed, clock),
+        };
+        self.started =
+            Some(Started { at, elapsed, clock, paused_at: None, paused: Duration::ZERO });
+        match std::mem::replace(&mut self.body, Body::Making) {
+            Body::Shard(shard, loaded) => {
+                shard.start_from(at, elapsed);
+                self.body = Body::Shard(shard, loaded);
+            }
+            Body::Waiting(spec, loaded) => {
+                let (run, inbox) = (self.run, inbox.clone());
+                let done = inbox.clone();
+                let wiring = AsideWiring {
+                    gate: Arc::clone(&self.gate),
+                    issued: self.issued.clone(),
+                    done: Box::new(move |ended| done.aside(run, ended)),
+                };
+                match AsideRun::start(&loaded, (*spec).clone(), wiring) {
+                    Ok(aside) => self.body = Body::Aside(aside),
+                    Err(error) => {
+                        self.body = Body::Waiting(spec, loaded);
+                        inbox.not_made(run, format!("its thread cannot be started: {error}"));
+                    }
+                }
+            }
+            other => self.body = other,
+        }
+    }
+
+    pub fn give_rows(&mut self, rows: RowBlock) {
+        let set = rows.set as usize;
+        match &self.body {
+            Body::Making => self.rows.push(rows),
+            Body::Shard(shard, _) if rows.first < rows.end => {
+                shard.grant_rows(set, rows.first..rows.end);
+            }
+            Body::Shard(shard, _) => shard.no_more_rows(set),
+            // Both have their rows from the beginning.
+            Body::Waiting(..) | Body::Aside(..) => {}
+        }
+    }
+
+    pub fn steer(&mut self, steer: &Steer) {
+        let now = Mono::now();
+        if let Some(started) = &mut self.started {
+            match steer {
+                Steer::Pause => {
+                    started.paused_at.get_or_insert(now);
+                }
+                Steer::Resume => {
+                    if let Some(since) = started.paused_at.take() {
+                        started.paused += Duration::from_nanos(now.since(since.max(started.at)));
+                    }
+                }
+                Steer::Vus { .. } | Steer::Rate { .. } => {}
+            }
+        }
+        // A setup or teardown is short, and has nothing to steer.
+        let Body::Shard(shard, loaded) = &self.body else { return };
+        match *steer {
+            Steer::Pause => shard.pause(now),
+            Steer::Resume => shard.resume(now),
+            Steer::Vus { vus, .. } => shard.set_vus(vus),
+            Steer::Rate { per_second, from, .. } => {
+                if !(per_second.is_finite() && per_second >= 0.0) {
+                    tracing::warn!(run = %self.run, per_second, "this is no rate");
+                    return;
+                }
+                // Thousandths of an event, the same on every shard, so that the parts add up to the whole.
+                let events = (per_second * 1000.0).round().max(1.0) as u64;
+                let rate = Rate { events, per: Duration::from_secs(1000) };
+                let workflow =
+                    loaded.definition().workflows.get(self.run.shard.workflow.0 as usize);
+                let begins = workflow.map_or(Duration::ZERO, |one| one.load.start_after);
+                shard.set_rate(rate, from.saturating_sub(begins));
+            }
+        }
+    }
+
+    pub fn halt(&self, how: Halt) {
+        let stop = match how {
+            Halt::Graceful => Stop::Graceful,
+            Halt::Now => Stop::Now,
+        };
+        match &self.body {
+            Body::Shard(shard, _) => shard.stop(stop),
+            Body::Aside(aside) => aside.stop(stop),
+            Body::Making | Body::Waiting(..) => {}
+        }
+    }
+
+    pub fn kill(&self) {
+        match &self.body {
+            Body::Shard(shard, _) => shard.kill(KILL_GRACE),
+            Body::Aside(aside) => aside.kill(KILL_GRACE),
+            Body::Making | Body::Waiting(..) => {}
+        }
+    }
+
+    /// Whether the engine has it, so that its end is the engine's to tell.
+    pub fn is_made(&self) -> bool {
+        matches!(self.body, Body::Shard(..) | Body::Aside(..))
+    }
+
+    /// Its thread has ended, late.
+    pub fn is_gone(&self) -> bool {
+        match &self.body {
+            Body::Shard(shard, _) => shard.is_finished(),
+            Body::Aside(aside) => aside.is_finished(),
+            Body::Making | Body::Waiting(..) => true,
+        }
+    }
+
+    /// Shuts the gate. True: nothing can be between check and send, because it was never started.
+    pub fn shut(&mut self) -> bool {
+        self.gate.close();
+        if self.started.is_none() || !self.is_made() {
+            return true;
+        }
+        // What was asked before may have been answered before.
+        self.ask_counts();
+        self.shut_at = Some(self.swaps_asked);
+        false
+    }
+
+    fn ask_counts(&mut self) {
+        if let Body::Shard(shard, _) = &self.body {
+            shard.swap(self.spare.take(), None);
+            self.swaps_asked += 1;
+        }
+    }
+
+    /// Ten times a second. Asks for what was counted, if the last answer is here.
+    pub fn tick(&mut self, machine: MachineUse) {
+        (self.generator.memory_max_bytes, self.generator.descriptors_limit) =
+            (machine.memory_max, machine.descriptors_limit);
+        self.generator.descriptors_max = self.generator.descriptors_max.max(machine.descriptors);
+        let now = Mono::now();
+        if self.started.is_none_or(|started| now < started.at) {
+            return;
+        }
+        if let Body::Aside(..) = &self.body {
+            // It counts when it is over; until then there is word of every window all the same.
+            let content = Content { generator: self.generator.clone(), ..Content::default() };
+            self.push(now, content);
+        } else if self.swaps_asked == self.swaps_heard {
+            self.ask_counts();
+        }
+    }
+
+    /// True: this is the answer by which its thread has seen the shut gate.
+    pub fn counted(&mut self, counted: Counted) -> bool {
+        self.swaps_heard += 1;
+        let content = self.take(counted);
+        if self.started.is_some() {
+            self.push(Mono::now(), content);
+        }
+        let seen = self.shut_at.is_some_and(|at| self.swaps_heard >= at);
+        if seen {
+            self.shut_at = None;
+        }
+        seen
+    }
+
+    /// Adds it to the sums, and makes a frame's content of it.
+    fn take(&mut self, counted: Counted) -> Content {
+        let Counted { mut window, series, vus, messages, samples_dropped, cpu, loop_lag, .. } =
+            counted;
+        add(&mut self.counters, &window);
+        let workflow = match self.task {
+            Task::Load => self.run.shard.workflow.0,
+            Task::Setup { of } | Task::Teardown { of } => of.unwrap_or(self.run.shard.workflow).0,
+        };
+        self.generator.vus = vec![(workflow, vus)];
+        self.generator.vus_made = self.generator.vus_made.max(vus);
+        (self.generator.cpu_user, self.generator.cpu_system) = cpu;
+        self.generator.samples_dropped += samples_dropped;
+        self.generator.issued = self.counters().issued;
+        let counts = Delta::of(&window);
+        window.clear();
+        self.spare = Some(window);
+        let messages = messages.into_iter().map(|(step, kind, message)| FailureMessage {
+            step: u32::try_from(step).unwrap_or(u32::MAX),
+            kind,
+            text: message.text,
+            exchange: message.exchange,
+        });
+        Content {
+            counts,
+            series,
+            messages: messages.take(stats::wire::MESSAGES_MAX).collect(),
+            loop_lag: loop_lag.to_sparse(),
+            generator: self.generator.clone(),
+        }
+    }
+
+    fn push(&self, now: Mono, content: Content) {
+        let window = self.window(now);
+        if let Some(key) = self.stream {
+            self.job.stream(key, |sender| sender.push(window, content));
+        }
+    }
+
+    /// The number of the window in which the job's clock stands.
+    fn window(&self, now: Mono) -> u64 {
+        let Some(started) = self.started else { return 0 };
+        let clock = started.clock + Duration::from_nanos(now.since(started.at));
+        u64::try_from(clock.as_nanos() / WINDOW.as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    pub fn mark_failed(&mut self, why: String) {
+        self.mark.get_or_insert(why);
+    }
+
+    fn counters(&self) -> Counters {
+        let issued = self.issued.as_ref().map_or(0, |file| file.counts().issued);
+        Counters { issued, ..self.counters }
+    }
+
+    pub fn progress(&self) -> Progress {
+        let frames = self.stream.and_then(|key| self.job.stream(key, |sender| sender.cut()));
+        let elapsed = self.started.map_or(Duration::ZERO, |started| {
+            let now = started.paused_at.unwrap_or_else(Mono::now);
+            let run = Duration::from_nanos(now.since(started.at));
+            (started.elapsed + run).saturating_sub(started.paused)
+        });
+        Progress { counters: self.counters(), elapsed, frames: frames.unwrap_or_default() }
+    }
+
+    /// The last of its statistics; what it leaves.
+    pub fn over(&mut self, over: Over) -> RunEnd {
+        let Over { how, end, values, last } = over;
+        self.generator.unrecordable += end.unrecordable;
+        self.generator.vus_made = self.generator.vus_made.max(end.vus_max);
+        let mut content = match last {
+            Some(last) => self.take(*last),
+            None => Content::default(),
+        };
+        self.generator.vus.clear();
+        content.generator = self.generator.clone();
+        let window = self.window(Mono::now());
+        let (frames, totals) = self
+            .stream
+            .and_then(|key| {
+                self.job.stream(key, |sender| {
+                    sender.finish(window, content);
+                    let tail = postcard::to_allocvec(&sender.tail());
+                    // Bytes into a vector: there is nothing that could fail.
+                    (sender.cut(), tail.unwrap_or_default())
+                })
+            })
+            .unwrap_or_default();
+        self.job.nudge.notify_one();
+        let (how, provided) = self.outcome(how, &end, values);
+        RunEnd { how, counters: self.counters(), provided, frames, totals, log: self.job.log() }
+    }
+
+    fn outcome(
+        &mut self,
+        how: Ending,
+        end: &ShardEnd,
+        values: Option<Result<BTreeMap<String, Vec<u8>>, String>>,
+    ) -> (RunHow, BTreeMap<String, Vec<u8>>) {
+        let failed = |why: String| (RunHow::Failed(why), BTreeMap::new());
+        let mark = self.mark.take();
+        match (how, values) {
+            (Ending::Completed, _) if mark.is_some() => failed(mark.unwrap_or_default()),
+            (Ending::Completed, Some(Ok(values))) => {
+                let leaves = matches!(self.task, Task::Setup { .. });
+                (RunHow::Completed, if leaves { values } else { BTreeMap::new() })
+            }
+            (Ending::Completed, Some(Err(error))) => failed(error),
+            (Ending::Completed, None) => match load_end([end]) {
+                WorkflowEnd::Error(error) => failed(error),
+                _ => (RunHow::Completed, self.provided(end)),
+            },
+            (Ending::Error(error), _) => failed(error),
+            (Ending::Crashed, _) => failed(
+                "its thread has crashed, which is a mistake of Volley; please report it".into(),
+            ),
+            (Ending::Stopped | Ending::LeaseLapsed | Ending::Killed | Ending::Abandoned, _) => {
+                (RunHow::Stopped, BTreeMap::new())
+            }
+        }
+    }
+
+    /// This shard's word on each key; the owner chooses among shards, or lists them all (X35).
+    fn provided(&self, end: &ShardEnd) -> BTreeMap<String, Vec<u8>> {
+        let Body::Shard(_, loaded) = &self.body else { return BTreeMap::new() };
+        let workflow = self.run.shard.workflow.0 as usize;
+        let Some(workflow) = loaded.definition().workflows.get(workflow) else {
+            return BTreeMap::new();
+        };
+        let mut single = workflow.provide.clone();
+        for one in &mut single {
+            // The list is made of the values of all shards, by the owner.
+            one.collect = false;
+        }
+        collect_provided(&single, [end]).into_iter().collect()
+    }
+}
+
+/// What the process uses, for all its attempts.
+#[derive(Clone, Copy)]
+pub(super) struct MachineUse {
+    pub memory_max: u64,
+    pub descriptors: u64,
+    pub descriptors_limit: u64,
+}
+
+fn add(counters: &mut Counters, window: &Window) {
+    for block in window.blocks.iter().flatten() {
+        counters.iterations += block.iterations;
+        counters.dropped += block.dropped.iter().sum::<u64>();
+        for check in &block.checks {
+            counters.checks_passed += check.passes;
+            counters.checks_failed += check.fails;
+        }
+        for step in &block.steps {
+            counters.completed += step.completed;
+            counters.failed += step.failed;
+            counters.bytes_sent += step.bytes_sent;
+            counters.bytes_received += step.bytes_received;
+        }
+    }
+}
+
+/// Which block of steps a task runs, and whose.
+pub(super) fn aside_of(task: Task) -> Option<(Aside, Option<usize>)> {
+    match task {
+        Task::Load => None,
+        Task::Setup { of } => Some((Aside::Setup, of.map(|number| number.0 as usize))),
+        Task::Teardown { of } => Some((Aside::Teardown, of.map(|number| number.0 as usize))),
+    }
+}

@@ -1,0 +1,69 @@
+//! The service that managers call. It hands every question to the actor and waits for the machine's answer.
+
+use std::time::Duration;
+
+use control::fleet::message::{Answer, Ask};
+use fence::NodeId;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
+use tonic::{Request, Response, Status};
+use trust::Role;
+
+use crate::wire::proto::Sealed;
+use crate::wire::proto::crew_server::{Crew, CrewServer};
+use crate::wire::{MESSAGE_BYTES_MAX, caller, seal, unseal};
+
+/// Questions that wait for the actor; beyond it callers are told to come again.
+pub(super) const QUESTIONS_MAX: usize = 1024;
+/// The machine answers at once, but for a stop by force, which it answers within two seconds.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+
+pub(super) enum Question {
+    Ask { from: NodeId, ask: Box<Ask>, answer: oneshot::Sender<Answer> },
+    Drain,
+}
+
+pub(super) struct CrewService {
+    questions: mpsc::Sender<Question>,
+}
+
+impl CrewService {
+    pub fn server(questions: mpsc::Sender<Question>) -> CrewServer<Self> {
+        CrewServer::new(Self { questions })
+            .max_decoding_message_size(MESSAGE_BYTES_MAX)
+            .max_encoding_message_size(MESSAGE_BYTES_MAX)
+    }
+
+    fn put(&self, question: Question) -> Result<(), Status> {
+        self.questions.try_send(question).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(_) => {
+                Status::resource_exhausted("too many questions wait for this worker; ask again")
+            }
+            mpsc::error::TrySendError::Closed(_) => {
+                Status::unavailable("this worker is shutting down")
+            }
+        })
+    }
+}
+
+#[tonic::async_trait]
+impl Crew for CrewService {
+    async fn ask(&self, request: Request<Sealed>) -> Result<Response<Sealed>, Status> {
+        let caller = caller(&request, &[Role::Manager])?;
+        let from = caller.ok_or_else(|| Status::unauthenticated("who is calling?"))?.node;
+        let ask = Box::new(unseal::<Ask>(request.get_ref())?);
+        let (answer, answered) = oneshot::channel();
+        self.put(Question::Ask { from, ask, answer })?;
+        match timeout(ANSWER_WITHIN, answered).await {
+            Ok(Ok(answer)) => Ok(Response::new(seal(&answer)?)),
+            Ok(Err(_)) => Err(Status::unavailable("this worker is shutting down")),
+            Err(_) => Err(Status::deadline_exceeded("this worker did not answer in time")),
+        }
+    }
+
+    async fn drain(&self, request: Request<Sealed>) -> Result<Response<Sealed>, Status> {
+        caller(&request, &[Role::Manager])?;
+        self.put(Question::Drain)?;
+        Ok(Response::new(seal(&())?))
+    }
+}

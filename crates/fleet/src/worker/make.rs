@@ -1,0 +1,175 @@
+//! From a dispatch to something that can be started: bundle, context, counters, thread.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use control::fleet::message::{Dispatch, RowBlock, Task};
+use control::fleet::owner::context::{self, Handed};
+use control::fleet::worker::Run;
+use control::ledger::Payload;
+use engine::attempt::{
+    AsideSpec, IssuedFile, Join, LoadOptions, Loaded, Provided, SendGate, ShardRun, ShardSpec,
+    Values, Wiring,
+};
+use fence::BootId;
+use stats::stream::{Sender, SenderLimits};
+use stats::wire::{Schema, StreamKey};
+use tokio::task::spawn_blocking;
+
+use super::Inbox;
+use super::attempt::{Body, aside_of};
+use super::blobs::Blobs;
+use super::files::Folders;
+use super::job::{Job, NotLoaded, lock};
+
+/// What attempts are made with.
+pub(super) struct Workshop {
+    pub boot: BootId,
+    pub folders: Folders,
+    pub blobs: Arc<Blobs>,
+    pub options: LoadOptions,
+}
+
+pub(super) struct Made {
+    pub body: Body,
+    pub stream: StreamKey,
+    pub issued: Arc<IssuedFile>,
+}
+
+/// Reads, loads and prepares. An error is the attempt's end (R5); what only the disk of this machine can be blamed for
+/// is tried again first.
+pub(super) async fn make(
+    workshop: Arc<Workshop>,
+    job: Arc<Job>,
+    gate: Arc<SendGate>,
+    dispatch: Box<Dispatch>,
+    inbox: Inbox,
+) -> Result<Made, String> {
+    let handed = match &dispatch.context {
+        Payload::Inline(bytes) => context::decode(bytes)?,
+        Payload::Blob(blob) => {
+            let path = workshop.blobs.get(*blob).await?;
+            let read = spawn_blocking(move || std::fs::read(path)).await;
+            let read = read.map_err(|error| error.to_string())?;
+            context::decode(&read.map_err(|error| format!("the context: {error}"))?)?
+        }
+    };
+    let loaded = load(&workshop, &job).await?;
+    let made =
+        spawn_blocking(move || prepare(&workshop, &job, gate, &dispatch, &handed, &loaded, &inbox));
+    made.await.unwrap_or_else(|error| Err(format!("preparing has crashed: {error}")))
+}
+
+async fn load(workshop: &Arc<Workshop>, job: &Arc<Job>) -> Result<Arc<Loaded>, String> {
+    for _ in 0..2 {
+        let path: PathBuf = workshop.blobs.get(job.bundle).await?;
+        let (workshop, job) = (Arc::clone(workshop), Arc::clone(job));
+        let loaded = spawn_blocking(move || job.load(&path, &workshop.options)).await;
+        match loaded.map_err(|error| format!("loading has crashed: {error}"))? {
+            Ok(loaded) => return Ok(loaded),
+            Err(NotLoaded::Error(error)) => return Err(error),
+            // It is gone now, so it is fetched again.
+            Err(NotLoaded::Damaged) => {}
+        }
+    }
+    Err("the bundle on this worker's disk is damaged, twice in a row: look at the disk".to_owned())
+}
+
+fn prepare(
+    workshop: &Workshop,
+    job: &Job,
+    gate: Arc<SendGate>,
+    dispatch: &Dispatch,
+    handed: &Handed,
+    loaded: &Arc<Loaded>,
+    inbox: &Inbox,
+) -> Result<Made, String> {
+    let run = Run::new(dispatch.order.shard, dispatch.order.step.attempt);
+    let workflows = loaded.definition().workflows.len();
+    let aside = aside_of(dispatch.task);
+    let number = match aside {
+        Some((_, of)) => of.unwrap_or(workflows),
+        None => run.shard.workflow.0 as usize,
+    };
+    if number > workflows || (aside.is_none() && number == workflows) {
+        return Err(format!("the plan has no workflow {number}"));
+    }
+    if let Some(error) = loaded.error_of(number) {
+        return Err(error.to_owned());
+    }
+    let issued = workshop.folders.make_issued(run, workshop.boot);
+    let issued = issued.map_err(|error| {
+        format!("no file for its counters in {}: {error}", workshop.folders.issued.display())
+    })?;
+    let issued = Arc::new(issued);
+    let values = values(loaded, number, handed);
+    let body = if let Some((what, of)) = aside {
+        let mut spec = AsideSpec::new(of, what, values);
+        spec.rows = rows(&dispatch.rows);
+        Body::Waiting(Box::new(spec), Arc::clone(loaded))
+    } else {
+        let shards = dispatch.shards.max(1) as usize;
+        let mut spec = ShardSpec::new(number, run.shard.shard as usize, shards);
+        spec.values = values;
+        let before = dispatch.iterations_from;
+        spec.join = Join { elapsed: dispatch.elapsed, spent: before, accounted: before };
+        spec.rows = rows(&dispatch.rows);
+        for unique in loaded.unique_sets(Some(number)) {
+            // Without a block it asks for one; it must not follow its own numbers, which others have too.
+            spec.rows.entry(unique.set).or_default();
+        }
+        let reports = inbox.clone();
+        let wiring = Wiring {
+            gate,
+            issued: Some(Arc::clone(&issued)),
+            reports: Arc::new(move |report| reports.report(run, report)),
+            sample_sink: None,
+        };
+        let shard = ShardRun::prepare(loaded, spec, wiring);
+        let shard = shard.map_err(|error| format!("its thread cannot be started: {error}"))?;
+        Body::Shard(shard, Arc::clone(loaded))
+    };
+    let stream = open_stream(job, run, dispatch.task, loaded)?;
+    Ok(Made { body, stream, issued })
+}
+
+/// Values under the variables: what setups have left, and what earlier workflows hand over.
+fn values(loaded: &Loaded, workflow: usize, handed: &Handed) -> Values {
+    let mut provided = Provided::new();
+    if let Some(known) = loaded.definition().workflows.get(workflow) {
+        for used in &known.uses {
+            let Some(value) = handed.uses.get(&used.key) else { continue };
+            // The owner has chosen among the sources, so each of them has this one.
+            for from in &used.from {
+                provided.insert((from.clone(), used.key.clone()), value.clone());
+            }
+        }
+    }
+    loaded.values_for(workflow, &handed.variables, &provided)
+}
+
+fn rows(blocks: &[RowBlock]) -> BTreeMap<usize, Vec<Range<u64>>> {
+    let mut rows: BTreeMap<usize, Vec<Range<u64>>> = BTreeMap::new();
+    for block in blocks.iter().filter(|block| block.first < block.end) {
+        rows.entry(block.set as usize).or_default().push(block.first..block.end);
+    }
+    rows
+}
+
+fn open_stream(job: &Job, run: Run, task: Task, loaded: &Loaded) -> Result<StreamKey, String> {
+    let mut id = [0; 16];
+    getrandom::fill(&mut id).map_err(|error| format!("no random bytes: {error}"))?;
+    let key = StreamKey {
+        workflow: run.shard.workflow.0,
+        shard: run.shard.shard,
+        attempt: run.attempt.0,
+        id: u128::from_le_bytes(id),
+    };
+    tracing::debug!(%run, ?task, "made");
+    let schema = Schema::new(Arc::clone(loaded.layout()), loaded.series_layout().cloned());
+    lock(&job.streams).insert(key, Sender::new(key, schema, SenderLimits::default()));
+    job.nudge.notify_one();
+    Ok(key)
+}

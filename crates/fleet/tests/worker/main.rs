@@ -1,0 +1,8 @@
+//! A worker with real sockets, files and threads, led by a manager that the test plays.
+
+mod course;
+mod harness;
+mod leases;
+mod office;
+mod recovery;
+mod runs;

@@ -1,0 +1,208 @@
+//! What the merged counts are for: live views, and the result at the end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Merge;
+use crate::layout::Layout;
+use crate::result::{
+    ErrorSample, GeneratorStats, HistoryPoint, Outcome, RunResult, StopReason, ThresholdResult,
+    TimelineEntry, Verdict, WorkflowResult,
+};
+use crate::script_result::{ScriptFailure, ScriptResult, threshold_results};
+use crate::series::{SeriesLayout, SeriesWindow, ThresholdOutcome};
+use crate::snapshot::Snapshot;
+use crate::verdict::{Evidence, judge};
+use crate::window::Window;
+
+/// Everything about a run that its counts say.
+#[derive(Debug)]
+pub struct Finished {
+    pub layout: Arc<Layout>,
+    pub totals: Window,
+    pub thresholds: Vec<ThresholdResult>,
+    pub error_samples: Vec<ErrorSample>,
+    pub history: Vec<HistoryPoint>,
+    pub generator: GeneratorStats,
+    pub verdict: Verdict,
+    pub notes: Vec<String>,
+    /// Nothing that was counted is missing from the sums (R17); otherwise the verdict says why.
+    pub exact: bool,
+    pub series: Option<(Arc<SeriesLayout>, Box<SeriesWindow>, Vec<ThresholdOutcome>)>,
+}
+
+/// What only the owner of the job knows about a run.
+#[derive(Debug)]
+pub struct Head {
+    pub plan: String,
+    pub started_unix_ms: u64,
+    pub elapsed: Duration,
+    pub outcome: Outcome,
+    pub stop: StopReason,
+    pub workflows: Vec<WorkflowResult>,
+    pub timeline: Vec<TimelineEntry>,
+    pub notes: Vec<String>,
+    /// Of a script's run.
+    pub script: Option<ScriptHead>,
+}
+
+#[derive(Debug, Default)]
+pub struct ScriptHead {
+    pub strict: bool,
+    pub setup_data: Option<String>,
+    pub failure: Option<ScriptFailure>,
+    pub marked_failed: Option<String>,
+}
+
+impl Merge {
+    /// Counts, thresholds, warnings and history; plan, state and workflows are the owner's to say.
+    pub fn fill(&mut self, snapshot: &mut Snapshot) {
+        self.aggregate.fill(snapshot);
+        snapshot.thresholds = match &self.series_thresholds {
+            Some(thresholds) => {
+                let layout = self.schema.series.as_deref();
+                layout.map_or_else(Vec::new, |layout| {
+                    threshold_results(layout, thresholds.outcomes())
+                })
+            }
+            None => self.evaluator.evaluate(self.ticked),
+        };
+        snapshot.warnings = self.verdict(false).reasons;
+    }
+
+    /// Virtual users, iterations and drops of a workflow, for the owner's view of it.
+    pub fn workflow_counts(&self, workflow: usize) -> (u64, u64, u64) {
+        let (iterations, dropped) = self.aggregate.iterations_of(workflow);
+        (self.aggregate.vus_of(workflow), iterations, dropped)
+    }
+
+    fn verdict(&self, over: bool) -> Verdict {
+        judge(&Evidence {
+            totals: &self.aggregate.totals,
+            loop_lag: &self.aggregate.loop_lag,
+            panicked_cores: &[],
+            expects_requests: over && !self.schema.layout.steps.is_empty(),
+            lost: &self.lost,
+            incomplete: &self.incomplete,
+        })
+    }
+
+    /// The run is over at `elapsed`: what is pending is counted, and streams that have not ended are
+    /// given up.
+    pub fn finish(mut self, elapsed: Duration) -> Finished {
+        let unfinished: Vec<_> =
+            self.streams.iter().filter(|(_, stream)| stream.live).map(|(key, _)| *key).collect();
+        for key in unfinished {
+            self.give_up(key, "it had not ended when the result was made");
+        }
+        for pending in std::mem::take(&mut self.pending).into_values() {
+            self.aggregate.add_delta(&pending.delta);
+        }
+        if elapsed > self.ticked || !self.aggregate.open_tick().is_empty() {
+            self.close_tick(elapsed.max(self.ticked));
+        }
+        let verdict = self.verdict(true);
+        let exact = self.incomplete.is_empty();
+        let notes = self.notes();
+        let generator = self.generator();
+        let series = match (self.schema.series.clone(), self.aggregate.series.take()) {
+            (Some(layout), Some(totals)) => {
+                let thresholds = self.series_thresholds.take().unwrap_or_default();
+                let outcomes = thresholds.finish(&layout, &totals, elapsed);
+                Some((layout, totals, outcomes))
+            }
+            _ => None,
+        };
+        let thresholds = match &series {
+            Some((layout, _, outcomes)) => threshold_results(layout, outcomes),
+            None => self.evaluator.finish(elapsed),
+        };
+        Finished {
+            layout: self.schema.layout.clone(),
+            thresholds,
+            error_samples: self.aggregate.error_samples(),
+            history: std::mem::take(&mut self.aggregate.history),
+            totals: self.aggregate.totals,
+            generator,
+            verdict,
+            notes,
+            exact,
+            series,
+        }
+    }
+
+    fn generator(&self) -> GeneratorStats {
+        let (cpu_user, cpu_system) = self.aggregate.cpu_sum();
+        let most = |of: fn(&crate::wire::Generator) -> u64| {
+            self.streams.values().map(|stream| of(&stream.generator)).max().unwrap_or(0)
+        };
+        let shards: std::collections::BTreeSet<(u32, u32)> =
+            self.streams.keys().map(|key| (key.workflow, key.shard)).collect();
+        GeneratorStats {
+            cores: shards.len(),
+            cpu_user,
+            cpu_system,
+            memory_max_bytes: most(|generator| generator.memory_max_bytes),
+            descriptors_max: most(|generator| generator.descriptors_max),
+            descriptors_limit: most(|generator| generator.descriptors_limit),
+            loop_lag_p99_ms: self.aggregate.loop_lag.percentile_ms(99.0),
+            loop_lag_max_ms: self.aggregate.loop_lag.max_ms(),
+            busiest_core: self.aggregate.busiest_core,
+        }
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let sum = |of: fn(&crate::wire::Generator) -> u64| {
+            self.streams.values().map(|stream| of(&stream.generator)).sum::<u64>()
+        };
+        let dropped = sum(|generator| generator.samples_dropped);
+        let mut notes = self.aggregate.notes(dropped, sum(|generator| generator.unrecordable));
+        if self.judged_without > 0 {
+            notes.push(format!(
+                "thresholds were judged without {} streams that had been silent for {:?}",
+                self.judged_without, self.settings.silence
+            ));
+        }
+        if self.refused > 0 {
+            notes.push(format!("{} frames of statistics were refused", self.refused));
+        }
+        notes
+    }
+}
+
+impl Finished {
+    pub fn into_result(self, head: Head) -> RunResult {
+        let script = self.series.map(|(layout, totals, thresholds)| {
+            let head = head.script.unwrap_or_default();
+            Box::new(ScriptResult {
+                layout,
+                totals: *totals,
+                thresholds,
+                strict: head.strict,
+                setup_data: head.setup_data,
+                failure: head.failure,
+                marked_failed: head.marked_failed,
+            })
+        });
+        let mut notes = head.notes;
+        notes.extend(self.notes);
+        RunResult {
+            plan: head.plan,
+            started_unix_ms: head.started_unix_ms,
+            elapsed: head.elapsed,
+            outcome: head.outcome,
+            verdict: self.verdict,
+            stop: head.stop,
+            layout: self.layout,
+            totals: self.totals,
+            workflows: head.workflows,
+            thresholds: self.thresholds,
+            error_samples: self.error_samples,
+            timeline: head.timeline,
+            generator: self.generator,
+            history: self.history,
+            notes,
+            script,
+        }
+    }
+}

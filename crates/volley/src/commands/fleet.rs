@@ -1,0 +1,324 @@
+//! Jobs on a cluster, from the client's side: `submit`, `watch`, `status`, `jobs`, `cancel`, `results`, `drain`, and
+//! `ctl --job`.
+
+mod follow;
+mod keep;
+mod pack;
+mod results;
+mod submit;
+mod tables;
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::fleet::client::{ClientOptions, FleetClient, FleetError, Steering};
+use ::fleet::wire::proto;
+use fence::JobId;
+use node::config::CredentialFiles;
+use serde_json::json;
+use tokio::time::{Instant, sleep};
+
+use super::certs::folder;
+use crate::cli::{
+    CancelArgs, CtlAction, CtlArgs, DrainArgs, FleetPlace, FleetStatusArgs, JobsArgs,
+};
+use crate::{cluster, exit, print};
+
+pub use keep::draw as draw_key;
+pub use results::{results, watch};
+pub use submit::submit;
+
+const DEADLINE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What to say, and with which code to end.
+pub struct Refusal {
+    code: i32,
+    text: String,
+}
+
+impl From<String> for Refusal {
+    fn from(text: String) -> Self {
+        Self { code: exit::FAILED, text }
+    }
+}
+
+/// Runs what needs the network; what went wrong is told here.
+fn run<T>(work: impl Future<Output = Result<T, Refusal>>) -> Result<T, i32> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let done = match runtime {
+        Ok(runtime) => runtime.block_on(work),
+        Err(error) => Err(format!("no runtime: {error}").into()),
+    };
+    done.map_err(|Refusal { code, text }| {
+        eprintln!("volley: {text}");
+        code
+    })
+}
+
+fn code(done: Result<i32, i32>) -> i32 {
+    done.unwrap_or_else(|code| code)
+}
+
+/// Which cluster, and how this command gets in.
+struct Door {
+    managers: Vec<String>,
+    certs: PathBuf,
+    credentials: CredentialFiles,
+    deadline: Duration,
+    patience: Duration,
+    /// What has to be typed after another command to reach the same cluster.
+    flags: String,
+}
+
+impl Door {
+    fn open(place: &FleetPlace) -> Result<Door, Refusal> {
+        let known = match (&place.certs, place.managers.is_empty()) {
+            (Some(_), false) => None,
+            _ => cluster::find()?,
+        };
+        let from_file = known.as_ref().map(|(path, file)| (path.display().to_string(), file));
+        let nowhere = "no cluster is known here; name one with --manager HOST:PORT and --certs DIR, or start one with \
+                       `volley up`";
+        let managers = match (&place.managers[..], &from_file) {
+            ([], Some((_, file))) => file.managers.clone(),
+            ([], None) => return Err(nowhere.to_owned().into()),
+            (named, _) => named.to_vec(),
+        };
+        let certs = match (&place.certs, &from_file) {
+            (Some(certs), _) => certs.clone(),
+            (None, Some((_, file))) => file.certs.clone(),
+            (None, None) => {
+                let text = "--certs DIR is needed: the folder with a client's certificate of that cluster \
+                            (`volley certs issue --role client` makes one)";
+                return Err(text.to_owned().into());
+            }
+        };
+        let files = folder::find(&certs).map_err(|problem| match &from_file {
+            Some((path, _)) if place.certs.is_none() => {
+                format!("{problem} (named in {path}; is that cluster still there?)")
+            }
+            _ => format!("{problem} (--certs names the folder)"),
+        })?;
+        let mut flags = String::new();
+        for manager in &place.managers {
+            flags += &format!(" --manager {manager}");
+        }
+        if let Some(certs) = &place.certs {
+            flags += &format!(" --certs {}", certs.display());
+        }
+        let credentials =
+            CredentialFiles { certificate: files.certificate, key: files.key, ca: files.ca };
+        let deadline = place.timeout.unwrap_or(DEADLINE);
+        Ok(Door { managers, certs, credentials, deadline, patience: PATIENCE, flags })
+    }
+
+    async fn connect(&self) -> Result<FleetClient, Refusal> {
+        // Somebody waits: they should know for what, once for each reason.
+        let told = std::sync::Mutex::new(String::new());
+        let notice = move |text: &str| {
+            let mut told = told.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            if *told != text {
+                eprintln!("volley: {text}");
+                text.clone_into(&mut told);
+            }
+        };
+        let options = ClientOptions {
+            credentials: self.credentials.clone(),
+            managers: self.managers.clone(),
+            deadline: self.deadline,
+            patience: self.patience,
+            notice: Some(Arc::new(notice)),
+        };
+        FleetClient::connect(options).await.map_err(|error| self.explain(&error))
+    }
+
+    /// What went wrong, and what to do about it here.
+    fn explain(&self, error: &FleetError) -> Refusal {
+        let certs = self.certs.display();
+        let (code, text) = match error {
+            FleetError::Credentials(_) => {
+                (exit::FAILED, format!("{certs}: {error}; `volley certs check {certs}` says more"))
+            }
+            FleetError::Nobody { failures, .. } => {
+                let lasting = failures.iter().any(|failure| failure.is_lasting());
+                let hint = match lasting {
+                    true => format!("the certificate in {certs} was shown (--certs)"),
+                    false => "--manager says where they are".to_owned(),
+                };
+                (exit::FAILED, format!("{error} ({hint})"))
+            }
+            FleetError::NoSuchJob { .. } => {
+                (exit::FAILED, format!("{error} (`volley jobs --ended` lists them)"))
+            }
+            FleetError::Rejected { .. } => (exit::INVALID, error.to_string()),
+            _ => (exit::FAILED, error.to_string()),
+        };
+        Refusal { code, text }
+    }
+}
+
+/// The beginning of an id, as people type it.
+fn short(job: JobId) -> String {
+    job.to_string().chars().take(8).collect()
+}
+
+pub fn status(args: &FleetStatusArgs) -> i32 {
+    code(run(async {
+        let door = Door::open(&args.at)?;
+        let client = door.connect().await?;
+        match &args.job {
+            Some(job) => show_job(&door, &client, job, args.json).await,
+            None => {
+                let fleet = client.fleet().await.map_err(|error| door.explain(&error))?;
+                let jobs = client.list(false, 20).await.map_err(|error| door.explain(&error))?;
+                if args.json {
+                    print::line(&tables::fleet_json(&fleet, &jobs).to_string());
+                } else {
+                    print::out(&tables::fleet(&fleet, &jobs));
+                }
+                Ok(0)
+            }
+        }
+    }))
+}
+
+async fn show_job(
+    door: &Door,
+    client: &FleetClient,
+    job: &str,
+    as_json: bool,
+) -> Result<i32, Refusal> {
+    let job = client.find(job).await.map_err(|error| door.explain(&error))?;
+    let status = client.status(job).await.map_err(|error| door.explain(&error))?;
+    if as_json {
+        print::line(&tables::job_json(&status).to_string());
+    } else {
+        print::out(&tables::job(&status));
+    }
+    Ok(0)
+}
+
+pub fn jobs(args: &JobsArgs) -> i32 {
+    code(run(async {
+        let door = Door::open(&args.at)?;
+        let client = door.connect().await?;
+        let list = client.list(args.ended, args.limit).await.map_err(|e| door.explain(&e))?;
+        if args.json {
+            print::line(&tables::jobs_json(&list).to_string());
+        } else {
+            print::out(&tables::jobs(&list, args.ended));
+        }
+        Ok(0)
+    }))
+}
+
+pub fn cancel(args: &CancelArgs) -> i32 {
+    code(run(async {
+        let door = Door::open(&args.at)?;
+        let client = door.connect().await?;
+        let job = client.find(&args.job).await.map_err(|error| door.explain(&error))?;
+        let reply = client.cancel(job, &args.reason).await.map_err(|error| door.explain(&error))?;
+        if args.json {
+            let text = json!({
+                "job": job.to_string(), "state": reply.state, "already": reply.already,
+            });
+            print::line(&text.to_string());
+        } else {
+            print::line(&cancelled(job, &reply));
+        }
+        Ok(0)
+    }))
+}
+
+fn cancelled(job: JobId, reply: &proto::CancelReply) -> String {
+    let job = short(job);
+    match (reply.already, reply.state.as_str()) {
+        (true, "ended") => format!("job {job} has ended already"),
+        (true, state) => format!("job {job} was being cancelled already ({state})"),
+        (false, state) => format!("job {job} is being cancelled ({state})"),
+    }
+}
+
+pub fn drain(args: &DrainArgs) -> i32 {
+    code(run(async {
+        let door = Door::open(&args.at)?;
+        let client = door.connect().await?;
+        let fleet = client.fleet().await.map_err(|error| door.explain(&error))?;
+        let node = one_node(&fleet, &args.node)?;
+        let begun = Instant::now();
+        loop {
+            let reply = client.drain(&node).await.map_err(|error| door.explain(&error))?;
+            let more = args.wait.filter(|wait| begun.elapsed() < *wait && !reply.done);
+            if more.is_some() {
+                sleep(Duration::from_millis(500)).await;
+                continue;
+            }
+            if args.json {
+                let text = json!({ "node": node, "said": reply.said, "done": reply.done });
+                print::line(&text.to_string());
+            } else {
+                print::line(&reply.said);
+            }
+            // Somebody who waits wants to know whether it was enough.
+            return Ok(if args.wait.is_some() && !reply.done { exit::FAILED } else { 0 });
+        }
+    }))
+}
+
+/// The node that is meant, by its id, the beginning of it, or its address.
+fn one_node(fleet: &proto::FleetReply, wanted: &str) -> Result<String, Refusal> {
+    let lower = wanted.to_ascii_lowercase();
+    let is_it = |node: &&proto::FleetNode| node.address == wanted || node.node.starts_with(&lower);
+    let found: Vec<&proto::FleetNode> = fleet.nodes.iter().filter(is_it).collect();
+    match &found[..] {
+        [node] => Ok(node.node.clone()),
+        [] => Err(format!("no node is called `{wanted}` here (`volley status` lists them)").into()),
+        several => {
+            let all: Vec<_> = several.iter().map(|node| node.node.as_str()).collect();
+            let text = format!("`{wanted}` is the beginning of several: {}", all.join(", "));
+            Err(text.into())
+        }
+    }
+}
+
+/// `volley ctl --job JOB ...`
+pub fn steer(args: &CtlArgs, job: &str) -> i32 {
+    let steering = match &args.action {
+        CtlAction::Status | CtlAction::Stop => None,
+        CtlAction::Pause => Some(Steering::Pause),
+        CtlAction::Resume => Some(Steering::Resume),
+        CtlAction::Scale { vus: Some(vus), workflow, .. } => {
+            Some(Steering::Vus { workflow: workflow.clone(), vus: *vus })
+        }
+        CtlAction::Scale { rate: Some(rate), workflow, .. } => {
+            let per_second = rate.events as f64 / rate.per.as_secs_f64().max(1e-9);
+            Some(Steering::Rate { workflow: workflow.clone(), per_second })
+        }
+        CtlAction::Scale { by, .. } => {
+            match by {
+                Some(_) => eprintln!(
+                    "volley: --by is for runs on this machine; a job takes --vus or --rate"
+                ),
+                None => eprintln!("volley: scale needs --vus or --rate"),
+            }
+            return exit::USAGE;
+        }
+    };
+    code(run(async {
+        let door = Door::open(&args.at)?;
+        let client = door.connect().await?;
+        if matches!(args.action, CtlAction::Status) {
+            return show_job(&door, &client, job, true).await;
+        }
+        let job = client.find(job).await.map_err(|error| door.explain(&error))?;
+        let said = match &steering {
+            Some(steering) => client.steer(job, steering).await,
+            None => client.cancel(job, "volley ctl stop").await.map(|reply| cancelled(job, &reply)),
+        };
+        print::line(&said.map_err(|error| door.explain(&error))?);
+        Ok(0)
+    }))
+}

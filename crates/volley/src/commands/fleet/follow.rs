@@ -1,0 +1,265 @@
+//! Shows a job while it runs: the live view, plain lines, or JSON, fed by a watch instead of an engine.
+
+use std::io::IsTerminal;
+use std::sync::mpsc::channel;
+
+use ::fleet::client::{FleetClient, FleetError, JobWatch, Steering, Told};
+use fence::JobId;
+use report::format;
+use serde_json::{Value, json};
+use stats::feed::{Shown, Tally, WindowEvent};
+use stats::{RunResult, RunState};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use super::short;
+use super::submit::how_to_go_on;
+use crate::cli::FollowArgs;
+use crate::commands::runner::view_mode;
+use crate::{print, signals};
+
+/// What is said while the live view has the terminal, and shown after it.
+const HELD_LINES_MAX: usize = 200;
+/// A window of the statistics.
+const WINDOW_S: f64 = 0.1;
+
+/// How following a job has ended.
+pub enum Followed {
+    Ended(Box<RunResult>),
+    /// By the user; the job goes on.
+    Detached,
+}
+
+pub fn detached(job: JobId, flags: &str, summary: bool) {
+    eprintln!("volley: detached; job {} goes on", short(job));
+    eprintln!("{}", how_to_go_on(job, flags));
+    if summary {
+        eprintln!("  volley results {}{flags} --summary FILE     once it has ended", short(job));
+    }
+}
+
+/// Shows the job until its end, or until Ctrl-C.
+pub async fn follow(
+    client: &FleetClient,
+    job: JobId,
+    args: &FollowArgs,
+) -> Result<Followed, FleetError> {
+    let output = args.output();
+    let mode = view_mode(&output, false);
+    let (wishes, mut wanted) = unbounded_channel();
+    let interrupt = wishes.clone();
+    signals::on_interrupt(move || {
+        let _ = interrupt.send(dashboard::Command::Interrupt);
+    });
+    let latest = dashboard::Latest::new();
+    let color = dashboard::wants_color(args.no_color, std::io::stderr().is_terminal());
+    let look = dashboard::Options { color, ..dashboard::Options::default() };
+    let view = dashboard::View::start(mode, latest.clone(), forward(wishes), look);
+    let speak = !args.quiet || args.json;
+    let voice = Voice { json: args.json, speak, hold: view.mode() == dashboard::Mode::Full };
+    let mut screen = Screen { voice, latest, held: Vec::new(), broken: None, state: None };
+    let views = mode != dashboard::Mode::None;
+    let client = client.clone().without_notice();
+    let watch = client.watch(job, views);
+    let followed = attend(&client, job, watch, &mut wanted, &mut screen).await;
+    view.finish();
+    screen.held.iter().for_each(|line| eprintln!("{line}"));
+    followed
+}
+
+/// The view sends keys from a thread of its own; this one hands them on and ends with it.
+fn forward(
+    wishes: UnboundedSender<dashboard::Command>,
+) -> std::sync::mpsc::Sender<dashboard::Command> {
+    let (commands, keys) = channel();
+    let body = move || {
+        while let Ok(command) = keys.recv() {
+            if wishes.send(command).is_err() {
+                return;
+            }
+        }
+    };
+    let _keys = std::thread::Builder::new().name("volley-keys".to_owned()).spawn(body);
+    commands
+}
+
+async fn attend(
+    client: &FleetClient,
+    job: JobId,
+    mut watch: JobWatch,
+    wanted: &mut UnboundedReceiver<dashboard::Command>,
+    screen: &mut Screen,
+) -> Result<Followed, FleetError> {
+    let (answers, mut answered) = unbounded_channel::<String>();
+    loop {
+        tokio::select! {
+            biased;
+            Some(command) = wanted.recv() => {
+                let Some(wish) = Wish::of(command) else { return Ok(Followed::Detached) };
+                let (client, answers) = (client.clone(), answers.clone());
+                // The answer may take its time; the view goes on.
+                tokio::spawn(async move { drop(answers.send(wish.ask(&client, job).await)) });
+            }
+            Some(answer) = answered.recv() => screen.say(&format!("volley: {answer}")),
+            told = watch.next() => match told? {
+                Some(Told::Final(result)) => {
+                    screen.finished(&result);
+                    return Ok(Followed::Ended(result));
+                }
+                Some(Told::Shown(shown)) => screen.show(shown),
+                Some(Told::Broken(reason)) => screen.broken(&reason),
+                // The result comes before the end.
+                None => return Ok(Followed::Detached),
+            },
+        }
+    }
+}
+
+enum Wish {
+    Steer(Steering),
+    Stop,
+    Factor,
+}
+
+impl Wish {
+    /// `None`: to go.
+    fn of(command: dashboard::Command) -> Option<Wish> {
+        Some(match command {
+            dashboard::Command::Pause => Wish::Steer(Steering::Pause),
+            dashboard::Command::Resume => Wish::Steer(Steering::Resume),
+            dashboard::Command::Scale(_) => Wish::Factor,
+            dashboard::Command::Stop => Wish::Stop,
+            dashboard::Command::Interrupt => return None,
+        })
+    }
+
+    async fn ask(self, client: &FleetClient, job: JobId) -> String {
+        let done = match self {
+            Wish::Steer(steering) => client.steer(job, &steering).await,
+            Wish::Stop => {
+                let reply = client.cancel(job, "stopped by the person who watches").await;
+                reply.map(|reply| super::cancelled(job, &reply))
+            }
+            Wish::Factor => Ok(format!(
+                "a job is scaled to a number: `volley ctl --job {} scale --vus N`, or --rate",
+                short(job)
+            )),
+        };
+        done.unwrap_or_else(|error| error.to_string())
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Voice {
+    json: bool,
+    speak: bool,
+    /// Nothing may be written over the live view.
+    hold: bool,
+}
+
+struct Screen {
+    voice: Voice,
+    latest: dashboard::Latest,
+    held: Vec<String>,
+    broken: Option<String>,
+    state: Option<(RunState, String)>,
+}
+
+impl Screen {
+    fn show(&mut self, shown: Shown) {
+        if self.broken.take().is_some() {
+            self.say("volley: connected again");
+        }
+        match shown {
+            Shown::View(view) => self.latest.publish(*view),
+            Shown::Window { window, counted } => {
+                if self.voice.json {
+                    print::line(&json!({ "window": window_json(&window, &counted) }).to_string());
+                }
+            }
+            Shown::State { state, why } => {
+                let name = state_name(state);
+                if self.voice.json {
+                    print::line(&json!({ "state": name, "why": why }).to_string());
+                } else if !why.is_empty() && self.state != Some((state, why.clone())) {
+                    self.mention(&format!("job {name}: {why}"));
+                }
+                self.state = Some((state, why));
+            }
+            Shown::Note(note) => {
+                if self.voice.json {
+                    let note = json!({ "at_s": note.at.as_secs_f64(), "event": note.event });
+                    print::line(&json!({ "note": note }).to_string());
+                } else {
+                    self.mention(&format!("{} {}", format::moment(note.at), note.event));
+                }
+            }
+            // Taken apart by the client.
+            Shown::Final(_) => {}
+        }
+    }
+
+    fn finished(&mut self, result: &RunResult) {
+        if self.voice.json {
+            let exit = report::exit_code(result);
+            let end = json!({
+                "outcome": result.outcome, "verdict": result.verdict.state, "passed": exit.passed(),
+                "exit_code": exit.code, "reason": exit.reason,
+            });
+            print::line(&json!({ "final": end }).to_string());
+        }
+    }
+
+    /// Says each reason once.
+    fn broken(&mut self, reason: &str) {
+        if self.broken.as_deref() != Some(reason) {
+            self.say(&format!("volley: {reason}; the job goes on, so does the watch"));
+        }
+        self.broken = Some(reason.to_owned());
+    }
+
+    /// For plain lines only: the live view has its own way to show it, and the summary tells it again.
+    fn mention(&mut self, line: &str) {
+        if !self.voice.hold {
+            self.say(line);
+        }
+    }
+
+    fn say(&mut self, line: &str) {
+        match self.voice {
+            Voice { speak: false, .. } => {}
+            Voice { hold: false, .. } => eprintln!("{line}"),
+            Voice { .. } if self.held.len() < HELD_LINES_MAX => self.held.push(line.to_owned()),
+            Voice { .. } => {}
+        }
+    }
+}
+
+fn state_name(state: RunState) -> &'static str {
+    match state {
+        RunState::Preparing => "preparing",
+        RunState::Running => "running",
+        RunState::Paused => "paused",
+        RunState::Stopping => "stopping",
+        RunState::Done => "done",
+    }
+}
+
+fn tally_json(tally: &Tally) -> Value {
+    json!({
+        "requests": tally.requests, "failed": tally.failed, "iterations": tally.iterations,
+        "dropped": tally.dropped, "checks_passed": tally.checks_passed,
+        "checks_failed": tally.checks_failed, "bytes_sent": tally.bytes_sent,
+        "bytes_received": tally.bytes_received,
+    })
+}
+
+fn window_json(window: &WindowEvent, counted: &Tally) -> Value {
+    json!({
+        "from_s": window.first as f64 * WINDOW_S, "to_s": (window.last + 1) as f64 * WINDOW_S,
+        "late": window.late, "partial": window.partial, "coalesced": window.coalesced,
+        "told": window.told, "live": window.live, "vus": window.vus,
+        "p50_ms": window.latency.percentile_ms(50.0), "p95_ms": window.latency.percentile_ms(95.0),
+        "p99_ms": window.latency.percentile_ms(99.0),
+        "counted": tally_json(counted), "totals": tally_json(&window.totals),
+    })
+}

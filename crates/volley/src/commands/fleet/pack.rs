@@ -1,0 +1,126 @@
+//! What is submitted: the plan or the script with everything that belongs to it, read as `volley run` reads it.
+
+use ::fleet::bundle::Bundle;
+use control::fleet::owner::{OnWorkerLoss, Policy, WhenFull};
+use engine::attempt::PlanParcel;
+use plan::ReadOptions;
+use stats::RunResult;
+
+use crate::cli::{FullPolicy, LossPolicy, RunArgs, ScriptArgs, SubmitArgs};
+use crate::commands::run::{advise, environment};
+use crate::commands::runner::{self, Style};
+use crate::commands::script::{self, Prepared};
+use crate::exit;
+
+pub struct Packed {
+    pub bundle: Bundle,
+    script: Option<Box<Prepared>>,
+}
+
+/// The exit code, if it cannot be done; it has been said why.
+pub fn pack(args: &SubmitArgs) -> Result<Packed, i32> {
+    if script::is_script(&args.plan) {
+        return pack_script(args);
+    }
+    let usage = |text: String| {
+        eprintln!("volley: {text}");
+        exit::USAGE
+    };
+    if let Some(flag) = args.script.first_given() {
+        return Err(usage(format!(
+            "{flag} is for scripts; a plan says this itself (docs/plans.md)"
+        )));
+    }
+    for (flag, given) in [("--vus", args.vus.is_some()), ("--duration", args.duration.is_some())] {
+        if given {
+            return Err(usage(format!(
+                "{flag} is for scripts here; write it in the plan, as ${{env.NAME:-default}} if it is to vary, and \
+                 submit with -e"
+            )));
+        }
+    }
+    let look_up = environment(&args.env);
+    let options = ReadOptions { target: args.target.as_deref(), ..ReadOptions::new(&look_up) };
+    let packed = PlanParcel::pack(&args.plan, &options).map_err(|problems| {
+        eprintln!("{}", advise(&args.plan, problems));
+        exit::INVALID
+    });
+    let (plan, parcel) = packed?;
+    let bundle = Bundle::of_plan(&plan, parcel, policy(args)).map_err(|error| {
+        eprintln!("volley: {error}");
+        exit::INVALID
+    })?;
+    Ok(Packed { bundle, script: None })
+}
+
+fn pack_script(args: &SubmitArgs) -> Result<Packed, i32> {
+    let usage = |text: &str| {
+        eprintln!("volley: {text}");
+        exit::USAGE
+    };
+    if args.target.is_some() {
+        eprintln!("volley: --target is for plans; a script takes `-e NAME=VALUE`");
+    }
+    if args.script.paused {
+        return Err(usage(
+            "--paused is for `volley run`; a job is paused with `volley ctl --job JOB pause`",
+        ));
+    }
+    if args.script.execution_segment.is_some() || args.script.execution_segment_sequence.is_some() {
+        return Err(usage(
+            "--execution-segment is for `volley run`; a cluster divides the load itself",
+        ));
+    }
+    // What this machine's environment holds is nobody's business, unless it is asked for.
+    let whole = args.script.include_system_env_vars == Some(true);
+    let script = ScriptArgs { include_system_env_vars: Some(whole), ..args.script.clone() };
+    let args_of_run = RunArgs {
+        plan: args.plan.clone(),
+        vus: args.vus,
+        duration: args.duration,
+        env: args.env.clone(),
+        output: args.follow.output(),
+        script,
+        ..RunArgs::default()
+    };
+    let prepared = script::prepare_for_cluster(&args_of_run)?;
+    let bundle = prepared.bundle(policy(args)).map_err(|error| {
+        eprintln!("volley: {error}");
+        exit::INVALID
+    })?;
+    Ok(Packed { bundle, script: Some(Box::new(prepared)) })
+}
+
+fn policy(args: &SubmitArgs) -> Policy {
+    Policy {
+        on_worker_loss: match args.on_worker_loss {
+            LossPolicy::Rebalance => OnWorkerLoss::Rebalance,
+            LossPolicy::Continue => OnWorkerLoss::Continue,
+            LossPolicy::Fail => OnWorkerLoss::Fail,
+        },
+        when_full: match args.when_full {
+            FullPolicy::Queue => WhenFull::Queue,
+            FullPolicy::Refuse => WhenFull::Refuse,
+        },
+        cores_min: args.cores_min,
+        queue_at_most: args.queue_at_most,
+        ..Policy::default()
+    }
+}
+
+impl Packed {
+    /// What a script says of itself before it runs.
+    pub fn introduce(&self) {
+        if let Some(script) = &self.script {
+            script.introduce();
+        }
+    }
+
+    /// Summary on the terminal and in files, and the exit code: as `volley run` does it.
+    pub fn tell(&self, result: &RunResult, args: &SubmitArgs) -> i32 {
+        match &self.script {
+            Some(script) => script.tell(result, args.follow.json),
+            None => runner::tell_on(result, &args.follow.output(), Style::Full, args.follow.json),
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! `volley watch` and `volley results`: a job by its id, while it runs and afterwards.
+
+use ::fleet::wire::proto;
+use report::format;
+use report::outputs::write_results;
+use serde_json::json;
+use stats::RunResult;
+
+use super::follow::{Followed, detached, follow};
+use super::{Door, code, run};
+use crate::cli::{FollowArgs, ResultsArgs, WatchArgs};
+use crate::commands::runner::{self, Style, check_outputs};
+use crate::commands::script;
+use crate::{exit, print};
+
+pub fn watch(args: &WatchArgs) -> i32 {
+    if let Err(code) = check(&args.follow) {
+        return code;
+    }
+    let done = run(async {
+        let door = Door::open(&args.at)?;
+        let client = door.connect().await?;
+        let job = client.find(&args.job).await.map_err(|error| door.explain(&error))?;
+        let followed = follow(&client, job, &args.follow).await;
+        let followed = followed.map_err(|error| door.explain(&error))?;
+        if let Followed::Detached = followed {
+            detached(job, &door.flags, args.follow.summary.is_some());
+        }
+        Ok(followed)
+    });
+    code(done.map(|followed| match followed {
+        Followed::Detached => exit::INTERRUPTED,
+        Followed::Ended(mut result) => {
+            write(&mut result, &args.follow);
+            tell(&result, &args.follow)
+        }
+    }))
+}
+
+pub fn results(args: &ResultsArgs) -> i32 {
+    if let Err(code) = check(&args.follow) {
+        return code;
+    }
+    let done = run(async {
+        let door = Door::open(&args.at)?;
+        let client = door.connect().await?;
+        let job = client.find(&args.job).await.map_err(|error| door.explain(&error))?;
+        if args.logs {
+            let logs = client.logs(job).await.map_err(|error| door.explain(&error))?;
+            print_logs(&logs, args.follow.json);
+            return Ok(None);
+        }
+        client.result(job).await.map(Some).map_err(|error| door.explain(&error))
+    });
+    let mut result = match done {
+        Ok(Some(result)) => result,
+        Ok(None) => return 0,
+        Err(code) => return code,
+    };
+    if args.timeline {
+        for entry in &result.timeline {
+            print::line(&match args.follow.json {
+                true => json!({ "at_s": entry.at.as_secs_f64(), "event": entry.event }).to_string(),
+                false => format!("{}  {}", format::moment(entry.at), entry.event),
+            });
+        }
+        return 0;
+    }
+    write(&mut result, &args.follow);
+    if args.follow.json {
+        print::line(&report::Summary::new(&result).to_json());
+    }
+    tell(&result, &args.follow)
+}
+
+/// What cannot be written is said before anything else is done.
+pub fn check(args: &FollowArgs) -> Result<(), i32> {
+    let mut problems = check_outputs(&args.output()).err().unwrap_or_default();
+    let streamed = args.output.iter().filter(|target| target.format.is_streamed());
+    problems.extend(streamed.map(|target| {
+        format!("output {target}: the samples of a job stay on its workers; junit=FILE and hdr=FILE can be written")
+    }));
+    if problems.is_empty() {
+        return Ok(());
+    }
+    problems.iter().for_each(|problem| eprintln!("volley: {problem}"));
+    Err(exit::INVALID)
+}
+
+/// Files other than the summary; what went wrong becomes part of the result.
+pub fn write(result: &mut RunResult, args: &FollowArgs) {
+    let notes = write_results(&args.output, result);
+    result.notes.extend(notes);
+}
+
+/// Summary and exit code. The script itself is not here: how its summary looks is the default.
+fn tell(result: &RunResult, args: &FollowArgs) -> i32 {
+    match &result.script {
+        Some(_) => script::tell_plainly(result, &args.output(), args.json),
+        None => runner::tell_on(result, &args.output(), Style::Full, args.json),
+    }
+}
+
+fn print_logs(logs: &[proto::AttemptLog], as_json: bool) {
+    for log in logs {
+        let proto::AttemptLog { workflow, shard, attempt, worker, status, error, text, .. } = log;
+        if as_json {
+            let counted = log.counters.unwrap_or_default();
+            let line = json!({
+                "workflow": workflow, "shard": shard, "attempt": attempt, "worker": worker,
+                "status": status, "error": error, "text": text,
+                "issued": counted.issued, "completed": counted.completed,
+            });
+            print::line(&line.to_string());
+            continue;
+        }
+        let why =
+            if error.is_empty() { String::new() } else { format!(": {}", format::clean(error)) };
+        print::line(&format!(
+            "== {workflow}, shard {shard}, attempt {attempt}, worker {worker}: {status}{why}"
+        ));
+        print::out(text);
+        if !text.is_empty() && !text.ends_with('\n') {
+            print::line("");
+        }
+    }
+    if logs.is_empty() && !as_json {
+        eprintln!("volley: no attempt of this job has written anything");
+    }
+}

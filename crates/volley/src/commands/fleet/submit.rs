@@ -1,0 +1,156 @@
+//! `volley submit`: read, pack, upload, submit; with --watch, the rest of `volley run`.
+
+use std::io::IsTerminal;
+use std::sync::Arc;
+
+use ::fleet::client::{FleetClient, FleetError, Submission, Submitted};
+use bytes::Bytes;
+use fence::JobId;
+use serde_json::json;
+
+use super::follow::{Followed, detached, follow};
+use super::keep::{self, Kept};
+use super::pack::pack;
+use super::results::{check, write};
+use super::{Door, Refusal, code, run, short};
+use crate::cli::SubmitArgs;
+use crate::{cluster, exit, print};
+
+/// Smaller ones are there before anybody could read how far they are.
+const SHOWN_FROM_BYTES: u64 = 8 << 20;
+
+pub fn submit(args: &SubmitArgs) -> i32 {
+    if let Err(code) = check(&args.follow) {
+        return code;
+    }
+    let packed = match pack(args) {
+        Ok(packed) => packed,
+        Err(code) => return code,
+    };
+    if !args.watch && (args.follow.summary.is_some() || !args.follow.output.is_empty()) {
+        eprintln!(
+            "volley: --summary and --output are written with --watch, or later by `volley results JOB --summary FILE`"
+        );
+    }
+    let name = args.name.clone().unwrap_or_else(|| packed.bundle.name.clone());
+    let bytes = match packed.bundle.encode() {
+        Ok(bytes) => Bytes::from(bytes),
+        Err(error) => {
+            eprintln!("volley: {error}");
+            return exit::INVALID;
+        }
+    };
+    let done = run(async {
+        let mut door = Door::open(&args.at)?;
+        door.patience = args.patience;
+        let client = door.connect().await?;
+        let submitted = hand_in(args, &door, &client, &name, bytes).await?;
+        tell_accepted(args, &door, submitted, &name);
+        if !args.watch {
+            return Ok(None);
+        }
+        packed.introduce();
+        let followed = follow(&client, submitted.job, &args.follow).await;
+        let followed = followed.map_err(|error| door.explain(&error))?;
+        if let Followed::Detached = followed {
+            detached(submitted.job, &door.flags, args.follow.summary.is_some());
+        }
+        Ok(Some(followed))
+    });
+    code(done.map(|followed| match followed {
+        None => 0,
+        Some(Followed::Detached) => exit::INTERRUPTED,
+        Some(Followed::Ended(mut result)) => {
+            write(&mut result, &args.follow);
+            packed.tell(&result, args)
+        }
+    }))
+}
+
+/// Upload and submission; the key stays on disk until there is an answer.
+async fn hand_in(
+    args: &SubmitArgs,
+    door: &Door,
+    client: &FleetClient,
+    name: &str,
+    bytes: Bytes,
+) -> Result<Submitted, Refusal> {
+    let bundle = client.put(bytes, progress(args)).await.map_err(|error| door.explain(&error))?;
+    let kept = match &args.key {
+        Some(_) => None,
+        None => keep_key(door, name, &bundle)?,
+    };
+    let key = match (&args.key, &kept) {
+        (Some(key), _) => key.to_string(),
+        (None, Some(kept)) => kept.key.clone(),
+        (None, None) => keep::draw()?,
+    };
+    if let Some(kept) = kept.as_ref().filter(|kept| kept.is_found) {
+        eprintln!(
+            "volley: this was submitted {} s ago and had no answer; it is asked for again with the same key",
+            kept.age.as_secs()
+        );
+    }
+    let age = kept.as_ref().map(|kept| kept.age).unwrap_or_default();
+    let submission = Submission { key, name: name.to_owned(), bundle, age };
+    let answer = client.submit(&submission).await;
+    // Anything but an answer leaves the key for the next try.
+    if let (Ok(_) | Err(FleetError::Rejected { .. }), Some(kept)) = (&answer, kept) {
+        kept.forget();
+    }
+    answer.map_err(|error| door.explain(&error))
+}
+
+fn keep_key(
+    door: &Door,
+    name: &str,
+    bundle: &control::ledger::BlobRef,
+) -> Result<Option<Kept>, Refusal> {
+    let Some(state) = cluster::state_folder() else {
+        eprintln!("volley: no HOME and no XDG_STATE_HOME: the submission's key is not kept");
+        return Ok(None);
+    };
+    let files = &door.credentials;
+    let own = trust::Credentials::load(&files.certificate, &files.key, &files.ca);
+    let own = own.map_err(|error| format!("{}: {error}", door.certs.display()))?;
+    let hash = keep::hash(&own.identity().cluster, bundle, name);
+    Ok(Some(keep::keep(&state.join("submissions"), &hash)?))
+}
+
+fn progress(args: &SubmitArgs) -> ::fleet::client::Progress {
+    let shown = std::io::stderr().is_terminal() && !args.follow.quiet && !args.follow.json;
+    Arc::new(move |done, of| {
+        if shown && of >= SHOWN_FROM_BYTES {
+            let end = if done == of { "\n" } else { "" };
+            eprint!("\rsending {} of {} MiB{end}", done >> 20, of >> 20);
+        }
+    })
+}
+
+fn tell_accepted(args: &SubmitArgs, door: &Door, submitted: Submitted, name: &str) {
+    let Submitted { job, repeated } = submitted;
+    if args.follow.json {
+        let text = json!({ "job": job.to_string(), "name": name, "repeated": repeated });
+        print::line(&text.to_string());
+        return;
+    }
+    if !args.watch {
+        print::line(&job.to_string());
+    }
+    if args.follow.quiet {
+        return;
+    }
+    let known = if repeated { " (it had been accepted before)" } else { "" };
+    eprintln!("job {} accepted{known}: {name}", short(job));
+    if !args.watch {
+        eprintln!("{}", how_to_go_on(job, &door.flags));
+    }
+}
+
+/// What one can do with a job that runs by itself.
+pub fn how_to_go_on(job: JobId, flags: &str) -> String {
+    let job = short(job);
+    format!(
+        "  volley watch {job}{flags}     show it until it has ended\n  volley cancel {job}{flags}    end it"
+    )
+}

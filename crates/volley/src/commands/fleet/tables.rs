@@ -1,0 +1,311 @@
+//! Jobs and nodes as tables for people and as JSON for programs.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use ::fleet::wire::{job_from, proto};
+use report::format;
+use serde_json::{Value, json};
+
+use crate::commands::members::brief_age;
+
+/// Lines of a job's history that its status shows; `volley results --timeline` has them all.
+const NOTES_SHOWN_MAX: usize = 12;
+const SHARDS_SHOWN_MAX: usize = 64;
+
+fn age(ms: u64) -> String {
+    brief_age(Duration::from_millis(ms))
+}
+
+fn id(job: &[u8]) -> String {
+    job_from(job).map_or_else(|_| "?".to_owned(), |job| job.to_string())
+}
+
+fn start(text: &str) -> String {
+    text.chars().take(8).collect()
+}
+
+fn or_dash(text: &str) -> String {
+    if text.is_empty() { "-".to_owned() } else { text.to_owned() }
+}
+
+/// Columns as wide as they need to be. The last one is free.
+fn table<const N: usize>(headings: [&str; N], rows: &[[String; N]]) -> String {
+    let mut widths = headings.map(str::len);
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let mut text = String::new();
+    let mut line = |cells: &mut dyn Iterator<Item = &str>| {
+        let cells: Vec<String> =
+            cells.zip(widths).map(|(cell, width)| format!("{cell:width$}")).collect();
+        let _ = writeln!(text, "{}", cells.join("  ").trim_end());
+    };
+    line(&mut headings.into_iter());
+    rows.iter().for_each(|row| line(&mut row.iter().map(String::as_str)));
+    text
+}
+
+/// Digits of an id that tell all of these apart.
+fn digits(jobs: &[proto::JobStatus]) -> usize {
+    let ids: Vec<String> = jobs.iter().map(|job| id(&job.job)).collect();
+    let distinct = |digits: usize| {
+        let short: std::collections::BTreeSet<String> =
+            ids.iter().map(|id| id.chars().take(digits).collect()).collect();
+        short.len() == ids.len()
+    };
+    (8..36).find(|digits| distinct(*digits)).unwrap_or(36)
+}
+
+fn state_of(job: &proto::JobStatus) -> String {
+    match job.outcome.as_str() {
+        "" => job.state.clone(),
+        outcome => outcome.to_ascii_lowercase(),
+    }
+}
+
+pub fn jobs(list: &proto::ListReply, ended: bool) -> String {
+    if list.jobs.is_empty() {
+        return match ended {
+            true => "no jobs\n".to_owned(),
+            false => "no job waits or runs (--ended shows those that have ended)\n".to_owned(),
+        };
+    }
+    let digits = digits(&list.jobs);
+    let rows: Vec<[String; 7]> = list
+        .jobs
+        .iter()
+        .map(|job| {
+            let counters = job.counters.unwrap_or_default();
+            [
+                id(&job.job).chars().take(digits).collect(),
+                state_of(job),
+                age(job.age_ms),
+                if job.ran_ms > 0 { age(job.ran_ms) } else { "-".to_owned() },
+                format::count(counters.completed),
+                format::clean(&job.name),
+                format::clean(&job.detail),
+            ]
+        })
+        .collect();
+    let mut text = table(["job", "state", "age", "took", "requests", "name", "detail"], &rows);
+    if list.more > 0 {
+        let _ = writeln!(text, "... and {} more (--limit)", list.more);
+    }
+    text
+}
+
+pub fn jobs_json(list: &proto::ListReply) -> Value {
+    let jobs: Vec<Value> = list.jobs.iter().map(job_json).collect();
+    json!({ "jobs": jobs, "more": list.more })
+}
+
+pub fn job_json(job: &proto::JobStatus) -> Value {
+    let workflows: Vec<Value> = job
+        .workflows
+        .iter()
+        .map(|workflow| {
+            let shards: Vec<Value> = workflow
+                .shards
+                .iter()
+                .map(|shard| {
+                    json!({
+                        "shard": shard.shard, "attempt": shard.attempt, "state": shard.state,
+                        "worker": shard.worker,
+                    })
+                })
+                .collect();
+            json!({ "name": workflow.name, "state": workflow.state, "shards": shards })
+        })
+        .collect();
+    let timeline: Vec<Value> = job
+        .timeline
+        .iter()
+        .map(|note| json!({ "at_s": note.at_ms as f64 / 1e3, "event": note.text }))
+        .collect();
+    let counters = job.counters.unwrap_or_default();
+    json!({
+        "job": id(&job.job), "name": job.name, "state": job.state,
+        "outcome": (!job.outcome.is_empty()).then_some(&job.outcome), "detail": job.detail,
+        "owner": (!job.owner.is_empty()).then_some(&job.owner),
+        "age_s": job.age_ms as f64 / 1e3, "ran_s": job.ran_ms as f64 / 1e3,
+        "has_result": job.has_result,
+        "counters": {
+            "issued": counters.issued, "completed": counters.completed, "failed": counters.failed,
+            "iterations": counters.iterations, "dropped": counters.dropped,
+        },
+        "workflows": workflows, "timeline": timeline,
+    })
+}
+
+pub fn job(job: &proto::JobStatus) -> String {
+    let mut text = String::new();
+    let mut line = |name: &str, value: &str| {
+        if !value.is_empty() {
+            let _ = writeln!(text, "{name:9} {value}");
+        }
+    };
+    line("job", &id(&job.job));
+    line("name", &format::clean(&job.name));
+    line("state", &state_of(job));
+    line("detail", &format::clean(&job.detail));
+    let owner = if job.owner.is_empty() { "nobody yet" } else { &job.owner };
+    line("owner", if job.outcome.is_empty() { owner } else { "" });
+    let took = if job.ran_ms > 0 { format!(", took {}", age(job.ran_ms)) } else { String::new() };
+    line("created", &format!("{} ago{took}", age(job.age_ms)));
+    if let Some(counters) = &job.counters {
+        let counts = format!(
+            "{} issued, {} completed, {} failed; {} iterations, {} dropped",
+            format::count(counters.issued),
+            format::count(counters.completed),
+            format::count(counters.failed),
+            format::count(counters.iterations),
+            format::count(counters.dropped)
+        );
+        line("requests", &counts);
+    }
+    let mut rows = Vec::new();
+    for workflow in &job.workflows {
+        if workflow.shards.is_empty() {
+            rows.push([&*workflow.name, "-", "-", &*workflow.state, "-"].map(format::clean));
+        }
+        for shard in &workflow.shards {
+            rows.push([
+                format::clean(&workflow.name),
+                shard.shard.to_string(),
+                shard.attempt.to_string(),
+                shard.state.clone(),
+                or_dash(&start(&shard.worker)),
+            ]);
+        }
+    }
+    if !rows.is_empty() {
+        let left_out = rows.len().saturating_sub(SHARDS_SHOWN_MAX);
+        rows.truncate(SHARDS_SHOWN_MAX);
+        text.push('\n');
+        text += &table(["workflow", "shard", "attempt", "state", "worker"], &rows);
+        if left_out > 0 {
+            let _ = writeln!(text, "... and {left_out} more (--json)");
+        }
+    }
+    if !job.timeline.is_empty() {
+        text.push('\n');
+        let left_out = job.timeline.len().saturating_sub(NOTES_SHOWN_MAX);
+        if left_out > 0 {
+            let _ = writeln!(text, "{left_out} earlier events (volley results JOB --timeline)");
+        }
+        for note in &job.timeline[left_out..] {
+            let at = format::moment(Duration::from_millis(note.at_ms));
+            let _ = writeln!(text, "{at:>8}  {}", format::clean(&note.text));
+        }
+    }
+    text
+}
+
+pub fn fleet(fleet: &proto::FleetReply, running: &proto::ListReply) -> String {
+    let rows: Vec<[String; 6]> = fleet
+        .nodes
+        .iter()
+        .map(|node| {
+            let cores = match node.role.as_str() {
+                "worker" => format!("{} of {} free", node.cores_free, node.cores),
+                _ => "-".to_owned(),
+            };
+            let work = match node.role.as_str() {
+                "worker" => format::plural(u64::from(node.shards), "shard"),
+                _ => format::plural(u64::from(node.jobs), "job"),
+            };
+            let mut state = node.state.clone();
+            if node.draining {
+                state += ", draining";
+            }
+            if node.leads {
+                state += ", leads";
+            }
+            [start(&node.node), node.role.clone(), node.address.clone(), state, cores, work]
+        })
+        .collect();
+    let mut text = table(["node", "role", "address", "state", "cores", "work"], &rows);
+    let _ = writeln!(text, "\n{} of {} cores are free", fleet.cores_free, fleet.cores);
+    if !running.jobs.is_empty() {
+        text.push('\n');
+        text += &jobs(running, false);
+    }
+    text
+}
+
+pub fn fleet_json(fleet: &proto::FleetReply, running: &proto::ListReply) -> Value {
+    let nodes: Vec<Value> = fleet
+        .nodes
+        .iter()
+        .map(|node| {
+            json!({
+                "node": node.node, "role": node.role, "address": node.address, "state": node.state,
+                "cores": node.cores, "cores_free": node.cores_free, "shards": node.shards,
+                "draining": node.draining, "jobs": node.jobs, "leads": node.leads,
+            })
+        })
+        .collect();
+    let list = jobs_json(running);
+    json!({
+        "nodes": nodes, "cores": fleet.cores, "cores_free": fleet.cores_free, "jobs": list["jobs"],
+        "more": running.more,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn some_job(number: u128, state: &str, outcome: &str) -> proto::JobStatus {
+        proto::JobStatus {
+            job: ::fleet::wire::job_bytes(fence::JobId(number)),
+            name: "shop\x1b[31m".to_owned(),
+            state: state.to_owned(),
+            outcome: outcome.to_owned(),
+            age_ms: 65_000,
+            ..proto::JobStatus::default()
+        }
+    }
+
+    #[test]
+    fn ids_are_as_short_as_can_be_told_apart_and_names_cannot_paint_the_terminal() {
+        let one = some_job(0x3f2a_0000_1111 << 80, "running", "");
+        let two = some_job(0x3f2a_0000_1112 << 80, "ended", "COMPLETED");
+        let list = proto::ListReply { jobs: vec![one.clone(), two], more: 7 };
+        let text = jobs(&list, true);
+        assert!(
+            text.contains("3f2a0000-1111  running") && text.contains("3f2a0000-1112  completed"),
+            "{text}"
+        );
+        assert!(!text.contains('\x1b') && text.contains("... and 7 more"), "{text}");
+        let alone = jobs(&proto::ListReply { jobs: vec![one], more: 0 }, false);
+        assert!(alone.contains("3f2a0000  running"), "{alone}");
+    }
+
+    #[test]
+    fn a_job_shows_where_its_shards_run_and_what_happened_last() {
+        let mut one = some_job(1 << 120, "running", "");
+        let shard = |shard, attempt: u32, worker: &str| proto::ShardStatus {
+            shard,
+            attempt,
+            state: "running".to_owned(),
+            worker: worker.to_owned(),
+        };
+        one.workflows = vec![proto::WorkflowStatus {
+            name: "browse".to_owned(),
+            state: "running".to_owned(),
+            shards: vec![shard(0, 1, "aaaaaaaa-bbbb"), shard(1, 2, "")],
+        }];
+        one.timeline = (0..20)
+            .map(|number| proto::Note { at_ms: number * 1000, text: format!("event {number}") })
+            .collect();
+        let text = job(&one);
+        assert!(text.contains("browse    0      1        running  aaaaaaaa\n"), "{text}");
+        assert!(text.contains("nobody yet") && text.contains("8 earlier events"), "{text}");
+        assert!(text.contains("event 19") && !text.contains("event 7\n"), "{text}");
+        assert_eq!(job_json(&one)["workflows"][0]["shards"][1]["attempt"], 2);
+    }
+}

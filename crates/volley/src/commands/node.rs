@@ -1,0 +1,227 @@
+//! `volley manager` and `volley worker`: one node, until a signal ends it.
+
+use std::future::Future;
+use std::path::Path;
+use std::time::Duration;
+
+use fleet::manager::{Ended, Manager, ManagerConfig};
+use fleet::worker::{Worker, WorkerConfig};
+use node::config::{Config, CredentialFiles};
+use node::http::HttpConfig;
+use node::secret::GossipKey;
+use tokio::sync::mpsc;
+use trust::Gates;
+
+use super::certs::folder::{self, GOSSIP_FILE};
+use crate::cli::{ManagerArgs, NodeArgs, WorkerArgs};
+use crate::{exit, log, print, signals};
+
+/// How long a farewell and the end of all tasks may take.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// None of openraft's own words: it warns of everything that an election overtakes, and of every heartbeat to a member
+/// that is down. What matters is said by the ledger. Who has become a worker is said always.
+pub const QUIET: &str = "warn,openraft=off,enlist=info";
+
+/// What every member of a cluster is started with.
+pub fn config(args: &NodeArgs, certs: &Path) -> Result<Config, String> {
+    let files = folder::find(certs)?;
+    let key_file = certs.join(GOSSIP_FILE);
+    let key = GossipKey::load(&key_file).map_err(|error| {
+        format!(
+            "{error}; the gossip key is in the CA's folder and comes with `volley certs issue`; \
+             all members need the same"
+        )
+    })?;
+    let trust::Files { certificate, key: private, ca } = files;
+    let credentials = CredentialFiles { certificate, key: private, ca };
+    let mut config = Config::new(args.data.clone(), credentials, key);
+    config.bind = args.bind();
+    config.advertise = args.advertise;
+    config.gates = if args.gates { Gates::Configured } else { Gates::None };
+    config.pace = args.pace;
+    config.http =
+        args.metrics.map(|bind| HttpConfig { bind, beyond_loopback: args.metrics_beyond_loopback });
+    for seed in &args.seeds {
+        config.seed(seed).map_err(|error| format!("--seed {error}"))?;
+    }
+    for name in &args.names {
+        config.name(name).map_err(|error| format!("--dns {error}"))?;
+    }
+    Ok(config)
+}
+
+/// Runs a node on threads of its own; a worker's load has others.
+fn serve(running: impl Future<Output = Result<i32, String>>) -> i32 {
+    log::to_stderr(QUIET);
+    engine::machine::raise_descriptor_limit();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let served = match runtime {
+        Ok(runtime) => runtime.block_on(running),
+        Err(error) => Err(format!("no runtime: {error}")),
+    };
+    served.unwrap_or_else(|problem| {
+        eprintln!("volley: {problem}");
+        exit::FAILED
+    })
+}
+
+/// Every signal as a message.
+pub fn interrupts() -> mpsc::UnboundedReceiver<()> {
+    let (stop, stopped) = mpsc::unbounded_channel();
+    signals::on_interrupt(move || {
+        if stop.send(()).is_err() {
+            // Already on the way out, and asked again.
+            std::process::exit(exit::INTERRUPTED);
+        }
+    });
+    stopped
+}
+
+pub fn manager(args: &ManagerArgs) -> i32 {
+    serve(run_manager(args))
+}
+
+fn manager_config(args: &ManagerArgs) -> Result<ManagerConfig, String> {
+    let mut config = ManagerConfig::new(config(&args.node, &args.certs)?);
+    let own = args.node.advertise.unwrap_or(args.node.bind());
+    if !args.peers.is_empty() && !args.peers.contains(&own) {
+        return Err(format!("--peers lists all managers, this one included: {own} is missing"));
+    }
+    if own.port() == 0 && !args.peers.is_empty() {
+        return Err("managers that know each other need fixed ports: give --bind one".to_owned());
+    }
+    if args.peers.len() > 1 {
+        let ledgers = args.peers.iter().map(|peer| fleet::local::ledger_of(*peer).to_string());
+        config.founders = ledgers.collect();
+        for peer in args.peers.iter().filter(|peer| **peer != own) {
+            config.member.seed(&peer.to_string()).map_err(|error| error.to_string())?;
+        }
+    }
+    config.join = args.join_group;
+    config.settings.lease = fence::Terms::new(args.lease);
+    config.ca.clone_from(&args.ca);
+    config.worker_days = args.worker_days;
+    Ok(config)
+}
+
+async fn run_manager(args: &ManagerArgs) -> Result<i32, String> {
+    let mut stopped = interrupts();
+    let starting = Manager::start(manager_config(args)?);
+    let manager = tokio::select! {
+        biased;
+        _ = stopped.recv() => return Ok(exit::INTERRUPTED),
+        started = starting => started.map_err(|error| error.to_string())?,
+    };
+    let member = manager.member();
+    print::line(&format!(
+        "{} (start {}) listens on {}; Ctrl-C gives its jobs to others and ends",
+        member.identity(),
+        member.life().boot,
+        member.address()
+    ));
+    if let Some(address) = member.http_address() {
+        print::line(&format!("metrics on http://{address}/metrics"));
+    }
+    let ended = tokio::select! {
+        biased;
+        _ = stopped.recv() => None,
+        ended = manager.ended() => Some(ended),
+        () = say_who_leads(&manager) => None,
+    };
+    match ended {
+        None | Some(Ended::Drained) => {}
+        Some(ended) => return Err(ended.to_string()),
+    }
+    // From here on the next signal ends at once.
+    drop(stopped);
+    print::line("giving its jobs to the others");
+    match manager.leave(FAREWELL).await {
+        Ok(()) => print::line("left"),
+        Err(unfinished) => eprintln!("volley: {unfinished}"),
+    }
+    Ok(0)
+}
+
+/// A line whenever who leads has changed.
+async fn say_who_leads(manager: &Manager) {
+    let mut last = String::new();
+    loop {
+        let Some(status) = manager.ledger() else { return };
+        let now = match (&status.waiting_for, &status.leader) {
+            (Some(what), _) => what.clone(),
+            (None, _) if status.leads => format!("leads, term {}", status.term),
+            (None, Some((id, _))) if *id != status.node => {
+                format!("follows {id}, term {}", status.term)
+            }
+            (None, _) => {
+                "nobody leads: jobs wait until a majority of the managers is there".to_owned()
+            }
+        };
+        if now != last {
+            print::line(&now);
+            last = now;
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
+/// As many as this machine has.
+pub fn all_cores() -> u32 {
+    std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1))
+}
+
+pub fn worker(args: &WorkerArgs) -> i32 {
+    serve(run_worker(args))
+}
+
+async fn run_worker(args: &WorkerArgs) -> Result<i32, String> {
+    let mut stopped = interrupts();
+    let cores = args.cores.unwrap_or_else(all_cores);
+    let starting = async {
+        let config = super::join::worker_config(args, cores).await?;
+        Worker::start(WorkerConfig::new(config, cores)).await.map_err(|error| error.to_string())
+    };
+    let worker = tokio::select! {
+        biased;
+        _ = stopped.recv() => return Ok(exit::INTERRUPTED),
+        started = starting => started?,
+    };
+    let member = worker.member();
+    print::line(&format!(
+        "{} (start {}) listens on {} with {cores} cores; Ctrl-C drains it, twice stops it",
+        member.identity(),
+        member.life().boot,
+        member.address()
+    ));
+    if let Some(address) = member.http_address() {
+        print::line(&format!("metrics on http://{address}/metrics"));
+    }
+    let mut asked = false;
+    loop {
+        tokio::select! {
+            biased;
+            _ = stopped.recv() => {
+                if asked {
+                    break;
+                }
+                asked = true;
+                let shards = worker.figures().shards;
+                print::line(&format!("draining: {shards} shards run; once more stops them"));
+                worker.drain();
+            }
+            ended = worker.ended() => match ended {
+                fleet::worker::End::Drained => {
+                    print::line("drained");
+                    break;
+                }
+                ended => return Err(ended.to_string()),
+            },
+        }
+    }
+    drop(stopped);
+    worker.shutdown(FAREWELL).await;
+    print::line("left");
+    Ok(0)
+}

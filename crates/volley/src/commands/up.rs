@@ -1,0 +1,340 @@
+//! `volley up`: a whole datacenter on this machine, in one process or in many.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use fleet::client::{ClientOptions, FleetClient};
+use fleet::local::{LocalCluster, Place};
+use fleet::manager::Manager;
+use fleet::worker::{Worker, WorkerConfig};
+use serde_json::json;
+use trust::Role;
+
+use super::certs::shown;
+use super::node::{QUIET, all_cores, interrupts};
+use crate::cli::UpArgs;
+use crate::cluster::{self, ClientFile};
+use crate::{exit, log, print};
+
+const FAREWELL: Duration = Duration::from_secs(5);
+/// How long others can join with the token that is written.
+const TOKEN_VALID: Duration = Duration::from_secs(3600);
+/// Until somebody leads and all workers are known.
+const READY_WITHIN: Duration = Duration::from_secs(60);
+
+/// A folder that goes with the cluster, unless the user has chosen it.
+pub struct Home {
+    pub folder: PathBuf,
+    pub keep: bool,
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        if !self.keep {
+            // What cannot be removed is in the way of nobody.
+            let _ = std::fs::remove_dir_all(&self.folder);
+        }
+    }
+}
+
+pub fn up(args: &UpArgs) -> i32 {
+    log::to_stderr(QUIET);
+    engine::machine::raise_descriptor_limit();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let done = match runtime {
+        Ok(runtime) => runtime.block_on(run(args)),
+        Err(error) => Err(format!("no runtime: {error}")),
+    };
+    done.unwrap_or_else(|problem| {
+        eprintln!("volley: {problem}");
+        exit::FAILED
+    })
+}
+
+/// How its nodes are started.
+#[derive(Clone, Copy)]
+pub struct Shape {
+    /// Of each worker.
+    pub cores: u32,
+    pub pace: f64,
+    pub lease: Duration,
+}
+
+impl Shape {
+    fn of(args: &UpArgs) -> Shape {
+        // By default the workers share this machine.
+        let share = (all_cores() / u32::from(args.workers.max(1))).max(1);
+        Shape { cores: args.cores.unwrap_or(share), pace: args.pace, lease: args.lease }
+    }
+}
+
+async fn run(args: &UpArgs) -> Result<i32, String> {
+    let folder = match &args.dir {
+        Some(folder) => folder.clone(),
+        None => std::env::temp_dir().join(format!("volley-up-{}", std::process::id())),
+    };
+    let home = Home { keep: args.dir.is_some(), folder };
+    let made = LocalCluster::create(&home.folder, args.managers.into(), args.workers.into());
+    let local = made.map_err(|error| error.to_string())?;
+    let token = local.write_token(TOKEN_VALID).map_err(|error| error.to_string())?;
+    // It is named to people in another terminal, in another folder.
+    let token = std::path::absolute(&token).unwrap_or(token);
+    let mut stopped = interrupts();
+    let shape = Shape::of(args);
+    let mut nodes = match args.processes {
+        true => Nodes::Processes(spawn(shape, &local)?),
+        false => start(shape, &local).await?,
+    };
+    if args.json {
+        for (place, pid) in nodes.places(&local) {
+            let line = json!({
+                "role": place.role.to_string(), "name": place.name, "pid": pid,
+                "address": place.bind.to_string(), "node": place.node.to_string(),
+            });
+            print::line(&line.to_string());
+        }
+    }
+    let file = ClientFile { managers: local.addresses(), certs: local.client.clone() };
+    let known = publish(&file);
+    let ready = tokio::select! {
+        biased;
+        _ = stopped.recv() => None,
+        ready = until_ready(&file, args.workers.into()) => Some(ready?),
+    };
+    if let Some(took) = ready
+        && !args.json
+    {
+        tell(args, &local, &nodes, took, known.as_ref(), &token);
+    }
+    if ready.is_some() {
+        // A node that was killed is the point of the exercise: the rest goes on until Ctrl-C.
+        while nodes.any_left() {
+            tokio::select! {
+                biased;
+                _ = stopped.recv() => break,
+                name = nodes.one_ended() => eprintln!("volley: {name} has ended; the others go on"),
+            }
+        }
+    }
+    drop(stopped);
+    if let Some(folder) = known {
+        cluster::remove(&folder, &file);
+    }
+    nodes.end().await;
+    Ok(0)
+}
+
+/// So that `volley submit` finds it without being told. The last one that was started is found.
+fn publish(file: &ClientFile) -> Option<PathBuf> {
+    let folder = cluster::default_folder()?;
+    match cluster::write(&folder, file) {
+        Ok(_) => Some(folder),
+        Err(problem) => {
+            eprintln!("volley: {problem}; name the managers to `volley submit` with --manager");
+            None
+        }
+    }
+}
+
+/// A client of the cluster.
+pub async fn connect(file: &ClientFile) -> Result<FleetClient, String> {
+    let credentials = node::config::CredentialFiles {
+        certificate: file.certs.join("client.pem"),
+        key: file.certs.join("client-key.pem"),
+        ca: file.certs.join("ca.pem"),
+    };
+    let options = ClientOptions::new(credentials, file.managers.clone());
+    FleetClient::connect(options).await.map_err(|error| error.to_string())
+}
+
+/// Until somebody leads and all workers are known.
+pub async fn until_ready(file: &ClientFile, workers: u32) -> Result<Duration, String> {
+    let began = Instant::now();
+    let mut client = None;
+    loop {
+        // Processes need a moment until they listen.
+        if client.is_none() {
+            client = connect(file).await.ok();
+        }
+        let fleet = match &client {
+            Some(client) => client.fleet().await.ok(),
+            None => None,
+        };
+        let is_worker = |node: &&fleet::wire::proto::FleetNode| {
+            node.role == "worker" && node.state == "alive" && node.cores > 0
+        };
+        match fleet {
+            Some(fleet)
+                if fleet.nodes.iter().any(|node| node.leads)
+                    && fleet.nodes.iter().filter(is_worker).count() >= workers as usize =>
+            {
+                return Ok(began.elapsed());
+            }
+            _ if began.elapsed() > READY_WITHIN => {
+                return Err(format!(
+                    "the cluster is not ready after {} s; VOLLEY_LOG=info shows more",
+                    READY_WITHIN.as_secs()
+                ));
+            }
+            _ => tokio::time::sleep(Duration::from_millis(50)).await,
+        }
+    }
+}
+
+fn tell(
+    args: &UpArgs,
+    local: &LocalCluster,
+    nodes: &Nodes,
+    took: Duration,
+    known: Option<&PathBuf>,
+    token: &Path,
+) {
+    let mut text = format!("ready after {:.1} s\n\n", took.as_secs_f64());
+    for (place, pid) in nodes.places(local) {
+        let Place { name, role, bind, .. } = place;
+        let what = match role {
+            Role::Worker => format!("worker, {} cores", Shape::of(args).cores),
+            _ => "manager".to_owned(),
+        };
+        let pid = if args.processes { format!("  pid {pid}") } else { String::new() };
+        text.push_str(&format!("  {name:4} {bind:21} {what}{pid}\n"));
+    }
+    let how = match known {
+        Some(_) => String::new(),
+        None => format!(" --manager {} --certs {}", local.addresses()[0], local.client.display()),
+    };
+    text.push_str(&format!(
+        "\nIn another terminal:\n  volley submit plan.yaml --watch{how}\n  volley jobs{how}\n\n\
+         more workers: volley worker --join {} --token-file {} --data ./worker\n\n\
+         Ctrl-C ends it all.\n",
+        local.addresses()[0],
+        shown(token)
+    ));
+    print::out(&text);
+}
+
+/// The nodes, wherever they run.
+pub enum Nodes {
+    Here { managers: Vec<Manager>, workers: Vec<Worker> },
+    Processes(Vec<(Place, Child)>),
+}
+
+async fn start(shape: Shape, local: &LocalCluster) -> Result<Nodes, String> {
+    let (mut managers, mut workers) = (Vec::new(), Vec::new());
+    for place in &local.managers {
+        let config = local.manager_config(place).map_err(|error| error.to_string())?;
+        let mut config = config;
+        config.member.pace = shape.pace;
+        config.settings.lease = fence::Terms::new(shape.lease);
+        let started = Manager::start(config).await;
+        managers.push(started.map_err(|error| format!("{}: {error}", place.name))?);
+    }
+    for place in &local.workers {
+        let mut config = local.node_config(place).map_err(|error| error.to_string())?;
+        config.pace = shape.pace;
+        let started = Worker::start(WorkerConfig::new(config, shape.cores)).await;
+        workers.push(started.map_err(|error| format!("{}: {error}", place.name))?);
+    }
+    Ok(Nodes::Here { managers, workers })
+}
+
+/// Starts each node as a process of its own.
+pub fn spawn(shape: Shape, local: &LocalCluster) -> Result<Vec<(Place, Child)>, String> {
+    let program =
+        std::env::current_exe().map_err(|error| format!("where is this program? {error}"))?;
+    let peers: Vec<String> = local.addresses();
+    let mut children = Vec::new();
+    for place in local.managers.iter().chain(&local.workers) {
+        let mut command = Command::new(&program);
+        let (role, bind, pace) =
+            (place.role.to_string(), place.bind.to_string(), shape.pace.to_string());
+        command.args([&role[..], "--bind", &bind, "--pace", &pace]);
+        command.arg("--certs").arg(&place.certs).arg("--data").arg(&place.data);
+        if place.role == Role::Manager {
+            command.arg("--peers").arg(peers.join(","));
+            command.arg("--lease").arg(format!("{}ms", shape.lease.as_millis()));
+            if let Some(ca) = local.ca_of(place) {
+                command.arg("--ca").arg(ca);
+            }
+        } else {
+            command.arg("--seed").arg(peers.join(","));
+            command.arg("--cores").arg(shape.cores.to_string());
+        }
+        // What a node says goes into its folder, not among the others' words.
+        let log = place.data.with_file_name("log");
+        let file =
+            std::fs::File::create(&log).map_err(|error| format!("{}: {error}", log.display()))?;
+        let copy = file.try_clone().map_err(|error| format!("{}: {error}", log.display()))?;
+        command.stdin(Stdio::null()).stdout(file).stderr(copy);
+        let child = command.spawn().map_err(|error| format!("{}: {error}", place.name))?;
+        children.push((place.clone(), child));
+    }
+    Ok(children)
+}
+
+impl Nodes {
+    /// Every node with the process it runs in.
+    fn places(&self, local: &LocalCluster) -> Vec<(Place, u32)> {
+        match self {
+            Self::Here { .. } => {
+                let all = local.managers.iter().chain(&local.workers);
+                all.map(|place| (place.clone(), std::process::id())).collect()
+            }
+            Self::Processes(children) => {
+                children.iter().map(|(place, child)| (place.clone(), child.id())).collect()
+            }
+        }
+    }
+
+    fn any_left(&self) -> bool {
+        match self {
+            Self::Here { .. } => true,
+            Self::Processes(children) => !children.is_empty(),
+        }
+    }
+
+    /// Waits until one of them has ended, and says which. Only processes end by themselves one by one.
+    async fn one_ended(&mut self) -> String {
+        loop {
+            if let Self::Processes(children) = self {
+                let ended = children
+                    .iter_mut()
+                    .position(|(_, child)| matches!(child.try_wait(), Ok(Some(_)) | Err(_)));
+                if let Some(at) = ended {
+                    return children.remove(at).0.name;
+                }
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    }
+
+    pub async fn end(self) {
+        match self {
+            Self::Here { managers, workers } => {
+                for worker in workers {
+                    worker.shutdown(FAREWELL).await;
+                }
+                for manager in managers {
+                    // What was not finished in time is cut off; the process ends now.
+                    let _ = manager.leave(FAREWELL).await;
+                }
+            }
+            Self::Processes(mut children) => {
+                for (_, child) in &children {
+                    // SAFETY: a signal to a child that was not waited for, so its pid is its own.
+                    unsafe { libc::kill(child.id().cast_signed(), libc::SIGTERM) };
+                }
+                let until = Instant::now() + FAREWELL;
+                while !children.is_empty() && Instant::now() < until {
+                    children.retain_mut(|(_, child)| !matches!(child.try_wait(), Ok(Some(_))));
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+                for (_, mut child) in children {
+                    let _ = child.kill();
+                    let _ = child.wait();
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! A datacenter of real processes, each of which can be killed and started again.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use fleet::local::{LocalCluster, Place};
+use serde_json::Value;
+use trust::Role;
+
+use crate::common::{Done, PATIENCE, Room, Running, VOLLEY};
+
+/// Times of the protocols; a lease is short so that tests are.
+const PACE: &str = "0.5";
+pub const LEASE: Duration = Duration::from_secs(2);
+
+pub struct Cluster {
+    pub room: Room,
+    pub local: LocalCluster,
+    running: BTreeMap<String, Child>,
+    cores: u32,
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        for child in self.running.values_mut() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        if std::thread::panicking() {
+            for place in self.local.managers.iter().chain(&self.local.workers) {
+                let log = std::fs::read_to_string(self.log(place)).unwrap_or_default();
+                eprintln!("--- {}\n{log}", place.name);
+            }
+        }
+    }
+}
+
+impl Cluster {
+    /// Starts everything and waits until jobs can be submitted.
+    pub fn start(managers: usize, workers: usize, cores: u32) -> Cluster {
+        let room = Room::new();
+        let local = LocalCluster::create(&room.path("dc"), managers, workers).unwrap();
+        let mut cluster = Cluster { room, local, running: BTreeMap::new(), cores };
+        let names: Vec<String> = cluster.places().map(|place| place.name.clone()).collect();
+        names.iter().for_each(|name| cluster.up(name));
+        cluster.until_ready(workers);
+        cluster
+    }
+
+    fn places(&self) -> impl Iterator<Item = &Place> {
+        self.local.managers.iter().chain(&self.local.workers)
+    }
+
+    pub fn place(&self, name: &str) -> &Place {
+        self.places().find(|place| place.name == name).unwrap()
+    }
+
+    fn log(&self, place: &Place) -> PathBuf {
+        place.data.with_file_name("log")
+    }
+
+    /// Starts a node, or starts it again on what it has left.
+    pub fn up(&mut self, name: &str) {
+        let place = self.place(name).clone();
+        let peers = self.local.addresses().join(",");
+        let mut command = Command::new(VOLLEY);
+        command.arg(place.role.to_string()).args(["--pace", PACE]);
+        command.arg("--bind").arg(place.bind.to_string());
+        command.arg("--certs").arg(&place.certs).arg("--data").arg(&place.data);
+        if place.role == Role::Manager {
+            command.arg("--peers").arg(peers);
+            command.arg("--lease").arg(format!("{}ms", LEASE.as_millis()));
+            if let Some(ca) = self.local.ca_of(&place) {
+                command.arg("--ca").arg(ca);
+            }
+        } else {
+            command.arg("--seed").arg(peers).arg("--cores").arg(self.cores.to_string());
+            command.env("VOLLEY_SECRET_TOKEN", "hush-hush");
+        }
+        let mut options = std::fs::OpenOptions::new();
+        let log = options.create(true).append(true).open(self.log(&place)).unwrap();
+        command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
+        self.running.insert(name.to_owned(), command.spawn().unwrap());
+    }
+
+    /// `kill -9`.
+    pub fn kill(&mut self, name: &str) {
+        let mut child = self.running.remove(name).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    /// Waits until a node has ended by itself.
+    pub fn ended(&mut self, name: &str) -> i32 {
+        let begin = Instant::now();
+        loop {
+            if let Some(status) = self.running.get_mut(name).unwrap().try_wait().unwrap() {
+                self.running.remove(name);
+                return status.code().unwrap_or(-1);
+            }
+            assert!(begin.elapsed() < PATIENCE, "{name} does not end");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    pub fn said(&self, name: &str) -> String {
+        std::fs::read_to_string(self.log(self.place(name))).unwrap()
+    }
+
+    fn args(&self, args: &[&str]) -> Vec<String> {
+        let mut all: Vec<String> = args.iter().map(ToString::to_string).collect();
+        for manager in self.local.addresses() {
+            all.extend(["--manager".to_owned(), manager]);
+        }
+        all.extend(["--certs".to_owned(), self.local.client.display().to_string()]);
+        all
+    }
+
+    /// A command of a client.
+    pub fn volley(&self, args: &[&str]) -> Done {
+        self.room.volley(self.args(args))
+    }
+
+    pub fn begin(&self, args: &[&str]) -> Running {
+        self.room.start(self.args(args))
+    }
+
+    /// What a command says as JSON.
+    pub fn json(&self, args: &[&str]) -> Value {
+        let done = self.volley(args).expect(0);
+        serde_json::from_str(&done.out).unwrap_or_else(|error| panic!("{error}: {}", done.out))
+    }
+
+    pub fn until_ready(&self, workers: usize) {
+        self.until("the cluster is ready", || {
+            let done = self.volley(&["status", "--json"]);
+            let Ok(status) = serde_json::from_str::<Value>(&done.out) else { return false };
+            let nodes = status["nodes"].as_array().cloned().unwrap_or_default();
+            let is_worker = |node: &&Value| {
+                node["role"] == "worker" && node["state"] == "alive" && node["cores"] != 0
+            };
+            nodes.iter().any(|node| node["leads"] == true)
+                && nodes.iter().filter(is_worker).count() == workers
+        });
+    }
+
+    #[track_caller]
+    pub fn until(&self, what: &str, is_so: impl Fn() -> bool) {
+        let begin = Instant::now();
+        while !is_so() {
+            assert!(begin.elapsed() < PATIENCE, "waited in vain: {what}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Hands a plan in; its job's id.
+    pub fn submit(&self, plan: &str, more: &[&str]) -> String {
+        let path = self.room.write("plan.yaml", plan);
+        let mut args = vec!["submit", path.to_str().unwrap(), "--json"];
+        args.extend(more);
+        let said = self.json(&args);
+        said["job"].as_str().unwrap().to_owned()
+    }
+
+    pub fn status(&self, job: &str) -> Value {
+        self.json(&["status", job, "--json"])
+    }
+
+    /// Waits for a job's end and takes its summary.
+    pub fn result(&self, job: &str, code: i32) -> Value {
+        self.volley(&["watch", job, "--quiet", "--summary", "summary.json"]).expect(code);
+        self.room.json("summary.json")
+    }
+
+    /// The name of the manager that owns a job.
+    pub fn owner(&self, job: &str) -> String {
+        let owner = self.status(job)["owner"].as_str().unwrap().to_owned();
+        let found = self.local.managers.iter().find(|place| place.node.to_string() == owner);
+        found.unwrap_or_else(|| panic!("{owner} is no manager")).name.clone()
+    }
+
+    /// The name of the manager that leads the ledger.
+    pub fn leader(&self) -> String {
+        let nodes = self.json(&["status", "--json"]);
+        let nodes = nodes["nodes"].as_array().unwrap().clone();
+        let leader = nodes.iter().find(|node| node["leads"] == true).expect("somebody leads");
+        let leader = leader["node"].as_str().unwrap();
+        let found = self.local.managers.iter().find(|place| place.node.to_string() == leader);
+        found.unwrap().name.clone()
+    }
+}

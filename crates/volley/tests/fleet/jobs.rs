@@ -1,0 +1,229 @@
+//! What a job does when nothing goes wrong: counts are exact, layers hand values on, people can steer it.
+
+use crate::cluster::Cluster;
+use crate::common::{Target, plan, until};
+use crate::recorder::Recorder;
+
+pub fn requests(summary: &serde_json::Value) -> u64 {
+    summary["requests"]["count"].as_u64().unwrap_or_else(|| panic!("{summary:#}"))
+}
+
+/// EXEC-1, ARCH-5: the same plan, summary and exit codes as `volley run`; totals equal what the target counted.
+#[test]
+fn a_plan_on_one_worker_counts_what_the_target_counted() {
+    let target = Target::start();
+    let cluster = Cluster::start(1, 1, 2);
+    let text = plan(&target.url(), "executor: constant-vus, vus: 4, duration: 2s");
+    let path = cluster.room.write("plan.yaml", &text);
+    let done =
+        cluster.volley(&["submit", path.to_str().unwrap(), "--watch", "--summary", "s.json"]);
+    done.expect(0);
+    let summary = cluster.room.json("s.json");
+    assert_eq!(requests(&summary), target.total());
+    assert!(target.total() > 100);
+    // A local run of the same plan says the same things.
+    let local =
+        cluster.room.volley(["run", path.to_str().unwrap(), "--quiet", "--summary", "l.json"]);
+    local.expect(0);
+    let keys = |name: &str| {
+        let summary = cluster.room.json(name);
+        summary.as_object().unwrap().keys().cloned().collect::<Vec<_>>()
+    };
+    assert_eq!(keys("s.json"), keys("l.json"));
+}
+
+/// EXEC-66, EXEC-92: arrivals divide exactly over the shards of several workers.
+#[test]
+fn arrivals_divide_exactly_over_workers() {
+    let target = Target::start();
+    let cluster = Cluster::start(3, 2, 2);
+    let load = "executor: constant-arrival-rate, rate: 301/s, duration: 3s, max_vus: 60";
+    let job = cluster.submit(&plan(&target.url(), load), &[]);
+    let summary = cluster.result(&job, 0);
+    assert_eq!(summary["iterations"], 903, "{summary:#}");
+    assert_eq!(target.total(), 903);
+    let status = cluster.status(&job);
+    assert_eq!(status["outcome"], "COMPLETED");
+    assert_eq!(status["counters"]["issued"], 903);
+    assert_eq!(status["counters"]["completed"], 903);
+}
+
+/// EXEC-170 to 182: a later workflow sees what an earlier one provides, once its layer is committed; `${env}` is
+/// resolved at the client, `${secret}` at the worker.
+#[test]
+fn layers_hand_values_on_and_secrets_stay_on_workers() {
+    let target = Recorder::start();
+    let cluster = Cluster::start(1, 2, 1);
+    let text = format!(
+        "name: layered
+target: {}
+setup:
+  - name: prepare
+    post: /echo
+    headers: {{ x-token: \"${{secret.TOKEN}}\" }}
+    body: start
+workflows:
+  - name: first
+    load: {{ executor: shared-iterations, vus: 2, iterations: 6, max_duration: 20s }}
+    steps:
+      - name: login
+        get: /json?region=${{env.REGION}}
+        extract: {{ found: $.found }}
+    provide: {{ found: [second] }}
+  - name: second
+    depends_on: [first]
+    use: {{ found: [first] }}
+    load: {{ executor: shared-iterations, vus: 1, iterations: 3, max_duration: 20s }}
+    steps: [ {{ name: use, get: \"/got/${{use.found}}\" }} ]
+teardown: [ {{ name: tidy, get: /tidied }} ]
+",
+        target.url()
+    );
+    let path = cluster.room.write("plan.yaml", &text);
+    let args =
+        ["submit", path.to_str().unwrap(), "-e", "REGION=north", "--watch", "--summary", "s.json"];
+    cluster.volley(&args).expect(0);
+    let seen = target.seen();
+    let count = |path: &str| seen.get(path).copied().unwrap_or(0);
+    assert_eq!(count("/echo"), 1, "setup once: {seen:#?}");
+    assert_eq!(count("/json?region=north"), 6, "{seen:#?}");
+    assert_eq!(count("/got/gold"), 3, "{seen:#?}");
+    assert_eq!(count("/tidied"), 1, "teardown once: {seen:#?}");
+    // The secret is nowhere in what the managers keep, nor in any log.
+    let found = std::process::Command::new("grep")
+        .args(["-r", "-l", "-a", "hush-hush"])
+        .arg(&cluster.local.folder)
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&found.stdout), "", "the secret was written down");
+}
+
+/// A cancel is durable, stops the load, and is the outcome (LIFE-, EXEC-: cancel).
+#[test]
+fn a_cancelled_job_stops_and_says_so() {
+    let target = Target::start();
+    let cluster = Cluster::start(3, 1, 2);
+    let job =
+        cluster.submit(&plan(&target.url(), "executor: constant-vus, vus: 2, duration: 60s"), &[]);
+    target.wait_for_requests(50);
+    cluster.volley(&["cancel", &job, "--reason", "enough"]).expect(0);
+    until("it has ended", || cluster.status(&job)["state"] == "ended");
+    assert_eq!(cluster.status(&job)["outcome"], "CANCELLED");
+    let seen = target.total();
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    assert_eq!(target.total(), seen, "nothing is sent after the end");
+    let status = cluster.status(&job);
+    assert_eq!(status["counters"]["issued"].as_u64().unwrap(), seen, "{status:#}");
+    cluster.volley(&["cancel", &job]).expect(0).says("CANCELLED");
+}
+
+/// A worker that is drained finishes what it runs, takes no more, and ends.
+#[test]
+fn a_drained_worker_finishes_its_work() {
+    let target = Target::start();
+    let mut cluster = Cluster::start(1, 1, 2);
+    let job =
+        cluster.submit(&plan(&target.url(), "executor: constant-vus, vus: 2, duration: 3s"), &[]);
+    target.wait_for_requests(10);
+    let worker = cluster.place("w1").node.to_string();
+    cluster.volley(&["drain", &worker]).expect(0);
+    let summary = cluster.result(&job, 0);
+    assert_eq!(requests(&summary), target.total());
+    assert_eq!(cluster.ended("w1"), 0);
+    assert!(cluster.said("w1").contains("drained"));
+}
+
+/// `volley ctl` on a job: pause, resume.
+#[test]
+fn a_job_is_paused_and_resumed() {
+    let target = Target::start();
+    let cluster = Cluster::start(1, 1, 1);
+    let job =
+        cluster.submit(&plan(&target.url(), "executor: constant-vus, vus: 2, duration: 4s"), &[]);
+    target.wait_for_requests(20);
+    cluster.volley(&["ctl", "--job", &job, "pause"]).expect(0);
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    let seen = target.total();
+    std::thread::sleep(std::time::Duration::from_millis(700));
+    assert_eq!(target.total(), seen, "nothing is sent while it is paused");
+    cluster.volley(&["ctl", "--job", &job, "resume"]).expect(0);
+    target.wait_for_requests(seen + 20);
+    let summary = cluster.result(&job, 0);
+    assert_eq!(requests(&summary), target.total());
+}
+
+/// Bad input: the same report as locally, and nothing in the ledger; unknown jobs and plans that do not fit are refused
+/// by name, with the numbers.
+#[test]
+fn what_cannot_be_run_is_refused_by_name() {
+    let target = Target::start();
+    let cluster = Cluster::start(1, 1, 1);
+    let path = cluster.room.write("bad.yaml", "name: bad\nworkflows: [ { name: x, stops: [] } ]\n");
+    let submitted = cluster.volley(&["submit", path.to_str().unwrap()]).expect(104);
+    let local = cluster.room.volley(["run", path.to_str().unwrap()]).expect(104);
+    assert_eq!(submitted.err, local.err);
+    assert_eq!(cluster.json(&["jobs", "--ended", "--json"])["jobs"].as_array().unwrap().len(), 0);
+    cluster.volley(&["status", "00000000000000000000000000000abc"]).expect(1).says("job");
+    let good = cluster
+        .room
+        .write("good.yaml", &plan(&target.url(), "executor: constant-vus, vus: 1, duration: 1s"));
+    let args = ["submit", good.to_str().unwrap(), "--cores-min", "64", "--when-full", "refuse"];
+    cluster.volley(&args).expect(104).says("64 cores");
+    // By default it waits, and says for what.
+    let job = cluster.submit(
+        &plan(&target.url(), "executor: constant-vus, vus: 1, duration: 1s"),
+        &["--cores-min", "64"],
+    );
+    until("it is said why it waits", || {
+        let status = cluster.status(&job);
+        status["detail"].as_str().unwrap_or_default().contains("64")
+    });
+    cluster.volley(&["cancel", &job]).expect(0);
+    until("it has ended", || cluster.status(&job)["state"] == "ended");
+}
+
+/// IDEM-: a submission that is repeated with its key is one job.
+#[test]
+fn one_key_is_one_job() {
+    let target = Target::start();
+    let cluster = Cluster::start(1, 1, 1);
+    let text = plan(&target.url(), "executor: constant-vus, vus: 1, duration: 1s");
+    let one = cluster.submit(&text, &["--key", "nightly"]);
+    let two = cluster.submit(&text, &["--key", "nightly"]);
+    assert_eq!(one, two);
+    cluster.result(&one, 0);
+    let jobs = cluster.json(&["jobs", "--ended", "--json"]);
+    assert_eq!(jobs["jobs"].as_array().unwrap().len(), 1);
+    let other = cluster
+        .room
+        .write("other.yaml", &plan(&target.url(), "executor: constant-vus, vus: 2, duration: 1s"));
+    cluster
+        .volley(&["submit", other.to_str().unwrap(), "--key", "nightly"])
+        .expect(104)
+        .says("key");
+}
+
+/// Unique rows are issued once in the whole job, over all workers.
+#[test]
+fn unique_rows_are_used_once_in_the_job() {
+    let target = Recorder::start();
+    let cluster = Cluster::start(1, 2, 1);
+    let rows: String = (0..500).map(|n| format!("u{n}\n")).collect();
+    cluster.room.write("users.csv", &format!("name\n{rows}"));
+    let text = format!(
+        "name: unique
+target: {}
+data: {{ users: {{ file: users.csv, order: unique-per-iteration, when_exhausted: stop }} }}
+workflows:
+  - name: main
+    load: {{ executor: constant-vus, vus: 8, duration: 20s }}
+    steps: [ {{ name: one, get: \"/row/${{data.users.name}}\" }} ]
+",
+        target.url()
+    );
+    let job = cluster.submit(&text, &[]);
+    until("it has ended", || cluster.status(&job)["state"] == "ended");
+    let seen = target.seen();
+    assert!(seen.values().all(|count| *count == 1), "{seen:#?}");
+    assert_eq!(seen.len(), 500, "{seen:#?}");
+}

@@ -1,0 +1,10 @@
+//! Jobs on a datacenter of real processes: submitted, watched, cancelled, drained, and with its parts killed.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod cluster;
+mod jobs;
+mod joins;
+mod kills;
+mod recorder;

@@ -1,0 +1,57 @@
+//! The ledger: its real state machine behind a model of the group that replicates it.
+//!
+//! What is committed is applied once, in one order. The model decides when that is possible (a leader that reaches a
+//! majority), how long it takes, and whether the proposer learns of it.
+
+use std::time::Duration;
+
+use control::ledger::{Command, Limits, Proposal, Reply, State, check_step};
+use fence::GroupId;
+
+pub const GROUP: GroupId = GroupId { cluster: 7, generation: 1 };
+
+pub struct Book {
+    pub state: State,
+    pub index: u64,
+    pub leader: Option<usize>,
+    /// Nothing is committed before this.
+    pub stalled_until: Duration,
+    /// The next election is decided then.
+    pub election: Option<Duration>,
+    /// Of a hundred answers, so many are lost.
+    pub unknown: u8,
+    pub commits: u64,
+    pub elections: u64,
+}
+
+impl Book {
+    pub fn new() -> Self {
+        Self {
+            state: State::new(GROUP, Limits::default()),
+            index: 0,
+            leader: None,
+            stalled_until: Duration::ZERO,
+            election: None,
+            unknown: 0,
+            commits: 0,
+            elections: 0,
+        }
+    }
+
+    /// Applies it. Every state and every step is checked.
+    ///
+    /// # Errors
+    /// Which rule of the ledger is broken.
+    pub fn apply(&mut self, proposal: &Proposal) -> Result<Reply, String> {
+        let advance = matches!(proposal.command, Command::Advance { .. });
+        let before = (!advance).then(|| self.state.clone());
+        self.index += 1;
+        self.commits += 1;
+        let reply = self.state.apply(self.index, std::slice::from_ref(proposal)).remove(0);
+        if let Some(before) = before {
+            self.state.check().map_err(|violation| violation.to_string())?;
+            check_step(&before, &self.state).map_err(|violation| violation.to_string())?;
+        }
+        Ok(reply)
+    }
+}

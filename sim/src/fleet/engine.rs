@@ -1,0 +1,261 @@
+//! A model of the engine that runs one attempt, and of the target that counts every request it gets.
+//!
+//! What is not a model: the gate is checked by the worker's own clock right before a send, requests are counted in a
+//! file that outlives the process before they are sent, and what was answered goes through the real statistics stream.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use control::fleet::message::{Dispatch, Halt, Task};
+use control::fleet::owner::Manifest;
+use control::fleet::worker::{Progress, Run, RunEnd, RunHow};
+use control::ledger::Counters;
+use fence::{Attempt, JobId, Moment, ShardKey};
+use stats::stream::{Sender, SenderLimits};
+use stats::wire::{Content, Generator, Schema, StreamKey};
+use stats::{Delta, Layout, StageLayout, StepLayout, Window, WorkflowLayout};
+
+/// Requests of one virtual user in a second.
+const RATE: f64 = 2.0;
+/// Windows are told this often; fewer than in life, so that a seed costs less.
+const WINDOW: Duration = Duration::from_millis(500);
+
+/// What the system under test has seen: the truth.
+#[derive(Default)]
+pub struct Target {
+    pub requests: BTreeMap<JobId, u64>,
+    /// Begun according to the files of all attempts, which are written first.
+    pub issued: BTreeMap<JobId, u64>,
+    /// The highest attempt that has sent anything for a shard.
+    senders: BTreeMap<ShardKey, Attempt>,
+    /// Two attempts at one shard were at it at the same time.
+    pub doubled: Option<String>,
+}
+
+impl Target {
+    fn take(&mut self, run: Run, count: u64) {
+        *self.requests.entry(run.shard.job).or_default() += count;
+        let last = self.senders.entry(run.shard).or_insert(run.attempt);
+        if *last > run.attempt {
+            self.doubled.get_or_insert(format!("{run} sends after attempt {last} has begun to"));
+        }
+        *last = run.attempt.max(*last);
+    }
+}
+
+/// The names of what a job counts: one step in one stage for each workflow, and a workflow for setup and teardown.
+pub fn schema(manifest: &Manifest) -> Schema {
+    let mut layout = Layout::default();
+    let names = manifest.workflows.iter().map(|part| part.name.clone());
+    for (at, name) in names.chain(["setup".to_owned()]).enumerate() {
+        layout.workflows.push(WorkflowLayout {
+            name: name.clone(),
+            steps: at..at + 1,
+            checks: 0..0,
+            stages: at..at + 1,
+            synthetic: at == manifest.workflows.len(),
+        });
+        layout.steps.push(StepLayout {
+            name: name.clone(),
+            workflow: at,
+            method: "GET".to_owned(),
+            route: "/".to_owned(),
+            tags: Vec::new(),
+        });
+        layout.stages.push(StageLayout { name, workflow: at });
+    }
+    Schema::new(Arc::new(layout), None)
+}
+
+struct Started {
+    at: Moment,
+    elapsed: Duration,
+    clock: Duration,
+}
+
+/// One attempt on its thread.
+pub struct Engine {
+    pub run: Run,
+    task: Task,
+    /// Its share of the workflow's users.
+    vus: f64,
+    length: Duration,
+    until: Option<Moment>,
+    pub shut: bool,
+    started: Option<Started>,
+    /// Requests that were due so far, sent or not.
+    due: u64,
+    in_flight: u64,
+    pub counters: Counters,
+    /// Answered and not yet told.
+    fresh: u64,
+    told: Moment,
+    pub stopping: bool,
+    /// What it ends with, at its next look.
+    killed: bool,
+    pub sender: Option<Sender>,
+    /// Told by whoever took the stream.
+    pub attached: bool,
+    schema: Schema,
+    pub ended: bool,
+}
+
+impl Engine {
+    pub fn new(dispatch: &Dispatch, manifest: &Manifest, id: u128) -> Self {
+        let order = &dispatch.order;
+        let run = Run::new(order.shard, order.step.attempt);
+        let number = order.shard.workflow.0;
+        let part = manifest.workflows.get(number as usize);
+        let schema = schema(manifest);
+        let key = StreamKey {
+            workflow: number,
+            shard: order.shard.shard,
+            attempt: order.step.attempt.0,
+            id,
+        };
+        Self {
+            run,
+            task: dispatch.task,
+            vus: part.map_or(0.0, |part| f64::from(part.vus_max))
+                / f64::from(dispatch.shards.max(1)),
+            length: part.map_or(Duration::from_millis(200), |part| part.length),
+            until: None,
+            shut: false,
+            started: None,
+            due: 0,
+            in_flight: 0,
+            counters: Counters::default(),
+            fresh: 0,
+            told: Moment::default(),
+            stopping: false,
+            killed: false,
+            sender: part
+                .is_some()
+                .then(|| Sender::new(key, schema.clone(), SenderLimits::default())),
+            attached: false,
+            schema,
+            ended: false,
+        }
+    }
+
+    pub fn start(&mut self, at: Moment, elapsed: Duration, clock: Duration) {
+        self.started.get_or_insert(Started { at, elapsed, clock });
+        self.due = (elapsed.as_secs_f64() * self.vus * RATE) as u64;
+        self.told = at;
+    }
+
+    pub fn move_gate(&mut self, until: Moment) {
+        self.until = Some(self.until.map_or(until, |old| old.max(until)));
+    }
+
+    pub fn halt(&mut self, how: Halt) {
+        match how {
+            Halt::Graceful => self.stopping = true,
+            Halt::Now => self.kill(),
+        }
+    }
+
+    pub fn kill(&mut self) {
+        self.killed = true;
+    }
+
+    fn elapsed(&self, now: Moment) -> Duration {
+        let begun = self.started.as_ref().filter(|started| started.at <= now);
+        begun.map_or(Duration::ZERO, |begun| begun.elapsed + now.since(begun.at))
+    }
+
+    fn window(&self, now: Moment) -> u64 {
+        let begun = self.started.as_ref();
+        let clock = begun.map_or(Duration::ZERO, |begun| begun.clock + now.since(begun.at));
+        (clock.as_millis() / 100) as u64
+    }
+
+    pub fn progress(&self, now: Moment) -> Progress {
+        let frames = self.sender.as_ref().map_or(0, Sender::cut);
+        Progress { counters: self.counters, elapsed: self.elapsed(now), frames }
+    }
+
+    fn content(&mut self) -> Content {
+        let mut window = Window::new(&self.schema.layout);
+        let count = std::mem::take(&mut self.fresh);
+        if count > 0 {
+            let stage = self.run.shard.workflow.0 as usize;
+            let block = window.block(&self.schema.layout, stage);
+            block.iterations = count;
+            block.steps[0].requests = count;
+        }
+        let generator = Generator { issued: self.counters.issued, ..Generator::default() };
+        Content { counts: Delta::of(&window), generator, ..Content::default() }
+    }
+
+    /// Does what is due. `obeys`: it looks at its gate, as it should. True: requests were lost with it.
+    pub fn go_on(
+        &mut self,
+        now: Moment,
+        target: &mut Target,
+        obeys: bool,
+    ) -> Option<(RunEnd, bool)> {
+        if self.ended {
+            return None;
+        }
+        // What was sent before this look has been answered meanwhile.
+        let answered = std::mem::take(&mut self.in_flight);
+        let begun = self.started.as_ref().is_some_and(|started| started.at <= now);
+        if self.killed {
+            let (how, lost) = (RunHow::Stopped, answered > 0);
+            return Some((self.end(how, now), lost));
+        }
+        self.counters.completed += answered;
+        self.counters.iterations += answered;
+        self.fresh += answered;
+        if !begun {
+            let stopped = self.stopping.then_some(RunHow::Stopped)?;
+            return Some((self.end(stopped, now), false));
+        }
+        let elapsed = self.elapsed(now);
+        let over = elapsed >= self.length;
+        if over || self.stopping {
+            let how = if over { RunHow::Completed } else { RunHow::Stopped };
+            return Some((self.end(how, now), false));
+        }
+        let due = (elapsed.as_secs_f64() * self.vus * RATE) as u64;
+        let count = due.saturating_sub(self.due);
+        self.due = self.due.max(due);
+        let open = !self.shut && self.until.is_some_and(|until| now < until);
+        if self.task != Task::Load {
+        } else if open || !obeys {
+            // The file first: what was sent is never more than it says.
+            self.counters.issued += count;
+            *target.issued.entry(self.run.shard.job).or_default() += count;
+            if count > 0 {
+                target.take(self.run, count);
+            }
+            self.in_flight = count;
+        } else {
+            self.counters.dropped += count;
+        }
+        if now.since(self.told) >= WINDOW {
+            self.told = now;
+            let (window, content) = (self.window(now), self.content());
+            if let Some(sender) = &mut self.sender {
+                sender.push(window, content);
+            }
+        }
+        None
+    }
+
+    fn end(&mut self, how: RunHow, now: Moment) -> RunEnd {
+        self.ended = true;
+        let (window, content) = (self.window(now), self.content());
+        let mut totals = Vec::new();
+        let mut frames = 0;
+        if let Some(sender) = &mut self.sender {
+            sender.finish(window, content);
+            totals = postcard::to_allocvec(&sender.tail()).unwrap_or_default();
+            frames = sender.cut();
+        }
+        let (counters, log) = (self.counters, String::new());
+        RunEnd { how, counters, provided: BTreeMap::new(), frames, totals, log }
+    }
+}

@@ -1,0 +1,195 @@
+//! What a seed does to a fleet: how many hosts and jobs, which classes of faults, how hard, for how long.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use control::fleet::owner::{Manifest, OnWorkerLoss, Part, Policy};
+use fastrand::Rng;
+
+macro_rules! named {
+    ($(#[$doc:meta])* $name:ident { $($(#[$note:meta])* $variant:ident = $text:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum $name { $($(#[$note])* $variant,)* }
+
+        impl $name {
+            pub const NAMES: &[&str] = &[$($text,)*];
+            #[allow(dead_code, reason = "marks are reached one by one")]
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$variant => $text,)* }
+            }
+        }
+    };
+}
+
+named! {
+    /// What is done to the fleet. A seed switches each class on or off.
+    Class {
+        Loss = "net: loss",
+        Delay = "net: delay",
+        Duplicate = "net: duplicate",
+        OneWay = "net: one-way cut",
+        Split = "net: split",
+        WorkerCrash = "worker: crash",
+        /// Down for less than anybody needs to miss it.
+        WorkerBlink = "worker: blink",
+        WorkerPause = "worker: pause",
+        WorkerDrain = "worker: drain",
+        SlowDisk = "worker: slow disk",
+        ManagerCrash = "manager: crash",
+        ManagerPause = "manager: pause",
+        AllManagers = "manager: all crash",
+        /// Commits wait, as in an election.
+        Stall = "ledger: stall",
+        /// It is committed, and nobody is told.
+        Unknown = "ledger: unknown",
+        Clock = "clock: drift",
+        Cancel = "job: cancel",
+    }
+}
+
+named! {
+    /// What a campaign must have seen.
+    Mark {
+        Completed = "a job completed",
+        Cancelled = "a job was cancelled",
+        Exact = "totals were exact",
+        Short = "a kill cost counts",
+        Takeover = "another owner took over",
+        Revoked = "an attempt was revoked",
+        AfterStop = "a retry after a stop",
+        AfterBoot = "a retry after a restart",
+        AfterLapse = "a retry after a lapse",
+        Lapsed = "a worker fenced itself",
+        Refused = "a renewal was refused",
+        Redirected = "a tell was passed on",
+        LateReport = "a report of an ended job",
+        Restored = "statistics were taken up",
+        Repeated = "a frame came again",
+        Queued = "a job waited for cores",
+        SecondLayer = "a second layer ran",
+    }
+}
+
+/// The shape of one run.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub seed: u64,
+    pub workers: usize,
+    pub managers: usize,
+    pub cores: u32,
+    pub jobs: usize,
+    /// Virtual users of a job's largest workflow, at most.
+    pub vus: u32,
+    pub abuse: Duration,
+    /// The mean time from one fault to the next.
+    pub gap: Duration,
+    pub classes: BTreeSet<Class>,
+    pub lease: Duration,
+}
+
+/// How large a fleet is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    Small,
+    /// 64 workers, 10,000 virtual users.
+    Large,
+}
+
+impl Plan {
+    pub fn draw(seed: u64, size: Size) -> Self {
+        let mut rng = Rng::with_seed(seed ^ 0x666c_6565_745f_3031);
+        let share = 0.15 + 0.6 * rng.f64();
+        let mut classes: BTreeSet<Class> =
+            Class::ALL.iter().copied().filter(|_| rng.f64() < share).collect();
+        if rng.u8(..10) == 0 {
+            // Nothing goes wrong: then nothing may be missing.
+            classes.clear();
+        }
+        let large = size == Size::Large;
+        Self {
+            seed,
+            workers: if large { 64 } else { rng.usize(3..=8) },
+            managers: 3,
+            cores: if large { 4 } else { rng.u32(1..=3) },
+            jobs: if large { 4 } else { rng.usize(1..=5) },
+            vus: if large { 2_500 } else { 24 },
+            abuse: Duration::from_secs(rng.u64(25..70)),
+            gap: Duration::from_millis(rng.u64(600..7_000)),
+            classes,
+            lease: Duration::from_millis(rng.u64(2_000..=6_000)),
+        }
+    }
+
+    pub fn has(&self, class: Class) -> bool {
+        self.classes.contains(&class)
+    }
+
+    /// A job: one to three workflows in one or two layers.
+    pub fn manifest(&self, rng: &mut Rng) -> Manifest {
+        let mut parts = vec![self.part("first", rng)];
+        if rng.bool() {
+            parts.push(self.part("side", rng));
+        }
+        if rng.bool() {
+            let mut second = self.part("second", rng);
+            (second.layer, second.depends_on) = (1, vec![0]);
+            parts.push(second);
+        }
+        let on_worker_loss = match rng.u8(..6) {
+            0 => OnWorkerLoss::Continue,
+            1 => OnWorkerLoss::Fail,
+            _ => OnWorkerLoss::Rebalance,
+        };
+        Manifest {
+            workflows: parts,
+            setup: rng.u8(..3) == 0,
+            teardown: rng.u8(..3) == 0,
+            data: Vec::new(),
+            timeout: None,
+            policy: Policy { on_worker_loss, ..Policy::default() },
+        }
+    }
+
+    fn part(&self, name: &str, rng: &mut Rng) -> Part {
+        let vus_max = if self.vus > 100 { self.vus } else { rng.u32(1..=self.vus) };
+        Part {
+            name: name.to_owned(),
+            depends_on: Vec::new(),
+            layer: 0,
+            is_test: true,
+            priority: ::plan::Priority::Auto,
+            vus_max,
+            length: Duration::from_millis(rng.u64(2_000..20_000)),
+            graceful_stop: Duration::from_secs(1),
+            quiet: Duration::ZERO,
+            setup: rng.u8(..5) == 0,
+            teardown: false,
+            provide: Vec::new(),
+            uses: Vec::new(),
+        }
+    }
+}
+
+/// A host's own clock. It runs at its own rate, from its own beginning, and goes on while the host's processes do not.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    pub base: Duration,
+    /// Parts of a million of the true rate.
+    pub rate: u64,
+}
+
+impl Clock {
+    /// Any two of these differ by less than the factor that leases allow for (R4).
+    pub fn draw(rng: &mut Rng, drifts: bool) -> Self {
+        let rate = if drifts { rng.u64(900_000..=1_100_000) } else { 1_000_000 };
+        Self { base: Duration::from_secs(rng.u64(1_000..900_000)), rate }
+    }
+
+    pub fn read(&self, now: Duration) -> fence::Moment {
+        let ran = now.as_nanos() * u128::from(self.rate) / 1_000_000;
+        fence::Moment::since_boot(self.base + Duration::from_nanos(ran as u64))
+    }
+}
