@@ -64,7 +64,7 @@ struct CampaignArgs {
     figures: Option<Size>,
     /// With `--figures`: only this one
     #[arg(long, value_name = "NAME", requires = "figures")]
-    only: Option<Only>,
+    only: Option<scoreboard::Experiment>,
     /// With `--figures`: only with so many members
     #[arg(long, value_name = "N", requires = "figures")]
     members: Option<usize>,
@@ -96,17 +96,6 @@ enum Size {
     Quick,
     /// Ten minutes on one core
     Full,
-}
-
-/// What is measured.
-#[derive(Clone, Copy, ValueEnum)]
-enum Only {
-    Stalls,
-    Detection,
-    Heal,
-    Loss,
-    Cost,
-    Pause,
 }
 
 /// A campaign has so many seeds unless told otherwise.
@@ -247,17 +236,13 @@ fn figures(args: &CampaignArgs, scenario: &Scenario, size: Size) -> Result<bool,
         Size::Quick => scoreboard::Options::quick(),
         Size::Full => scoreboard::Options::full(),
     };
-    options.only = args.only.map(|only| match only {
-        Only::Stalls => scoreboard::Experiment::Stalls,
-        Only::Detection => scoreboard::Experiment::Detection,
-        Only::Heal => scoreboard::Experiment::Heal,
-        Only::Loss => scoreboard::Experiment::Loss,
-        Only::Cost => scoreboard::Experiment::Cost,
-        Only::Pause => scoreboard::Experiment::Pause,
-    });
+    options.only = args.only;
     options.only_members = args.members;
     let first = args.from.unwrap_or(0);
     let seeds: Vec<u64> = (first..first + args.seeds.unwrap_or(1)).collect();
+    if options.experiments() == 0 {
+        return Err("there is no such figure: leave out `--members` or `--only`".to_owned());
+    }
     let report = scoreboard::run(&seeds, &options, jobs(args), &|done, of| {
         eprintln!("experiment {done} of {of}");
     });
