@@ -13,8 +13,13 @@ const NAMES: [(&str, Canary); 4] = [
 ];
 
 /// Bugs of the fleet's shells, which the scenario `fleet` has itself.
-const IN_THE_FLEET: [&str; 4] =
-    ["fleet-ignores-lease", "fleet-does-not-wait", "fleet-stale-renewal", "fleet-counts-twice"];
+const IN_THE_FLEET: [&str; 5] = [
+    "fleet-ignores-lease",
+    "fleet-does-not-wait",
+    "fleet-stale-renewal",
+    "fleet-counts-twice",
+    "fleet-checkpoint-no-promise",
+];
 
 thread_local! {
     static FLEET: RefCell<Option<String>> = const { RefCell::new(None) };

@@ -50,7 +50,7 @@ struct CampaignArgs {
     /// What to put on the simulated network
     #[arg(long, default_value = "ledger")]
     scenario: String,
-    /// How many seeds to run; default: 100, or 1 for figures
+    /// How many seeds to run; default: 100, 1 for figures, 1,000 for canaries
     #[arg(long)]
     seeds: Option<u64>,
     /// The first seed; default: 0, or where the state file says
@@ -100,6 +100,8 @@ enum Size {
 
 /// A campaign has so many seeds unless told otherwise.
 const SEEDS: u64 = 100;
+/// Rare bugs need more of them.
+const CANARY_SEEDS: u64 = 1_000;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -266,7 +268,7 @@ fn canaries(
     for name in names {
         let campaign = Campaign {
             order: Order { canary: Some(name.clone()), ..order.clone() },
-            seeds: args.seeds.unwrap_or(SEEDS),
+            seeds: args.seeds.unwrap_or(CANARY_SEEDS),
             jobs: jobs(args),
             replay_every: 0,
             stop_at_failure: true,

@@ -18,5 +18,6 @@ pub mod outbox;
 pub mod owner;
 pub mod pool;
 pub mod queue;
+pub mod statistics;
 pub mod timeouts;
 pub mod worker;

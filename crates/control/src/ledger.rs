@@ -31,7 +31,7 @@
 //! | Cancelling | FinishJob(any outcome) | Ended(CANCELLED), what the owner had found is kept |
 //! | Ended | CancelJob, FinishJob | unchanged; the answer tells the outcome |
 //! | Ended | ClaimJob, StartAttempt, CommitContext | refused; the answer tells the outcome |
-//! | any with that attempt | EndAttempt | unchanged; the counts are added once |
+//! | any with that attempt | EndAttempt, under the epoch held or none | unchanged; the counts are added once |
 //! | any | a request that was answered | unchanged; the same answer |
 //! | Ended, and its time is over | Advance, or any command | (none); the key is free |
 //!

@@ -23,7 +23,6 @@ mod office;
 mod peers;
 mod roster;
 mod start;
-mod statistics;
 mod status;
 
 use std::collections::BTreeMap;

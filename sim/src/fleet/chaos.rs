@@ -80,7 +80,8 @@ impl Chaos {
                 self.later(world, 20..400, Undo::Start(w));
             }
             Class::WorkerPause => {
-                let time = world.some_ms(200..12_000);
+                // Longer than leases and the wait for them, now and then.
+                let time = world.some_ms(200..20_000);
                 world.pause(w, time);
             }
             Class::WorkerDrain => {
@@ -108,7 +109,7 @@ impl Chaos {
                 let (from, to) = if world.rng.bool() { (any, m) } else { (m, any) };
                 if from != to {
                     world.net.cut.insert((from, to));
-                    self.later(world, 300..12_000, Undo::Link(from, to));
+                    self.later(world, 300..20_000, Undo::Link(from, to));
                 }
             }
             Class::Split => {
@@ -119,7 +120,7 @@ impl Chaos {
                         world.net.cut.insert((*b, *a));
                     }
                 }
-                self.later(world, 500..10_000, Undo::Join);
+                self.later(world, 500..25_000, Undo::Join);
             }
             Class::Stall => {
                 let time = world.some_ms(300..9_000);

@@ -51,6 +51,16 @@ pub struct Pending {
     pub what: What,
 }
 
+/// As `fleet::manager::checkpoints` keeps them.
+#[derive(Clone, Default)]
+pub struct Kept {
+    /// The lowest epoch that is taken.
+    promise: u64,
+    /// Epoch and number; number 0: none.
+    place: (u64, u64),
+    bytes: Vec<u8>,
+}
+
 pub struct ManagerHost {
     pub node: NodeId,
     pub boot: BootId,
@@ -68,7 +78,7 @@ pub struct ManagerHost {
     call_numbers: u64,
     workers: Vec<pool::Worker>,
     /// Statistics of owners, newest by epoch and number. On disk.
-    pub checkpoints: BTreeMap<JobId, ((u64, u64), Vec<u8>)>,
+    pub checkpoints: BTreeMap<JobId, Kept>,
     seen_ms: u64,
     seen_at: Duration,
 }
@@ -254,9 +264,18 @@ impl World {
         let known = self.book.state.job(job).cloned();
         let (Some(record), Some(order)) = (known, self.orders.get(&job)) else { return };
         let manifest = order.manifest.clone();
-        let there = self.reached_by(m);
-        let newest = there.iter().filter_map(|other| self.managers[*other].checkpoints.get(&job));
-        let checkpoint = newest.max_by_key(|(place, _)| *place).map(|(_, bytes)| bytes.clone());
+        let mut newest = Kept::default();
+        let promises = !self.canary_is("fleet-checkpoint-no-promise");
+        for other in self.reached_by(m) {
+            let kept = self.managers[other].checkpoints.entry(job).or_default();
+            if promises {
+                kept.promise = kept.promise.max(epoch.number);
+            }
+            if kept.place > newest.place {
+                newest = kept.clone();
+            }
+        }
+        let checkpoint = (newest.place.1 > 0).then_some(newest.bytes);
         let now = self.managers[m].clock.read(self.now);
         let workers = self.roster(m);
         let adoption = Adoption {
@@ -285,9 +304,10 @@ impl World {
                 Err(error) => return self.violate("R17.restore", error),
             };
         let ends = record.attempts().filter_map(|one| one.end.as_ref()?.result);
+        let mut reports = Vec::new();
         for blob in ends {
             match self.blobs.get(&blob).map(|content| decode_report(content)) {
-                Some(Ok(report)) => desk.ended(&report, clock),
+                Some(Ok(report)) => reports.push(report),
                 other => {
                     self.violate(
                         "R17a.blob",
@@ -296,6 +316,7 @@ impl World {
                 }
             }
         }
+        desk.learn(&record, &reports, clock);
         event!("m{m} leads {job} under {epoch}");
         let host = &mut self.managers[m];
         host.claiming.remove(&job);
@@ -372,8 +393,15 @@ impl World {
                 None => self.violate("R17a.blob", format!("{job}: a blob is not there")),
             },
             Effect::Seal { shard, attempt } => {
-                if let Some(desk) = self.managers[m].desks.get_mut(&job) {
-                    desk.seal(shard, attempt);
+                let desk = self.managers[m].desks.get_mut(&job);
+                if let Some(statistics) = desk.and_then(|desk| desk.statistics.as_mut()) {
+                    statistics.seal(shard, attempt);
+                }
+            }
+            Effect::NeverRan { shard, attempt } => {
+                let desk = self.managers[m].desks.get_mut(&job);
+                if let Some(statistics) = desk.and_then(|desk| desk.statistics.as_mut()) {
+                    statistics.never_ran(shard, attempt);
                 }
             }
             Effect::Moved(moved) => event!(
@@ -391,18 +419,19 @@ impl World {
                 }
             }
             Effect::Steered { .. } => {}
-            Effect::Conclude(_) => {
+            Effect::Conclude(conclusion) => {
                 let now = self.now;
                 let host = &mut self.managers[m];
                 let local = host.clock.read(now);
                 let Some(desk) = host.desks.get_mut(&job) else { return };
                 let clock = desk.owner.clock(local);
                 let (extra, repeats) = (desk.extra, desk.repeats);
-                let Some(merge) = desk.merge.take() else { return };
-                for what in merge.incomplete() {
+                let Some(mut statistics) = desk.statistics.take() else { return };
+                for what in statistics.merge().incomplete() {
                     event!("{job} is incomplete: {what}");
                 }
-                let finished = merge.finish(clock);
+                let policy = control::fleet::owner::OnWorkerLoss::default();
+                let finished = statistics.finish(&conclusion, policy, clock);
                 let counted = Delta::of(&finished.totals).requests().0 + extra;
                 if repeats > 0 {
                     self.reach(Mark::Repeated);
@@ -437,12 +466,14 @@ impl World {
         let there = self.reached_by(m);
         let mut count = 0;
         for other in there {
-            let kept = &mut self.managers[other].checkpoints;
-            let known = kept.get(&job).map(|(place, _)| *place);
-            if known.is_none_or(|known| known < place) {
-                kept.insert(job, (place, bytes.clone()));
+            let kept = self.managers[other].checkpoints.entry(job).or_default();
+            if kept.promise > place.0 {
+                continue;
             }
-            count += usize::from(known.is_none_or(|known| known <= place));
+            count += usize::from(kept.place <= place);
+            if kept.place < place {
+                *kept = Kept { promise: place.0, place, bytes: bytes.clone() };
+            }
         }
         if self.life(Host::Manager(m)) != life {
             return;
@@ -565,8 +596,14 @@ impl World {
                     let (shard, attempt) = (report.shard, report.attempt);
                     let what = What::Late { worker: from, shard, attempt };
                     let (status, counters) = (report.status, report.counters);
-                    let command =
-                        Command::EndAttempt { shard, attempt, status, counters, result: None };
+                    let command = Command::EndAttempt {
+                        shard,
+                        under: None,
+                        attempt,
+                        status,
+                        counters,
+                        result: None,
+                    };
                     self.propose(m, what, command);
                 }
                 answer(self, Told::Taken);

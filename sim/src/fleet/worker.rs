@@ -281,14 +281,10 @@ impl World {
         }
     }
 
-    /// Twenty times a second: engines, timers, post.
-    pub fn beat_worker(&mut self, w: usize) {
+    /// What the threads of load have to do by now.
+    pub fn run_engines(&mut self, w: usize) {
         let now = self.now;
-        let host = &mut self.workers[w];
-        if host.machine.is_none() {
-            return;
-        }
-        let local = host.clock.read(now);
+        let local = self.workers[w].clock.read(now);
         let obeys = !self.canary_is("fleet-ignores-lease");
         let mut events = Vec::new();
         let report = now.saturating_sub(self.workers[w].progressed) >= Duration::from_secs(1);
@@ -317,7 +313,17 @@ impl World {
         for event in events {
             self.worker_event(w, event);
         }
+    }
+
+    /// Twenty times a second: engines, timers, post.
+    pub fn beat_worker(&mut self, w: usize) {
+        let now = self.now;
+        if self.workers[w].machine.is_none() {
+            return;
+        }
+        self.run_engines(w);
         let host = &mut self.workers[w];
+        let local = host.clock.read(now);
         let alive =
             |m: &usize| host.heard.get(m).is_some_and(|at| now - *at < Duration::from_secs(3));
         let managers: Vec<usize> = (0..self.managers.len()).filter(alive).collect();

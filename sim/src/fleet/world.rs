@@ -341,6 +341,10 @@ impl World {
         }
         condition.paused_until = None;
         event!("{host:?} goes on");
+        // Its threads of load do not wait until it has read its post.
+        if let Host::Worker(w) = host {
+            self.run_engines(w);
+        }
         for item in self.held.remove(&host).unwrap_or_default() {
             self.happen(item);
         }

@@ -279,7 +279,9 @@ impl Client {
         // Commands that are safe to repeat by their own nature, whoever repeats them.
         let repeatable = matches!(
             command,
-            Command::CreateJob(_) | Command::EndAttempt { .. } | Command::CancelJob { .. }
+            Command::CreateJob(_)
+                | Command::EndAttempt { under: None, .. }
+                | Command::CancelJob { .. }
         );
         if repeatable && office.world.plan.has(Class::Duplicate) && self.random.u8(0..3) == 0 {
             let other = self.pick_host();
@@ -341,6 +343,7 @@ impl Client {
                 let attempt = Attempt(self.random.u32(1..=last.0));
                 Command::EndAttempt {
                     shard,
+                    under: self.random.bool().then_some(held),
                     attempt,
                     status: [
                         AttemptStatus::Interrupted,

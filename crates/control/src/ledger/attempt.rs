@@ -96,11 +96,13 @@ impl State {
     }
 
     pub(super) fn end_attempt(&mut self, here: Here, command: &Command) -> Result<Reply, Refusal> {
-        let Command::EndAttempt { shard: key, attempt, status, counters, result } = command else {
+        let Command::EndAttempt { shard: key, under, attempt, status, counters, result } = command
+        else {
             return Ok(here.done());
         };
         let (attempt, status) = (*attempt, *status);
         let job = self.jobs.get_mut(&key.job).map(Arc::make_mut).ok_or(Refusal::UnknownJob)?;
+        let held = under.map_or(Ok(()), |under| job.require_held(under));
         let record = attempt_mut(job, key, attempt)?;
         if let Some(end) = &record.end {
             let reply = Reply::Already { epoch: end.epoch };
@@ -109,6 +111,7 @@ impl State {
             }
             return Ok(reply);
         }
+        held?;
         let (epoch, counters) = (here.epoch, *counters);
         record.end = Some(AttemptEnd { epoch, status, counters, result: *result });
         let superseded = record.sealed.is_some();

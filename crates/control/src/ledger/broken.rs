@@ -43,6 +43,7 @@ fn start(epoch: Epoch, attempt: u32, after: Lapse) -> Command {
 fn end(attempt: u32) -> Command {
     Command::EndAttempt {
         shard: shard(),
+        under: None,
         attempt: Attempt(attempt),
         status: AttemptStatus::Stopped,
         counters: Counters { completed: 10, ..Counters::default() },

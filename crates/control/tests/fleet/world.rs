@@ -328,7 +328,8 @@ impl World {
                     self.push(generation, Item::Event(Event::Concluded { result }));
                 }
                 Effect::Finished { outcome } => self.outcome = Some(outcome),
-                Effect::Moved(_)
+                Effect::NeverRan { .. }
+                | Effect::Moved(_)
                 | Effect::Noted(_)
                 | Effect::Queued(_)
                 | Effect::Steered { .. }

@@ -45,8 +45,10 @@ fn commands() -> Vec<Command> {
         bytes_sent: 8,
         bytes_received: 9,
     };
-    let end =
-        |status, result| Command::EndAttempt { shard: SHARD, attempt, status, counters, result };
+    let end = |status, result: Option<control::ledger::BlobRef>| {
+        let under = result.map(|_| epoch);
+        Command::EndAttempt { shard: SHARD, under, attempt, status, counters, result }
+    };
     let finish = |outcome| Command::FinishJob { job: JOB, epoch, outcome, detail: text("d") };
     let stop = |cause| Command::StopJob { job: JOB, epoch, cause, reason: text("r") };
     let steer = |steer| Command::SteerJob { job: JOB, epoch, steer };

@@ -3,7 +3,7 @@
 use control::ledger::{AttemptStatus, Command, Lapse, Outcome, Payload, Phase, Refusal, Reply};
 use fence::{Attempt, Epoch, GroupId, JobId};
 
-use crate::world::{ALICE, BOB, GROUP, World, refused, session, shard, start};
+use crate::world::{ALICE, BOB, GROUP, World, end, refused, session, shard, start};
 
 fn claim(job: JobId, seen: Option<Epoch>) -> Command {
     Command::ClaimJob { job, claimant: session(BOB, 1), seen }
@@ -64,6 +64,32 @@ fn a_replaced_owner_changes_nothing() {
         assert_eq!(reply, refused(Refusal::StaleEpoch { held, offered: old }));
         assert_eq!(world.state.job(job).cloned(), before);
     }
+}
+
+/// R3: what a worker said counts once, whoever passes it on. An owner that was replaced does not: its successor goes by
+/// what the ledger had when it took over, and hears it from the worker.
+#[test]
+fn a_replaced_owner_ends_no_attempt() {
+    let mut world = World::new();
+    let (job, old) = world.owned(1);
+    world.run(ALICE, start(job, old, 1, Lapse::First));
+    let held = world.claim(BOB, job);
+    let end_under = |epoch| match end(job, 1, AttemptStatus::Completed, 10) {
+        Command::EndAttempt { shard, attempt, status, counters, result, .. } => {
+            Command::EndAttempt { shard, under: epoch, attempt, status, counters, result }
+        }
+        other => panic!("{other:?}"),
+    };
+    let before = world.state.job(job).cloned();
+    let reply = world.run(ALICE, end_under(Some(old)));
+    assert_eq!(reply, refused(Refusal::StaleEpoch { held, offered: old }));
+    assert_eq!(world.state.job(job).cloned(), before);
+    let Reply::Done { epoch } = world.run(BOB, end_under(Some(held))) else { panic!() };
+    // The first end stands, and everybody is told so, whatever they hold.
+    for under in [Some(old), Some(held), None] {
+        assert_eq!(world.run(ALICE, end_under(under)), Reply::Already { epoch });
+    }
+    assert_eq!(world.state.job(job).unwrap().totals.completed, 10);
 }
 
 /// R3: equal is required. An epoch that was never granted, of another job, of a later generation or another cluster

@@ -222,9 +222,12 @@ fn command() -> impl Strategy<Value = Command> {
                 Command::GrantRows { shard, epoch, attempt, set, count, of }
             }
         ),
-        2 => (shard, attempt, status(), counters).prop_map(|(shard, attempt, status, counters)| {
-            Command::EndAttempt { shard, attempt, status, counters, result: Some(blob(1)) }
-        }),
+        2 => (shard, prop::option::of(epoch.clone()), attempt, status(), counters).prop_map(
+            |(shard, under, attempt, status, counters)| {
+                let result = Some(blob(1));
+                Command::EndAttempt { shard, under, attempt, status, counters, result }
+            }
+        ),
         1 => (job.clone(), epoch.clone(), any::<u32>(), payload).prop_map(
             |(job, epoch, layer, context)| Command::CommitContext { job, epoch, layer, context }
         ),

@@ -206,6 +206,7 @@ pub fn start(job: JobId, epoch: Epoch, attempt: u32, after: Lapse) -> Command {
 pub fn end(job: JobId, attempt: u32, status: AttemptStatus, completed: u64) -> Command {
     Command::EndAttempt {
         shard: shard(job),
+        under: None,
         attempt: Attempt(attempt),
         status,
         counters: Counters { completed, ..Counters::default() },

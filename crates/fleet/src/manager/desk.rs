@@ -14,6 +14,7 @@ use control::fleet::message::{Answer, Frames, FramesAnswer, Steer, Tell};
 use control::fleet::owner::{
     Adoption, Conclusion, Effect, Event, Owner, ShardState, decode_report,
 };
+use control::fleet::statistics::Statistics;
 use control::ledger::{BlobRef, Command, Outcome};
 use fence::{Epoch, JobId};
 use ledger::ReadLevel;
@@ -23,7 +24,6 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
-use super::statistics::Statistics;
 use super::{Shared, errands, lock, now, roster, status};
 use crate::bundle::Bundle;
 use crate::wire::proto::JobStatus;
@@ -141,7 +141,7 @@ impl Start {
         drop(content);
         let checkpoint = match job.shards.is_empty() {
             true => None,
-            false => errands::find(&self.shared, self.job).await?,
+            false => errands::find(&self.shared, self.job, self.epoch.number).await?,
         };
         let mut reports = Vec::new();
         for end in job.attempts().filter_map(|record| record.end.as_ref()) {
@@ -194,7 +194,7 @@ impl Start {
                 return None;
             }
         };
-        reports.iter().for_each(|report| statistics.ended(report, clock));
+        statistics.learn(&job, &reports, clock);
         let mut desk = Desk {
             shared: self.shared,
             job: self.job,
@@ -395,6 +395,11 @@ impl Desk {
                 Effect::Seal { shard, attempt } => {
                     if let Some(statistics) = &mut self.statistics {
                         statistics.seal(shard, attempt);
+                    }
+                }
+                Effect::NeverRan { shard, attempt } => {
+                    if let Some(statistics) = &mut self.statistics {
+                        statistics.never_ran(shard, attempt);
                     }
                 }
                 Effect::Moved(moved) => {

@@ -2,6 +2,7 @@
 //!
 //! Writes, stores and fetches go on until they are done or the desk is gone: an owner counts on it.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,11 +14,12 @@ use ledger::{NotCommitted, Written};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::checkpoints::Promised;
 use super::desk::Input;
 use super::{Parts, Shared, roster};
-use crate::wire::proto::Checkpoint;
 use crate::wire::proto::crew_client::CrewClient;
 use crate::wire::proto::desk_client::DeskClient;
+use crate::wire::proto::{Checkpoint, PromiseReply, PromiseRequest};
 use crate::wire::{MESSAGE_BYTES_MAX, job_bytes, seal, unseal};
 
 const WRITE_WITHIN: Duration = Duration::from_secs(5);
@@ -218,28 +220,34 @@ pub async fn keep(
     }
 }
 
-/// The newest checkpoint that a majority knows of.
-pub async fn find(shared: &Shared, job: JobId) -> Option<Option<Vec<u8>>> {
+/// The newest checkpoint that a majority knows of, and their promise to take none of an earlier owner any more. None:
+/// there is a newer owner.
+pub async fn find(shared: &Shared, job: JobId, epoch: u64) -> Option<Option<Vec<u8>>> {
     loop {
         let parts = shared.parts()?;
         let me = parts.ledger.id();
         let voters = voters(&parts);
         let majority = voters.len() / 2 + 1;
-        let mut newest: Option<((u64, u64), Vec<u8>)> = None;
+        let mut newest = ((0, 0), Vec::new());
         let mut answers = 0;
         let keeper = shared.keeper.clone();
-        if let Ok(Ok(own)) = tokio::task::spawn_blocking(move || keeper.read(job)).await {
-            answers += 1;
-            newest = own.map(|kept| (kept.place, kept.content));
+        let own = tokio::task::spawn_blocking(move || keeper.promise(job, epoch)).await;
+        match own.map_err(io::Error::other).flatten() {
+            Ok(Promised::Newest(kept)) => {
+                answers += 1;
+                newest = (kept.place, kept.content);
+            }
+            Ok(Promised::Refused { .. }) => return None,
+            Err(error) => tracing::warn!(%job, %error, "the checkpoint here cannot be used"),
         }
         let mut others = tokio::task::JoinSet::new();
         for node in voters.iter().copied().filter(|node| *node != me) {
             let Some(channel) = channel(&parts, node) else { continue };
-            let request = crate::wire::proto::JobRequest { job: job_bytes(job) };
+            let request = PromiseRequest { job: job_bytes(job), epoch };
             others.spawn(async move {
                 let mut desk =
                     DeskClient::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX);
-                timeout(ASK_WITHIN, desk.find(request))
+                timeout(ASK_WITHIN, desk.promise(request))
                     .await
                     .ok()?
                     .ok()
@@ -248,19 +256,21 @@ pub async fn find(shared: &Shared, job: JobId) -> Option<Option<Vec<u8>>> {
         }
         while answers < majority {
             match others.join_next().await {
-                Some(Ok(Some(found))) => {
+                Some(Ok(Some(PromiseReply { newest: Some(found), .. }))) => {
                     answers += 1;
                     let place = (found.epoch, found.number);
-                    if found.number > 0 && newest.as_ref().is_none_or(|(known, _)| *known < place) {
-                        newest = Some((place, found.content.to_vec()));
+                    if newest.0 < place {
+                        newest = (place, found.content.to_vec());
                     }
                 }
+                Some(Ok(Some(PromiseReply { newest: None, .. }))) => return None,
                 Some(_) => {}
                 None => break,
             }
         }
         if answers >= majority {
-            return Some(newest.map(|(_, content)| content));
+            let (place, content) = newest;
+            return Some((place.1 > 0).then_some(content));
         }
         if !again(shared).await {
             return None;

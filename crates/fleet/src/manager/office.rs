@@ -92,7 +92,8 @@ impl Service {
         let EndReport { shard, attempt, status, counters, worker, .. } = *report;
         tokio::spawn(async move {
             let Some(parts) = shared.parts() else { return };
-            let command = Command::EndAttempt { shard, attempt, status, counters, result: None };
+            let command =
+                Command::EndAttempt { shard, under: None, attempt, status, counters, result: None };
             if let ledger::Written::Committed { .. } =
                 parts.ledger.propose(command, Duration::from_secs(5)).await
             {

@@ -1,4 +1,4 @@
-//! What managers ask of each other: to keep an owner's checkpoint, to give the newest one, to leave.
+//! What managers ask of each other: to keep an owner's checkpoint, to give a new owner the newest one, to leave.
 
 use std::sync::Arc;
 
@@ -6,9 +6,9 @@ use tonic::{Request, Response, Status};
 use trust::Role;
 
 use super::Shared;
-use super::checkpoints::Kept;
+use super::checkpoints::{Kept, Promised};
 use crate::wire::proto::desk_server::Desk;
-use crate::wire::proto::{Checkpoint, JobRequest, KeepReply, Sealed};
+use crate::wire::proto::{Checkpoint, KeepReply, PromiseReply, PromiseRequest, Sealed};
 use crate::wire::{self, caller, job_from};
 
 pub struct Service(pub Arc<Shared>);
@@ -26,19 +26,23 @@ impl Desk for Service {
         Ok(Response::new(KeepReply { kept }))
     }
 
-    async fn find(&self, request: Request<JobRequest>) -> Result<Response<Checkpoint>, Status> {
+    async fn promise(
+        &self,
+        request: Request<PromiseRequest>,
+    ) -> Result<Response<PromiseReply>, Status> {
         caller(&request, &[Role::Manager])?;
-        let job = job_from(&request.get_ref().job)?;
+        let PromiseRequest { job, epoch } = request.into_inner();
+        let id = job_from(&job)?;
         let keeper = self.0.keeper.clone();
-        let found = tokio::task::spawn_blocking(move || keeper.read(job)).await;
-        let found = found.map_err(|error| Status::internal(error.to_string()))?;
-        let found = found.map_err(|error| Status::internal(format!("not read: {error}")))?;
-        let job = wire::job_bytes(job);
-        Ok(Response::new(match found {
-            Some(Kept { place: (epoch, number), content }) => {
-                Checkpoint { job, epoch, number, content: content.into() }
+        let promised = tokio::task::spawn_blocking(move || keeper.promise(id, epoch)).await;
+        let promised = promised.map_err(|error| Status::internal(error.to_string()))?;
+        let promised = promised.map_err(|error| Status::internal(format!("not read: {error}")))?;
+        Ok(Response::new(match promised {
+            Promised::Newest(Kept { place: (epoch, number), content, .. }) => {
+                let newest = Checkpoint { job, epoch, number, content: content.into() };
+                PromiseReply { newest: Some(newest), promised: 0 }
             }
-            None => Checkpoint { job, ..Checkpoint::default() },
+            Promised::Refused { promise } => PromiseReply { newest: None, promised: promise },
         }))
     }
 

@@ -3,12 +3,12 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use control::fleet::owner::{Conclusion, Owner, Queued, ShardState, context};
+use control::fleet::statistics::Statistics;
 use control::ledger::{Counters, Job, Phase};
 use fence::JobId;
 use stats::merge::{Head, ScriptHead};
 use stats::{RunResult, ScriptFailure, StopReason, TimelineEntry, WorkflowResult};
 
-use super::statistics::Statistics;
 use crate::bundle::Bundle;
 use crate::wire::job_bytes;
 use crate::wire::proto::{self, JobStatus, Note, ShardStatus, WorkflowStatus};

@@ -231,8 +231,10 @@ impl State {
                     holds && it.ended.is_none() && it.revoked.replace(place).is_none()
                 })
             }
-            Command::EndAttempt { status, .. } => {
-                self.try_mut(command).is_some_and(|it| it.ended.replace((*status, place)).is_none())
+            Command::EndAttempt { status, under, .. } => {
+                let may = under.is_none_or(|under| self.holds(under));
+                let ended = |it: &mut Try| it.ended.replace((*status, place)).is_none();
+                may && self.try_mut(command).is_some_and(ended)
             }
             Command::CommitContext { epoch, layer, .. } => {
                 let next = self.layers.len() == *layer as usize;

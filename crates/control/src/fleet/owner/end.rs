@@ -81,6 +81,7 @@ impl Owner {
             Some(Parcel::Report(sid, attempt)) => {
                 let Some(report) = self.reports.get(&(sid, attempt)) else { return };
                 let command = Command::EndAttempt {
+                    under: Some(self.epoch),
                     shard: report.shard,
                     attempt,
                     status: report.status,

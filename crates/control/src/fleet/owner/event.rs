@@ -111,6 +111,11 @@ pub enum Effect {
         shard: ShardKey,
         attempt: Attempt,
     },
+    /// It is certain that this attempt never ran: nothing is missing of it in the statistics.
+    NeverRan {
+        shard: ShardKey,
+        attempt: Attempt,
+    },
     /// For watchers.
     Moved(Transition),
     /// For watchers and for the timeline.

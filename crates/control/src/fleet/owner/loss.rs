@@ -412,6 +412,7 @@ impl Owner {
             self.go(sid, State::Failed, why);
         }
         let command = Command::EndAttempt {
+            under: Some(self.epoch),
             shard: key,
             attempt,
             status: AttemptStatus::Stopped,
@@ -419,6 +420,7 @@ impl Owner {
             result: None,
         };
         self.commit(Purpose::End(sid, attempt), command);
+        self.out.push(Effect::NeverRan { shard: key, attempt });
     }
 
     // ── gaps in the load, for the verdict (R19) ────────────────────────────────────────────────

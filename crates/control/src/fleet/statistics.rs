@@ -7,14 +7,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use control::fleet::message::{EndReport, Frames, FramesAnswer};
-use control::fleet::owner::{Conclusion, Mended, OnWorkerLoss};
-use control::ledger::Counters;
 use fence::{Attempt, NodeId, ShardKey};
 use plan::Threshold;
-use stats::merge::{Checkpoint, Finished, Merge, Settings, Step};
+use stats::merge::{Checkpoint, Finished, Merge, ReceiveError, Settings, Step};
 use stats::verdict::LostWorker;
 use stats::wire::{Schema, StreamKey, WireError};
+
+use super::message::{EndReport, Frames, FramesAnswer};
+use super::owner::{Conclusion, Mended, OnWorkerLoss};
+use crate::ledger::{Counters, Job};
 
 /// How often a checkpoint is made while there is something new.
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(1);
@@ -32,6 +33,8 @@ pub struct Statistics {
     senders: BTreeMap<StreamKey, NodeId>,
     /// Attempts that were closed, and the checkpoint that has to be stored before it is said.
     sealing: Vec<(ShardKey, Attempt, u64)>,
+    /// Attempts that never ran: nothing is waited for or missing of them.
+    unran: BTreeSet<(u32, u32, u32)>,
 }
 
 /// An attempt as the streams number it.
@@ -57,8 +60,30 @@ impl Statistics {
         };
         let shown = WINDOW * u32::try_from(merge.next_window()).unwrap_or(u32::MAX);
         let shift = shown.saturating_sub(clock);
-        let (senders, sealing) = (BTreeMap::new(), Vec::new());
-        Ok(Self { merge, shift, dirty: false, under_way: None, last: clock, senders, sealing })
+        Ok(Self {
+            merge,
+            shift,
+            dirty: false,
+            under_way: None,
+            last: clock,
+            senders: BTreeMap::new(),
+            sealing: Vec::new(),
+            unran: BTreeSet::new(),
+        })
+    }
+
+    /// A new owner learns how attempts ended: their reports, and those that ended without one because they never ran.
+    pub fn learn(&mut self, job: &Job, reports: &[EndReport], clock: Duration) {
+        reports.iter().for_each(|report| self.ended(report, clock));
+        for ((workflow, number), shard) in &job.shards {
+            let key = ShardKey { job: job.id(), workflow: *workflow, shard: *number };
+            for (attempt, record) in (1..).map(Attempt).zip(&shard.attempts) {
+                let end = record.end.as_ref();
+                if end.is_some_and(|end| end.result.is_none() && end.counters.issued == 0) {
+                    self.never_ran(key, attempt);
+                }
+            }
+        }
     }
 
     fn at(&self, clock: Duration) -> Duration {
@@ -75,7 +100,10 @@ impl Statistics {
         let now = self.at(clock);
         let (mut resume, mut refused, mut touched) = (Vec::new(), Vec::new(), BTreeSet::new());
         for key in &post.open {
-            let opened = if is_known(key.workflow, key.shard, key.attempt) {
+            let attempt = (key.workflow, key.shard, key.attempt);
+            let opened = if self.unran.contains(&attempt) {
+                Err("the attempt was ended before it ran".to_owned())
+            } else if is_known(key.workflow, key.shard, key.attempt) {
                 self.merge.open(*key, now).map_err(|error| error.to_string())
             } else {
                 Err("there is no such attempt".to_owned())
@@ -110,16 +138,14 @@ impl Statistics {
         let mut opened: Option<StreamKey> = None;
         for bytes in &frames {
             let mut taken = self.merge.receive(bytes, now);
-            if let Err(stats::merge::ReceiveError::UnknownStream(key)) = taken {
+            if let Err(ReceiveError::UnknownStream(key)) = taken {
                 // Nothing of it had come before.
                 if self.merge.open(key, now).is_ok() {
                     taken = self.merge.receive(bytes, now);
                 }
             }
-            match taken {
-                Ok(ack) => opened = Some(ack.key),
-                Err(error) => tracing::debug!(%error, "a frame of an end report does not count"),
-            }
+            // One that does not count is among those that the result says were refused.
+            opened = taken.ok().map(|ack| ack.key).or(opened);
         }
         self.dirty |= opened.is_some();
         let (workflow, shard, attempt) = numbers(&report.shard, report.attempt);
@@ -160,6 +186,15 @@ impl Statistics {
         // It is said when what was applied cannot be lost any more.
         self.sealing.push((shard, attempt, 0));
         self.dirty = true;
+    }
+
+    /// It is certain that this attempt never ran and never will.
+    pub fn never_ran(&mut self, shard: ShardKey, attempt: Attempt) {
+        let (workflow, number, n) = numbers(&shard, attempt);
+        self.unran.insert((workflow, number, n));
+        for key in self.merge.streams_of(workflow, number, n) {
+            self.merge.supersede(key);
+        }
     }
 
     /// Windows that are complete, thresholds that broke.
@@ -234,10 +269,114 @@ fn policy_name(policy: OnWorkerLoss, mended: Mended) -> &'static str {
     }
 }
 
-fn key_of(error: &stats::merge::ReceiveError) -> Option<StreamKey> {
+fn key_of(error: &ReceiveError) -> Option<StreamKey> {
     match error {
-        stats::merge::ReceiveError::Wire(_) => None,
-        stats::merge::ReceiveError::UnknownStream(key)
-        | stats::merge::ReceiveError::Stream(key, _) => Some(*key),
+        ReceiveError::Wire(_) => None,
+        ReceiveError::UnknownStream(key) | ReceiveError::Stream(key, _) => Some(*key),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use fence::{BootId, JobId, WorkflowNo};
+    use stats::stream::{Sender, SenderLimits};
+    use stats::wire::Content;
+    use stats::{Layout, WorkflowLayout};
+
+    use super::*;
+    use crate::ledger::AttemptStatus;
+
+    const JOB: JobId = JobId(1);
+    const SHARD: ShardKey = ShardKey { job: JOB, workflow: WorkflowNo(0), shard: 3 };
+    const ONE: Attempt = Attempt(1);
+
+    fn schema() -> Schema {
+        let mut layout = Layout::default();
+        layout.workflows.push(WorkflowLayout {
+            name: "w".to_owned(),
+            steps: 0..0,
+            checks: 0..0,
+            stages: 0..0,
+            synthetic: false,
+        });
+        Schema::new(Arc::new(layout), None)
+    }
+
+    fn begin() -> (Statistics, Sender) {
+        let key = StreamKey { workflow: 0, shard: 3, attempt: 1, id: 9 };
+        let statistics = Statistics::new(schema(), &[], None, Duration::ZERO).unwrap();
+        (statistics, Sender::new(key, schema(), SenderLimits::default()))
+    }
+
+    fn open(statistics: &mut Statistics, sender: &Sender) -> Result<u64, String> {
+        let (worker, boot, open) = (NodeId(7), BootId(1), vec![sender.key()]);
+        let post = Frames { job: JOB, worker, boot, open, frames: Vec::new() };
+        let (answer, _) = statistics.frames(&post, Duration::ZERO, |_, _, _| true);
+        let FramesAnswer::Taken { mut resume, .. } = answer else { panic!("{answer:?}") };
+        resume.remove(0).1
+    }
+
+    fn report(sender: &Sender) -> EndReport {
+        EndReport {
+            shard: SHARD,
+            attempt: ONE,
+            worker: NodeId(7),
+            boot: BootId(1),
+            status: AttemptStatus::Stopped,
+            error: None,
+            counters: Counters::default(),
+            provided: BTreeMap::new(),
+            frames: sender.cut(),
+            totals: postcard::to_allocvec(&sender.tail()).unwrap(),
+            log: String::new(),
+        }
+    }
+
+    /// Its worker had made it ready, and it was ended before it began.
+    #[test]
+    fn what_never_ran_leaves_no_gap() {
+        let (mut statistics, mut sender) = begin();
+        assert_eq!(open(&mut statistics, &sender), Ok(1));
+        statistics.never_ran(SHARD, ONE);
+        assert_eq!(statistics.merge().live_streams(), 0, "no window waits for it");
+        assert_eq!(statistics.merge().incomplete(), [""; 0]);
+        // Its worker says the same later.
+        sender.finish(1, Content::default());
+        statistics.ended(&report(&sender), Duration::from_secs(1));
+        assert_eq!(statistics.merge().incomplete(), [""; 0]);
+    }
+
+    #[test]
+    fn what_never_ran_opens_nothing() {
+        let (mut statistics, sender) = begin();
+        statistics.never_ran(SHARD, ONE);
+        assert!(open(&mut statistics, &sender).unwrap_err().contains("before it ran"));
+        assert_eq!(statistics.merge().live_streams(), 0);
+    }
+
+    /// P5: without its last frames the sums are not all there is, and the result says so.
+    #[test]
+    fn a_report_without_the_last_frames_is_a_gap() {
+        let (mut statistics, mut sender) = begin();
+        assert_eq!(open(&mut statistics, &sender), Ok(1));
+        sender.finish(1, Content::default());
+        let whole = report(&sender);
+        statistics.ended(&EndReport { totals: Vec::new(), ..whole }, Duration::ZERO);
+        let notes = statistics.merge().incomplete();
+        assert!(notes[0].contains("counted up to frame 0 only"), "{notes:?}");
+    }
+
+    /// A checkpoint that is under way is waited for, and what was closed is said when it is durable.
+    #[test]
+    fn what_is_sealed_is_said_when_it_is_stored() {
+        let (mut statistics, sender) = begin();
+        assert_eq!(open(&mut statistics, &sender), Ok(1));
+        statistics.seal(SHARD, ONE);
+        let checkpoint = statistics.checkpoint(Duration::from_millis(1)).expect("at once");
+        assert!(statistics.checkpoint(Duration::from_secs(9)).is_none(), "one at a time");
+        assert_eq!(statistics.stored(checkpoint.number), [(SHARD, ONE)]);
+        assert_eq!(statistics.stored(checkpoint.number), [], "once");
     }
 }
