@@ -44,8 +44,8 @@ pub struct FullState {
 ///
 /// It is over all that take part, the teller among them: node, life, incarnation, and whether it is suspected. The rest
 /// is left out because an exchange does not carry it on: whether a peer has spoken to *us* (everybody finds that out
-/// alone), heartbeats and times (datagrams renew them), and the gone whom the other does not know or has buried as well.
-/// Somebody gone here and alive there is in one sum and not in the other.
+/// alone), heartbeats and times (datagrams renew them), and the gone whom the other does not know or has buried as
+/// well. Somebody gone here and alive there is in one sum and not in the other.
 ///
 /// It is told to members only, who could lie about the records as well. If the way to compute it ever changes, digests
 /// of old and new programs differ, and they go on with the full exchange.

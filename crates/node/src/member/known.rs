@@ -27,7 +27,8 @@ impl Known {
     }
 
     /// Whether a node that says this has other data than the one that is `known`. A folder never changes its number. A
-    /// manager's disk may, by a later boot: its ledger has lost its log and is admitted anew. In the same life it cannot.
+    /// manager's disk may, by a later boot: its ledger has lost its log and is admitted anew. In the same life it
+    /// cannot.
     pub(crate) fn is_elsewhere(&self, known: &Self) -> bool {
         let differ = |said: u64, known: u64| said != 0 && known != 0 && said != known;
         differ(self.folder, known.folder)
@@ -103,8 +104,8 @@ mod tests {
         assert_eq!(nodes.contradicts(NODE, said(4, 0), Some(BootId(4))), None, "no number");
     }
 
-    /// A manager has no folder of its own but its ledger's disk. A second disk in the same life is a lost one; in a later
-    /// life it is one that the ledger was given anew.
+    /// A manager has no folder of its own but its ledger's disk. A second disk in the same life is a lost one; in a
+    /// later life it is one that the ledger was given anew.
     #[test]
     fn a_managers_disk_may_change_with_a_later_boot_only() {
         let of_disk = |boot, disk| Known { disk, ..said(boot, 0) };
