@@ -14,6 +14,7 @@ use membership::{Digest, Peer, Role, State};
 use node::http::HttpConfig;
 use node::wire::proto::membership_server::{Membership, MembershipServer};
 use node::wire::{self, proto};
+use prost::Message;
 use rand010::SeedableRng;
 use rand010::rngs::StdRng;
 use tonic::transport::Server;
@@ -190,6 +191,9 @@ async fn a_comparison_believes_nobody_but_its_caller() {
     let some = Digest { members: 2, sum: 77 };
     let reply = client.compare(request(some)).await.unwrap().into_inner();
     assert!(!reply.same);
+    // The simulation counts 600 for both, with all frames.
+    let bytes = request(some).encoded_len() + reply.encoded_len();
+    assert!(bytes < 450, "{bytes} bytes");
     assert_eq!(wire::record_in(reply.from.unwrap()).unwrap().peer.node, id(1));
     assert!(first.view().entries.is_empty(), "a difference by itself is no news");
     let mut others = Vec::new();
