@@ -303,7 +303,7 @@ mod tests {
     }
 
     proptest! {
-        /// DET-53: whenever one looks, exactly those are due whose own time has passed; nobody is judged early.
+        /// DET-53, DET-54: whenever one looks, exactly those are due whose own time has passed; nobody is judged early.
         #[test]
         fn nobody_is_due_before_its_time(
             starts in prop::collection::vec((0u64..60_000, 1u128..6), 1..20), look in 0u64..200_000, score in 0u8..=8

@@ -177,7 +177,7 @@ fn patience_follows_the_cluster_as_it_is() {
     assert_eq!(net.nodes[&0].patience(), small);
 }
 
-/// DET-22: what is kept is bounded by the number of nodes that a membership is made for.
+/// DET-22, DET-44: what is kept is bounded by the number of nodes that a membership is made for.
 #[test]
 fn no_more_is_kept_than_the_membership_is_made_for() {
     let mut node = swim(peer(0, 1), Settings { nodes_max: 8, ..settings() });
