@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use control::fleet::message::{Frames, FramesAnswer, Tell};
+use control::fleet::message::{Frames, FramesAnswer};
 use control::fleet::worker::{Effect, Event, IssuedFile, Run, Settings, Worker};
 use control::ledger::Counters;
 use fence::{BootId, JobId, NodeId};
@@ -454,17 +454,5 @@ fn detach(engines: &mut BTreeMap<Run, Engine>, job: JobId) {
         if let Some(sender) = &mut engine.sender {
             sender.detach();
         }
-    }
-}
-
-/// The job that a tell is about.
-pub fn job_of(tell: &Tell) -> Option<JobId> {
-    match tell {
-        Tell::Ready { shard, .. } | Tell::RowsWanted { shard, .. } | Tell::Abort { shard, .. } => {
-            Some(shard.job)
-        }
-        Tell::Ended(report) => Some(report.shard.job),
-        Tell::MoreTime { job, .. } => Some(*job),
-        Tell::Draining { .. } => None,
     }
 }

@@ -9,7 +9,7 @@ use fence::{Attempt, BootId, Epoch, JobId, NodeId, Order, ShardKey, WorkflowNo};
 use serde::{Deserialize, Serialize};
 use stats::wire::StreamKey;
 
-use crate::ledger::{AttemptStatus, BlobRef, Counters, Payload};
+use crate::ledger::{AttemptStatus, BlobRef, Counters, Job, Payload, State};
 
 /// Cores held for a job on one worker until they are dispatched to, or the hold runs out. The number is the owner's
 /// own; (job, epoch, number) names one hold.
@@ -295,6 +295,21 @@ pub enum Tell {
     },
 }
 
+impl Tell {
+    /// The job that it is about; a worker that drains tells it of all.
+    #[must_use]
+    pub fn job(&self) -> Option<JobId> {
+        match self {
+            Self::Ready { shard, .. }
+            | Self::RowsWanted { shard, .. }
+            | Self::Abort { shard, .. } => Some(shard.job),
+            Self::Ended(report) => Some(report.shard.job),
+            Self::MoreTime { job, .. } => Some(*job),
+            Self::Draining { .. } => None,
+        }
+    }
+}
+
 /// A manager's answer to a [`Tell`]. What settles it comes from the owner: `Start` settles `Ready`, `Rows` settles
 /// `RowsWanted`, `Forget` settles `Ended`. Until then it is told again, more slowly once it was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -363,6 +378,43 @@ pub struct Renew {
     pub worker: NodeId,
     pub boot: BootId,
     pub attempts: Vec<(ShardKey, Attempt)>,
+}
+
+impl Renew {
+    /// R4: what a manager that has just read the ledger, by a majority, answers to each.
+    #[must_use]
+    pub fn decide(&self, state: &State) -> Vec<(ShardKey, Attempt, Renewal)> {
+        let decide = |(shard, attempt): &(ShardKey, Attempt)| {
+            (*shard, *attempt, self.decide_one(state.job(shard.job), shard, *attempt))
+        };
+        self.attempts.iter().map(decide).collect()
+    }
+
+    fn decide_one(&self, job: Option<&Job>, shard: &ShardKey, attempt: Attempt) -> Renewal {
+        let refused = |why: &str| Renewal::Refused { why: why.to_owned() };
+        let Some(job) = job else { return refused("the job is not known") };
+        if job.end.is_some() {
+            return refused("the job has ended");
+        }
+        if job.cancel.is_some() {
+            // The owner stops it; a lease that is not renewed only makes sure.
+            return refused("the job is cancelled");
+        }
+        let last = job.shard(shard).and_then(|known| known.last());
+        let Some((number, record)) = last else {
+            return refused("the ledger knows no such attempt");
+        };
+        if number != attempt {
+            return refused("another attempt has taken its place");
+        }
+        if (record.worker, record.boot) != (self.worker, self.boot) {
+            return refused("it was given to another worker, or to another life of this one");
+        }
+        if !record.is_live() {
+            return refused("it was revoked, or has ended");
+        }
+        Renewal::Granted
+    }
 }
 
 /// What a manager's linearizable read said of each.

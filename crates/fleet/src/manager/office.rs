@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use control::fleet::message::{Ask, EndReport, Frames, FramesAnswer, Renew, Renewal, Tell, Told};
-use control::ledger::{Command, Job, State};
-use fence::{Attempt, JobId, NodeId, ShardKey};
+use control::fleet::message::{Ask, EndReport, Frames, FramesAnswer, Renew, Tell, Told};
+use control::ledger::{Command, State};
+use fence::{JobId, NodeId};
 use futures_util::{Stream, stream};
 use ledger::ReadLevel;
 use tokio::sync::oneshot;
@@ -103,17 +103,6 @@ impl Service {
     }
 }
 
-fn job_of(tell: &Tell) -> Option<JobId> {
-    match tell {
-        Tell::Ready { shard, .. } | Tell::RowsWanted { shard, .. } | Tell::Abort { shard, .. } => {
-            Some(shard.job)
-        }
-        Tell::Ended(report) => Some(report.shard.job),
-        Tell::MoreTime { job, .. } => Some(*job),
-        Tell::Draining { .. } => None,
-    }
-}
-
 /// Whether a worker speaks of itself.
 fn is_own(tell: &Tell, node: NodeId) -> bool {
     match tell {
@@ -127,31 +116,6 @@ fn foreign() -> Status {
     Status::permission_denied("a worker speaks for itself only: the certificate says somebody else")
 }
 
-/// What the ledger says of one attempt that wants to go on.
-fn renewal(job: Option<&Job>, renew: &Renew, shard: &ShardKey, attempt: Attempt) -> Renewal {
-    let refused = |why: &str| Renewal::Refused { why: why.to_owned() };
-    let Some(job) = job else { return refused("the job is not known") };
-    if job.end.is_some() {
-        return refused("the job has ended");
-    }
-    if job.cancel.is_some() {
-        // The owner stops it; a lease that is not renewed only makes sure.
-        return refused("the job is cancelled");
-    }
-    let last = job.shard(shard).and_then(|known| known.last());
-    let Some((number, record)) = last else { return refused("the ledger knows no such attempt") };
-    if number != attempt {
-        return refused("another attempt has taken its place");
-    }
-    if (record.worker, record.boot) != (renew.worker, renew.boot) {
-        return refused("it was given to another worker, or to another life of this one");
-    }
-    if !record.is_live() {
-        return refused("it was revoked, or has ended");
-    }
-    Renewal::Granted
-}
-
 #[tonic::async_trait]
 impl Office for Service {
     async fn tell(&self, request: Request<Sealed>) -> Result<Response<Sealed>, Status> {
@@ -160,7 +124,7 @@ impl Office for Service {
         if node.is_some_and(|node| !is_own(&tell, node)) {
             return Err(foreign());
         }
-        let Some(job) = job_of(&tell) else {
+        let Some(job) = tell.job() else {
             // It drains: everybody here who might want it hears of it.
             for (_, desk) in self.0.desks() {
                 desk.send(Input::Tell(Box::new(tell.clone())));
@@ -221,13 +185,8 @@ impl Office for Service {
             return Err(foreign());
         }
         let parts = self.0.serving()?;
-        let answer = |state: &State| -> Vec<(ShardKey, Attempt, Renewal)> {
-            let one = |(shard, attempt): &(ShardKey, Attempt)| {
-                (*shard, *attempt, renewal(state.job(shard.job), &renew, shard, *attempt))
-            };
-            renew.attempts.iter().map(one).collect()
-        };
-        let read = parts.ledger.read(ReadLevel::Strong, READ_WITHIN, answer).await;
+        let decide = |state: &State| renew.decide(state);
+        let read = parts.ledger.read(ReadLevel::Strong, READ_WITHIN, decide).await;
         // Without a majority nothing is decided, least of all a refusal.
         let read = read.map_err(|error| Status::unavailable(error.to_string()))?;
         Ok(Response::new(seal(&read.value)?))

@@ -1,0 +1,183 @@
+//! What a manager says to workers, and what it answers them.
+
+use control::fleet::message::{Answer, Ask, Frames, FramesAnswer, Renew, Tell, Told};
+use control::fleet::owner::Event;
+use control::ledger::Command;
+use fence::{Epoch, JobId, NodeId};
+
+use super::super::plan::Mark;
+use super::super::world::{Host, Item, Packet, World};
+use super::What;
+
+impl World {
+    pub(in super::super) fn ask(
+        &mut self,
+        m: usize,
+        w: usize,
+        back: Option<(JobId, Epoch, u64)>,
+        ask: Ask,
+    ) {
+        let now = self.now;
+        let host = &mut self.managers[m];
+        host.call_numbers += 1;
+        let call = host.call_numbers;
+        if let Some((job, epoch, tag)) = back {
+            host.calls.insert(call, (job, epoch, tag, now));
+        }
+        let life = self.life(Host::Manager(m));
+        let packet = Packet::Ask { from: m, life, call, ask: Box::new(ask) };
+        self.send(Host::Manager(m), Host::Worker(w), 0, packet);
+    }
+
+    /// A message for a manager.
+    pub fn at_manager(&mut self, m: usize, packet: Packet) {
+        let now = self.now;
+        match packet {
+            Packet::Answer { call, answer } => {
+                let Some((job, epoch, tag, sent)) = self.managers[m].calls.remove(&call) else {
+                    return;
+                };
+                if let Answer::Stopped { report: Some(report) } = &*answer {
+                    let host = &mut self.managers[m];
+                    let local = host.clock.read(now);
+                    if let Some(desk) = host.desks.get_mut(&job) {
+                        let clock = desk.owner.clock(local);
+                        desk.ended(report, clock);
+                    }
+                }
+                let answered = Event::Answered { tag, answer: *answer, took: now - sent };
+                self.owner_event(m, job, epoch, answered);
+            }
+            Packet::Tell { from, life, number, tell } => self.told(m, from, life, number, *tell),
+            Packet::Renew { from, life, number, renew } => {
+                let (at, own) = (now + self.some_ms(1..8), self.life(Host::Manager(m)));
+                self.push(at, Item::Read { m, own, from, life, number, renew });
+            }
+            Packet::Frames { from, life, number, frames } => {
+                self.framed(m, from, life, number, &frames);
+            }
+            Packet::Beat { from, beat } => {
+                self.managers[m].heard.insert(from, (now, beat));
+            }
+            _ => {}
+        }
+    }
+
+    /// A renewal is decided by what a majority confirms, or not at all.
+    pub fn renew(&mut self, m: usize, from: usize, life: u64, number: u64, renew: &Renew) {
+        let stale = self.canary_is("fleet-stale-renewal");
+        if !stale && !self.can_commit(m) {
+            return;
+        }
+        let state = if stale { &self.managers[m].view } else { &self.book.state };
+        let answers = renew.decide(state);
+        self.send(Host::Manager(m), Host::Worker(from), life, Packet::Renewed { number, answers });
+    }
+
+    /// The owner of a job as this manager knows it; true: the job has ended.
+    pub(in super::super) fn owner_of(
+        &self,
+        m: usize,
+        job: JobId,
+    ) -> Option<(bool, Option<NodeId>)> {
+        let job = self.managers[m].view.job(job)?;
+        let owner = job.owner.map(|owner| owner.node).filter(|node| *node != self.managers[m].node);
+        Some((job.end.is_some(), owner))
+    }
+
+    pub(in super::super) fn told(
+        &mut self,
+        m: usize,
+        from: usize,
+        life: u64,
+        number: u64,
+        tell: Tell,
+    ) {
+        let me = Host::Manager(m);
+        let answer = |world: &mut Self, told: Told| {
+            world.send(me, Host::Worker(from), life, Packet::Told { number, told });
+        };
+        let Some(job) = tell.job() else {
+            let led: Vec<(JobId, Epoch)> =
+                self.managers[m].desks.iter().map(|(job, desk)| (*job, desk.epoch)).collect();
+            for (job, epoch) in led {
+                self.owner_event(m, job, epoch, Event::Told(tell.clone()));
+            }
+            return answer(self, Told::Taken);
+        };
+        let local = self.managers[m].clock.read(self.now);
+        if let Some(desk) = self.managers[m].desks.get_mut(&job) {
+            let epoch = desk.epoch;
+            if let Tell::Ended(report) = &tell {
+                let clock = desk.owner.clock(local);
+                desk.ended(report, clock);
+            }
+            self.owner_event(m, job, epoch, Event::Told(tell));
+            return answer(self, Told::Taken);
+        }
+        match self.owner_of(m, job) {
+            Some((true, _)) => {
+                if let Tell::Ended(report) = tell {
+                    self.reach(Mark::LateReport);
+                    let (shard, attempt) = (report.shard, report.attempt);
+                    let what = What::Late { worker: from, shard, attempt };
+                    let (status, counters) = (report.status, report.counters);
+                    let command = Command::EndAttempt {
+                        shard,
+                        under: None,
+                        attempt,
+                        status,
+                        counters,
+                        result: None,
+                    };
+                    self.propose(m, what, command);
+                }
+                answer(self, Told::Taken);
+            }
+            Some((false, owner)) => {
+                self.reach(Mark::Redirected);
+                answer(self, Told::NotOwner { owner });
+            }
+            // Only a majority can say that there is no such job.
+            None if self.can_commit(m) && self.book.state.job(job).is_none() => {
+                answer(self, Told::UnknownJob);
+            }
+            None => {}
+        }
+    }
+
+    pub(in super::super) fn framed(
+        &mut self,
+        m: usize,
+        from: usize,
+        life: u64,
+        number: u64,
+        frames: &Frames,
+    ) {
+        let job = frames.job;
+        let local = self.managers[m].clock.read(self.now);
+        let twice = self.canary_is("fleet-counts-twice");
+        let mut told = Vec::new();
+        let mut epoch = None;
+        let answer = match self.managers[m].desks.get_mut(&job) {
+            Some(desk) => {
+                let clock = desk.owner.clock(local);
+                epoch = Some(desk.epoch);
+                let (answer, heard) = desk.frames(job, frames, clock, twice);
+                told = heard;
+                answer
+            }
+            None => match self.owner_of(m, job) {
+                Some((true, _)) | None => FramesAnswer::UnknownJob,
+                Some((false, owner)) => FramesAnswer::NotOwner { owner },
+            },
+        };
+        if let Some(epoch) = epoch {
+            for (shard, attempt, counters) in told {
+                self.owner_event(m, job, epoch, Event::Progress { shard, attempt, counters });
+            }
+        }
+        let packet = Packet::FramesTaken { number, job, from: m, answer: Box::new(answer) };
+        self.send(Host::Manager(m), Host::Worker(from), life, packet);
+    }
+}
