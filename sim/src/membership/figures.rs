@@ -115,28 +115,6 @@ impl Detection {
         self.all.extend(other.all);
         self.false_deaths += other.false_deaths;
     }
-
-    /// How many deaths were known to all later than one in a hundred should be.
-    pub fn late(&self) -> usize {
-        self.all.iter().filter(|time| **time > self.predicted_p99).count()
-    }
-
-    /// How many may be late. Of some dozens of deaths the 99th percentile is the latest or nearly so, and one in a
-    /// hundred *is* later than the formula: to call that a miss would fail good figures every third time. So it is a
-    /// test: more late ones than this would happen by chance in less than one run in a hundred.
-    pub fn late_max(&self) -> usize {
-        let deaths = self.all.len();
-        // Of the binomial distribution: none late, one late, ...
-        let mut exactly = 0.99f64.powi(deaths as i32);
-        let mut at_most = exactly;
-        let mut late = 0;
-        while at_most < 0.99 && late < deaths {
-            exactly *= (deaths - late) as f64 / (late + 1) as f64 * (0.01 / 0.99);
-            at_most += exactly;
-            late += 1;
-        }
-        late
-    }
 }
 
 pub fn detection(

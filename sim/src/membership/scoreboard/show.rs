@@ -41,12 +41,12 @@ impl Report {
         writeln!(f, "\ndetection of a crash, in probe periods")?;
         writeln!(
             f,
-            "      n alpha lifeguard deaths   first p50   p99   all p50   p99   formula p50   p99  later"
+            "      n alpha lifeguard deaths   first p50   p99   all p50   p99   formula p50   p99"
         )?;
         for d in &self.detections {
             writeln!(
                 f,
-                "  {:>5} {:>5} {:>9} {:>6}   {:>9.1} {:>5.1}   {:>7.1} {:>5.1}   {:>11.1} {:>5.1}  {:>5}",
+                "  {:>5} {:>5} {:>9} {:>6}   {:>9.1} {:>5.1}   {:>7.1} {:>5.1}   {:>11.1} {:>5.1}",
                 d.members,
                 d.alpha,
                 if d.lifeguard { "on" } else { "off" },
@@ -56,8 +56,7 @@ impl Report {
                 percentile(&d.all, 0.5),
                 percentile(&d.all, 0.99),
                 d.predicted_p50,
-                d.predicted_p99,
-                d.late()
+                d.predicted_p99
             )?;
         }
         for (d, share, bound) in self.against_baseline() {
