@@ -222,6 +222,17 @@ impl fmt::Display for StreamKey {
     }
 }
 
+/// What was applied of one attempt.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OfAttempt {
+    pub tally: Tally,
+    /// Requests that it had begun.
+    pub issued: u64,
+    /// Units of its schedule that it had begun or dropped.
+    pub begun: u64,
+    pub frames: u64,
+}
+
 impl Merge {
     pub fn new(schema: Schema, thresholds: &[Threshold], settings: Settings) -> Merge {
         let layout = schema.layout.clone();
@@ -453,24 +464,19 @@ impl Merge {
         self.streams.get(&key).map(|stream| &stream.cursor)
     }
 
-    /// What was applied of one attempt, over all its streams: the sums, the requests that it had begun, and how many
-    /// frames it were. `None`: it has sent nothing.
-    pub fn of_one_attempt(
-        &self,
-        workflow: u32,
-        shard: u32,
-        attempt: u32,
-    ) -> Option<(Tally, u64, u64)> {
+    /// What was applied of one attempt, over all its streams. `None`: it has sent nothing.
+    pub fn of_one_attempt(&self, workflow: u32, shard: u32, attempt: u32) -> Option<OfAttempt> {
         let key = StreamKey { workflow, shard, attempt, id: 0 };
         let keys: Vec<StreamKey> = self.of_attempt(key).collect();
         if keys.is_empty() {
             return None;
         }
         let streams = keys.iter().filter_map(|key| self.streams.get(key));
-        Some(streams.fold((Tally::default(), 0, 0), |(tally, issued, frames), stream| {
-            let own = Tally::of(&stream.cursor.counters);
-            let issued = issued + stream.generator.issued;
-            (tally.plus(&own), issued, frames + stream.cursor.applied_through())
+        Some(streams.fold(OfAttempt::default(), |sum, stream| OfAttempt {
+            tally: sum.tally.plus(&Tally::of(&stream.cursor.counters)),
+            issued: sum.issued + stream.generator.issued,
+            begun: sum.begun + stream.generator.begun,
+            frames: sum.frames + stream.cursor.applied_through(),
         }))
     }
 

@@ -173,11 +173,16 @@ pub struct Dispatch {
     pub context_version: u32,
     /// Where in its schedule the attempt begins: zero, or the job's elapsed time (R5a).
     pub elapsed: Duration,
-    /// Iterations and rows below these were, or may have been, issued by attempts before.
-    pub iterations_from: u64,
+    /// Units of its schedule (arrivals, or iterations where those are counted) that attempts before have begun: they are
+    /// not begun again.
+    pub units_begun: u64,
+    /// Of these, the ones that are counted as done or dropped. The others were lost with their worker.
+    pub units_counted: u64,
     pub rows: Vec<RowBlock>,
     /// The attempt is stopped by force if it has not ended by itself this long after its start.
     pub run_at_most: Duration,
+    /// Until the job's time is over, if it has a limit.
+    pub time_left: Option<Duration>,
     /// L of its execution lease (R4).
     pub lease: Duration,
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use fence::{Attempt, NodeId, ShardKey};
 use plan::Threshold;
-use stats::merge::{Checkpoint, Finished, Merge, ReceiveError, Settings, Step};
+use stats::merge::{Checkpoint, Finished, Merge, OfAttempt, ReceiveError, Settings, Step};
 use stats::verdict::LostWorker;
 use stats::wire::{Schema, StreamKey, WireError};
 
@@ -160,7 +160,8 @@ impl Statistics {
 
     /// What was applied of an attempt.
     pub fn counters(&self, workflow: u32, shard: u32, attempt: u32) -> Option<(Counters, u64)> {
-        let (tally, issued, frames) = self.merge.of_one_attempt(workflow, shard, attempt)?;
+        let OfAttempt { tally, issued, begun, frames } =
+            self.merge.of_one_attempt(workflow, shard, attempt)?;
         let counters = Counters {
             issued: issued.max(tally.requests),
             completed: tally.requests,
@@ -171,6 +172,7 @@ impl Statistics {
             checks_failed: tally.checks_failed,
             bytes_sent: tally.bytes_sent,
             bytes_received: tally.bytes_received,
+            begun,
         };
         Some((counters, frames))
     }

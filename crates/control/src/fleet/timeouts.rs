@@ -128,6 +128,13 @@ impl Timeouts {
         self.age + now.since(self.taken_up)
     }
 
+    /// Until the job's time is over, with what it was extended by.
+    #[must_use]
+    pub fn left(&self, now: Moment) -> Option<Duration> {
+        let base = self.budget.timeout?;
+        Some((base + self.extension).saturating_sub(self.age(now)))
+    }
+
     pub fn progressed(&mut self, now: Moment) {
         self.progress = now;
     }

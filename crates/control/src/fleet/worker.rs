@@ -44,6 +44,7 @@ mod recover;
 mod renewal;
 mod settings;
 mod sweep;
+mod time;
 
 #[cfg(test)]
 mod properties;
@@ -75,6 +76,8 @@ struct Job {
     holds_over: VecDeque<super::message::Hold>,
     /// Since when nothing of it is here.
     idle_since: Option<Moment>,
+    /// When more time is asked for next, if its time is limited; and how much was done the last time.
+    more_time: Option<(Moment, u64)>,
 }
 
 /// Live control, as attempts that come later have to find it.
@@ -225,6 +228,7 @@ impl Worker {
         let phases = self.live.values().filter_map(|live| live.phase_due(self.is_paused(live.run)));
         let leases = self.live.values().filter_map(|live| live.lease.until());
         let others = [
+            self.more_time_due(),
             self.cores.next_due(),
             self.outbox.next_due(),
             self.post.next_due(self.now),

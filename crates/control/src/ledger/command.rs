@@ -301,9 +301,21 @@ pub struct Counters {
     pub checks_failed: u64,
     pub bytes_sent: u64,
     pub bytes_received: u64,
+    /// Units of the schedule that were begun or dropped: arrivals, or iterations where those are counted. Nobody begins
+    /// them again (R5a).
+    pub begun: u64,
 }
 
 impl Counters {
+    /// The higher of both, number by number: what is known of one attempt from two sources.
+    #[must_use]
+    pub fn at_least(mut self, other: &Self) -> Self {
+        for (mine, known) in self.fields_mut().into_iter().zip(other.fields()) {
+            *mine = known.max(*mine);
+        }
+        self
+    }
+
     /// Adds, and stays at the top instead of going round; the sum is the same in any order.
     pub fn add(&mut self, other: &Self) {
         for (mine, more) in self.fields_mut().into_iter().zip(other.fields()) {
@@ -313,9 +325,9 @@ impl Counters {
 
     /// Every number, in the order of the struct.
     #[must_use]
-    pub fn fields(&self) -> [u64; 9] {
+    pub fn fields(&self) -> [u64; 10] {
         let Self { issued, completed, failed, iterations, dropped, .. } = *self;
-        let Self { checks_passed, checks_failed, bytes_sent, bytes_received, .. } = *self;
+        let Self { checks_passed, checks_failed, bytes_sent, bytes_received, begun, .. } = *self;
         [
             issued,
             completed,
@@ -326,10 +338,11 @@ impl Counters {
             checks_failed,
             bytes_sent,
             bytes_received,
+            begun,
         ]
     }
 
-    fn fields_mut(&mut self) -> [&mut u64; 9] {
+    fn fields_mut(&mut self) -> [&mut u64; 10] {
         [
             &mut self.issued,
             &mut self.completed,
@@ -340,6 +353,7 @@ impl Counters {
             &mut self.checks_failed,
             &mut self.bytes_sent,
             &mut self.bytes_received,
+            &mut self.begun,
         ]
     }
 }

@@ -40,6 +40,10 @@ fn a_killed_workers_shards_run_elsewhere() {
         let mut starts = world.workers.values().flat_map(|w| &w.starts);
         let (.., elapsed) = *starts.rfind(|s| s.0.shard == shard).unwrap();
         assert!(elapsed >= Duration::from_secs(12), "it joins the schedule, at {elapsed:?}");
+        let mut orders = world.workers.values().flat_map(|w| &w.dispatches);
+        let again = orders.rfind(|order| order.order.shard.shard == shard).unwrap();
+        assert!(again.units_counted >= 400, "what was done is not done again: {again:?}");
+        assert_eq!(again.units_begun, again.units_counted + 1, "nor what was under way");
     }
     assert_eq!(world.finish(), Outcome::Completed);
     let gap = world.owner().timeline().iter().find_map(|note| note.gap.clone()).unwrap();

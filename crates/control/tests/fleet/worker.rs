@@ -423,5 +423,7 @@ fn counters(run: &Run, now: Moment) -> Counters {
     let load = run.dispatch.task == Task::Load;
     let ran = run.begun.filter(|_| load).map_or(Duration::ZERO, |at| now.since(at));
     let count = u64::try_from(ran.as_millis() / 10).unwrap_or(u64::MAX);
-    Counters { issued: count, completed: count, iterations: count, ..Counters::default() }
+    // One more is always under way.
+    let begun = if ran.is_zero() { 0 } else { count + 1 };
+    Counters { issued: count, completed: count, iterations: count, begun, ..Counters::default() }
 }

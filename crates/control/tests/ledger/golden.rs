@@ -44,6 +44,7 @@ fn commands() -> Vec<Command> {
         checks_failed: 7,
         bytes_sent: 8,
         bytes_received: 9,
+        begun: 10,
     };
     let end = |status, result: Option<control::ledger::BlobRef>| {
         let under = result.map(|_| epoch);

@@ -116,7 +116,20 @@ struct Start {
     newest: watch::Sender<u64>,
 }
 
+/// A job that comes when a worker has just joined waits so long for its first heartbeat, rather than run without it.
+const HEARTBEATS_WITHIN: Duration = Duration::from_secs(2);
+
 impl Start {
+    async fn wait_for_heartbeats(&self) -> Option<()> {
+        let until = tokio::time::Instant::now() + HEARTBEATS_WITHIN;
+        while roster::is_incomplete(&self.shared.parts()?.member.view())
+            && tokio::time::Instant::now() < until
+        {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        Some(())
+    }
+
     /// None: it is no longer ours, or can never be run.
     async fn run(self) -> Option<Desk> {
         let (job, now_ms) = loop {
@@ -149,6 +162,9 @@ impl Start {
                 let content = errands::get(&self.shared, blob).await?;
                 reports.extend(decode_report(&content));
             }
+        }
+        if job.shards.is_empty() {
+            self.wait_for_heartbeats().await?;
         }
         let workers = roster::workers(&self.shared.parts()?.member.view());
         let mut seed = [0; 8];

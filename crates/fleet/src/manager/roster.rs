@@ -23,6 +23,13 @@ pub fn workers(view: &View) -> Vec<pool::Worker> {
     workers.filter_map(worker).collect()
 }
 
+/// Somebody is there of whom it is not known yet what he can do.
+pub fn is_incomplete(view: &View) -> bool {
+    let workers = view.entries.iter().filter(|entry| entry.peer.role == Role::Worker);
+    let there = |entry: &&Entry| is_live(entry) || entry.state == State::Unconfirmed;
+    workers.filter(there).any(|entry| worker(entry).is_none())
+}
+
 /// None: it has not said yet how many cores it has.
 fn worker(entry: &Entry) -> Option<pool::Worker> {
     let Beat::Worker(beat) = Heartbeat::decode(&entry.heartbeat)?.beat else { return None };
@@ -31,7 +38,8 @@ fn worker(entry: &Entry) -> Option<pool::Worker> {
         boot: entry.peer.boot,
         total: beat.cores,
         free: beat.cores_free,
-        draining: !beat.accepting,
+        // What runs on a suspect goes on; nothing new is put there (ARCH-72).
+        draining: !beat.accepting || entry.state == State::Suspect,
         live: is_live(entry),
     })
 }

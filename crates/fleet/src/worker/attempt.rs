@@ -40,6 +40,8 @@ pub(super) struct Attempt {
     pub stream: Option<StreamKey>,
     pub issued: Option<Arc<IssuedFile>>,
     counters: Counters,
+    /// Units of the schedule that attempts before have begun.
+    begun_before: u64,
     started: Option<Started>,
     generator: Generator,
     swaps_asked: u64,
@@ -94,6 +96,7 @@ impl Attempt {
             stream: None,
             issued: None,
             counters: Counters::default(),
+            begun_before: dispatch.units_begun,
             started: None,
             generator: Generator::default(),
             swaps_asked: 0,
@@ -303,9 +306,19 @@ impl Attempt {
 
     /// Adds it to the sums, and makes a frame's content of it.
     fn take(&mut self, counted: Counted) -> Content {
-        let Counted { mut window, series, vus, messages, samples_dropped, cpu, loop_lag, .. } =
-            counted;
+        let Counted {
+            mut window,
+            series,
+            vus,
+            taken,
+            messages,
+            samples_dropped,
+            cpu,
+            loop_lag,
+            ..
+        } = counted;
         add(&mut self.counters, &window);
+        self.counters.begun = taken.saturating_sub(self.begun_before).max(self.counters.begun);
         let workflow = match self.task {
             Task::Load => self.run.shard.workflow.0,
             Task::Setup { of } | Task::Teardown { of } => of.unwrap_or(self.run.shard.workflow).0,
@@ -315,6 +328,7 @@ impl Attempt {
         (self.generator.cpu_user, self.generator.cpu_system) = cpu;
         self.generator.samples_dropped += samples_dropped;
         self.generator.issued = self.counters().issued;
+        self.generator.begun = self.counters.begun;
         let counts = Delta::of(&window);
         window.clear();
         self.spare = Some(window);

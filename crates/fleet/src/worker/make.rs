@@ -113,8 +113,8 @@ fn prepare(
         let shards = dispatch.shards.max(1) as usize;
         let mut spec = ShardSpec::new(number, run.shard.shard as usize, shards);
         spec.values = values;
-        let before = dispatch.iterations_from;
-        spec.join = Join { elapsed: dispatch.elapsed, spent: before, accounted: before };
+        let (spent, accounted) = (dispatch.units_begun, dispatch.units_counted);
+        spec.join = Join { elapsed: dispatch.elapsed, spent, accounted };
         spec.rows = rows(&dispatch.rows);
         for unique in loaded.unique_sets(Some(number)) {
             // Without a block it asks for one; it must not follow its own numbers, which others have too.

@@ -63,7 +63,8 @@ async fn a_retry_joins_the_schedule() {
     let bundle = fleet.bundle(&plan("rate: 100/s, duration: 3s, max_vus: 50"));
     assert_eq!(fleet.reserve(1, 1).await, Answer::Done);
     let mut dispatch = fleet.dispatch(bundle, (0, 1), 2);
-    (dispatch.elapsed, dispatch.iterations_from) = (Duration::from_millis(1800), 120);
+    dispatch.elapsed = Duration::from_millis(1800);
+    (dispatch.units_begun, dispatch.units_counted) = (120, 120);
     assert_eq!(fleet.give(dispatch).await, Answer::Done);
     fleet.ready(shard_key(0, 0), 2).await;
     let (epoch, receiver) = (fleet.epoch(), fleet.boot());

@@ -228,9 +228,11 @@ impl Fleet {
             context: Payload::Inline(context::encode(&Handed::default())),
             context_version: 0,
             elapsed: Duration::ZERO,
-            iterations_from: 0,
+            units_begun: 0,
+            units_counted: 0,
             rows: Vec::new(),
             run_at_most: Duration::from_secs(60),
+            time_left: None,
             lease: Duration::from_secs(6),
         }
     }

@@ -55,6 +55,8 @@ pub struct Generator {
     pub unrecordable: u64,
     /// Requests begun, answered or not; from the file that outlives the process.
     pub issued: u64,
+    /// Units of the schedule that this attempt has begun or dropped: arrivals, or iterations where those are counted.
+    pub begun: u64,
     /// Of the whole process, so not to be added up over the shards of a worker.
     pub memory_max_bytes: u64,
     pub descriptors_max: u64,
@@ -152,6 +154,7 @@ pub(crate) fn write_generator(writer: &mut Writer, generator: &Generator) {
         generator.samples_dropped,
         generator.unrecordable,
         generator.issued,
+        generator.begun,
         generator.memory_max_bytes,
         generator.descriptors_max,
         generator.descriptors_limit,
@@ -175,6 +178,7 @@ pub(crate) fn read_generator(reader: &mut Reader<'_>, schema: &Schema) -> Read<G
         samples_dropped: reader.counter()?,
         unrecordable: reader.counter()?,
         issued: reader.counter()?,
+        begun: reader.counter()?,
         memory_max_bytes: reader.int()?,
         descriptors_max: reader.int()?,
         descriptors_limit: reader.int()?,

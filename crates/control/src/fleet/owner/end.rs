@@ -48,6 +48,8 @@ impl Owner {
             return;
         }
         one.reporting = true;
+        // The report of a process that was killed has what its file has: less than its frames had told.
+        report.counters = report.counters.at_least(&one.counters);
         self.stop_proven(sid, attempt);
         let current = self.shards.get(&sid).is_some_and(|shard| shard.attempt() == attempt);
         if current && let Some(shard) = self.shards.get_mut(&sid) {

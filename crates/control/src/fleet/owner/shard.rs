@@ -243,9 +243,13 @@ impl Shard {
         )
     }
 
-    /// Iterations that were begun by earlier attempts, as far as they were reported (R5a).
-    pub fn iterations_before(&self) -> u64 {
+    /// Units of the schedule that earlier attempts have begun, as far as they were heard of, and how many of these are
+    /// counted: done or dropped (R5a).
+    pub fn units_before(&self) -> (u64, u64) {
         let earlier = self.tries.len().saturating_sub(1);
-        self.tries[..earlier].iter().map(|one| one.counters.iterations + one.counters.dropped).sum()
+        self.tries[..earlier].iter().fold((0, 0), |(begun, counted), one| {
+            let own = one.counters.iterations + one.counters.dropped;
+            (begun + one.counters.begun.max(own), counted + own)
+        })
     }
 }

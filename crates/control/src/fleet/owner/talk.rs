@@ -108,6 +108,7 @@ fn dispatch(owner: &Owner, sid: Sid) -> Option<(NodeId, Ask)> {
         handed.variables.extend(own.clone());
     }
     let fence = Fence { epoch: owner.epoch, attempt: shard.attempt() };
+    let (units_begun, units_counted) = shard.units_before();
     let dispatch = Dispatch {
         order: Order::new(one.boot, shard.key, fence, Act::Start),
         seat,
@@ -120,9 +121,11 @@ fn dispatch(owner: &Owner, sid: Sid) -> Option<(NodeId, Ask)> {
         context: Payload::Inline(context::encode(&handed)),
         context_version: owner.committed,
         elapsed: owner.schedule_time(),
-        iterations_from: shard.iterations_before(),
+        units_begun,
+        units_counted,
         rows: Vec::new(),
         run_at_most: owner.run_at_most(sid),
+        time_left: owner.timeouts.left(owner.now),
         lease: owner.settings.lease.length(),
     };
     Some((one.worker, Ask::Dispatch(Box::new(dispatch))))

@@ -194,6 +194,7 @@ impl Worker {
         let job = self.job(dispatch.order.shard.job);
         job.context_seen = job.context_seen.max(dispatch.context_version);
         job.idle_since = None;
+        self.limit_time(&dispatch);
         self.counts.attempts_let_in += 1;
         let live = Live::new(dispatch, core, self.now.after(self.settings.times.prepare));
         let run = live.run;

@@ -235,7 +235,7 @@ impl Worker {
         let report = self.keep(report, out);
         self.post.settle_where(|matter| match matter {
             Matter::Ready(of) | Matter::Abort(of) | Matter::Rows(of, _) => of == run,
-            Matter::Ended(_) | Matter::Draining(_) => false,
+            Matter::Ended(_) | Matter::Draining(_) | Matter::MoreTime(_) => false,
         });
         let stopped = live.gate == Gate::Shut;
         for to in live.waiters {

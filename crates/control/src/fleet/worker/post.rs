@@ -20,6 +20,7 @@ pub(super) enum Matter {
     Abort(Run),
     Rows(Run, u32),
     Draining(JobId),
+    MoreTime(JobId),
 }
 
 impl Matter {
@@ -28,7 +29,7 @@ impl Matter {
             Self::Ended(run) | Self::Ready(run) | Self::Abort(run) | Self::Rows(run, _) => {
                 run.shard.job
             }
-            Self::Draining(job) => job,
+            Self::Draining(job) | Self::MoreTime(job) => job,
         }
     }
 }
@@ -177,8 +178,8 @@ impl Post {
                 if let Some(asked) = asked {
                     self.owners.insert(matter.job(), asked);
                 }
-                // It asks for nothing, so hearing it is all.
-                if let Matter::Draining(_) = matter {
+                // Hearing it is all: nothing comes back, and a later word on time says more.
+                if let Matter::Draining(_) | Matter::MoreTime(_) = matter {
                     self.settle(matter);
                 }
             }

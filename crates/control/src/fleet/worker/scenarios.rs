@@ -221,6 +221,34 @@ fn an_orphan_ends_without_anybody_looking_for_it() {
     assert_eq!(rig.worker.counts().reports_unclaimed, 1);
 }
 
+/// CORE-110, LIFE-72: when the job's time is nearly over and something was done, more is asked for; again only when more
+/// was done since.
+#[test]
+fn more_time_is_asked_for_while_there_is_progress() {
+    let mut rig = Rig::new(1);
+    rig.play(
+        "0    m1@5 reserve h1 1                => done
+         0    managers m1                      =>
+         0    m1@5 dispatch s0.1 h1 left 11s   => fetch s0.1, done, renew 1 at m1 s0.1
+         0    s0.1 fetched                     => prepare s0.1 on 0
+         0    renewal 1 granted                => gate s0.1 6
+         0    s0.1 prepared                    => tell 1 m1 s0.1 ready
+         0    m1@5 start s0.1 in 0ms           => done, start s0.1 at 0
+         0.9  s0.1 progress                    =>
+         1    tick                             => tell 2 m1 more time
+         1    tell 2 taken                     =>
+         1.5  tick                             => renew 2 at m1 s0.1
+         1.5  renewal 2 granted                => gate s0.1 7.5
+         3    tick                             => renew 3 at m1 s0.1
+         3    renewal 3 granted                => gate s0.1 9
+         4.5  tick                             => renew 4 at m1 s0.1
+         4.5  renewal 4 granted                => gate s0.1 10.5
+         6    tick                             => renew 5 at m1 s0.1
+         6    renewal 5 granted                => gate s0.1 12",
+    );
+    assert_eq!(rig.worker.counts().tells_sent, 2, "nothing was done since, so nothing is asked");
+}
+
 /// ARCH-SC-58, ARCH-99: what does not end is asked, forced, killed and given up; its core stays taken while its thread
 /// lives.
 #[test]

@@ -96,6 +96,7 @@ impl Worker {
     /// What can go on now: starts, renewals, what is told, what is written.
     pub(super) fn move_on(&mut self, out: &mut Vec<Effect>) {
         self.begin_ready(out);
+        self.ask_for_time();
         self.renew(out);
         self.send_tells(out);
         for report in self.outbox.writes_due(self.now) {

@@ -77,9 +77,11 @@ pub(super) fn dispatch(run: Run, epoch: Epoch, seat: Seat) -> Dispatch {
         context: Payload::Inline(vec![]),
         context_version: 0,
         elapsed: Duration::ZERO,
-        iterations_from: 0,
+        units_begun: 0,
+        units_counted: 0,
         rows: vec![],
         run_at_most: Duration::from_secs(60),
+        time_left: None,
         lease: Duration::from_secs(6),
     }
 }
@@ -208,6 +210,7 @@ impl Rig {
                     ["context", version] => dispatch.context_version = version.parse().unwrap(),
                     ["boot", boot] => dispatch.order.receiver = BootId(boot.parse().unwrap()),
                     ["at", "most", time] => dispatch.run_at_most = duration(time),
+                    ["left", time] => dispatch.time_left = Some(duration(time)),
                     other => panic!("{other:?}"),
                 }
                 Ask::Dispatch(Box::new(dispatch))
