@@ -23,7 +23,7 @@ fn record(message: proto::Record) {
 
 fuzz_target!(|input: &[u8]| {
     let Some((choice, bytes)) = input.split_first() else { return };
-    match choice % 6 {
+    match choice % 8 {
         0 => {
             if let Ok(request) = proto::HelloRequest::decode(bytes) {
                 introduction(request.from);
@@ -47,7 +47,20 @@ fuzz_target!(|input: &[u8]| {
                 let _ = reading.take(part);
             }
         }
-        4 => drop(proto::MembersRequest::decode(bytes)),
+        4 => {
+            if let Ok(request) = proto::CompareRequest::decode(bytes) {
+                introduction(request.introduction);
+                request.from.into_iter().for_each(record);
+                let _ = wire::digest_in(request.digest);
+            }
+        }
+        5 => {
+            if let Ok(reply) = proto::CompareReply::decode(bytes) {
+                introduction(reply.introduction);
+                reply.from.into_iter().for_each(record);
+            }
+        }
+        6 => drop(proto::MembersRequest::decode(bytes)),
         _ => drop(proto::KeysRequest::decode(bytes)),
     }
 });

@@ -62,6 +62,12 @@ struct CampaignArgs {
     /// Measures instead of attacking, and says whether every figure is as good as promised; scenario `membership`
     #[arg(long, value_name = "SIZE", num_args = 0..=1, default_missing_value = "full")]
     figures: Option<Size>,
+    /// With `--figures`: only this one
+    #[arg(long, value_name = "NAME", requires = "figures")]
+    only: Option<scoreboard::Experiment>,
+    /// With `--figures`: only with so many members
+    #[arg(long, value_name = "N", requires = "figures")]
+    members: Option<usize>,
     /// Puts a known bug back (its name, or `all`) and stops when it is found; those of `ledger` need `--features
     /// canary`
     #[arg(long, value_name = "NAME")]
@@ -228,12 +234,17 @@ fn figures(args: &CampaignArgs, scenario: &Scenario, size: Size) -> Result<bool,
     if scenario.name != sim::membership::SCENARIO.name {
         return Err(format!("`{}` has no figures; `membership` has", scenario.name));
     }
-    let options = match size {
+    let mut options = match size {
         Size::Quick => scoreboard::Options::quick(),
         Size::Full => scoreboard::Options::full(),
     };
+    options.only = args.only;
+    options.only_members = args.members;
     let first = args.from.unwrap_or(0);
     let seeds: Vec<u64> = (first..first + args.seeds.unwrap_or(1)).collect();
+    if options.experiments() == 0 {
+        return Err("there is no such figure: leave out `--members` or `--only`".to_owned());
+    }
     let report = scoreboard::run(&seeds, &options, jobs(args), &|done, of| {
         eprintln!("experiment {done} of {of}");
     });

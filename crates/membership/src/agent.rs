@@ -19,7 +19,7 @@ use tokio::time::Instant;
 
 use crate::envelope::{DATAGRAM_BYTES_MAX, KeyError, KeyId, KeyRing, Refusals};
 use crate::identity::Peer;
-use crate::member::{Counters, Effect, Event, FullState, Identity, Notice, Swim};
+use crate::member::{Counters, Digest, Effect, Event, FullState, Identity, Notice, Record, Swim};
 use crate::settings::Settings;
 use crate::table::{Change, Entry, Missed, State};
 
@@ -111,6 +111,7 @@ enum Command {
     Event(Event),
     Changes(u64, oneshot::Sender<Result<Vec<Change>, Missed>>),
     FullState(oneshot::Sender<FullState>),
+    Digest(oneshot::Sender<(Record, Digest)>),
     Keys(KeyChange, oneshot::Sender<Result<KeyId, KeyError>>),
     Ring(oneshot::Sender<Keys>),
     Leave(oneshot::Sender<()>),
@@ -205,6 +206,11 @@ impl Agent {
     /// What to show in an exchange.
     pub async fn full_state(&self) -> Result<FullState, Stopped> {
         self.ask(Command::FullState).await
+    }
+
+    /// Who we are and what our knowledge comes to, to be compared before an exchange.
+    pub async fn digest(&self) -> Result<(Record, Digest), Stopped> {
+        self.ask(Command::Digest).await
     }
 
     /// What another member has shown, over an authenticated connection.
@@ -362,6 +368,9 @@ impl Shell {
             Command::Changes(version, reply) => {
                 let changes = self.swim.table().since(version);
                 let _ = reply.send(changes.map(|changes| changes.copied().collect()));
+            }
+            Command::Digest(reply) => {
+                let _ = reply.send((self.swim.own_record(), self.swim.digest()));
             }
             Command::FullState(reply) => {
                 let _ = reply.send(self.swim.full_state());

@@ -26,7 +26,7 @@ pub mod settings;
 pub mod table;
 
 pub use identity::{Life, Peer};
-pub use member::{Counters, Effect, Event, FullState, Identity, Notice, Swim};
+pub use member::{Counters, Digest, Effect, Event, FullState, Identity, Notice, Swim};
 pub use settings::{Lifeguard, Settings};
 pub use table::{Cause, Change, Entry, State, Table};
 pub use trust::Role;

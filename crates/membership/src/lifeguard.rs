@@ -303,6 +303,35 @@ mod tests {
     }
 
     proptest! {
+        /// DET-53, DET-54: whenever one looks, exactly those are due whose own time has passed; nobody is judged early.
+        #[test]
+        fn nobody_is_due_before_its_time(
+            starts in prop::collection::vec((0u64..60_000, 1u128..6), 1..20), look in 0u64..200_000, score in 0u8..=8
+        ) {
+            let settings = Settings::default();
+            let patience = Patience::of(&settings, 64);
+            let mut health = LocalHealth::default();
+            health.worsen(score);
+            let scale = health.suspicion_scale();
+            let now = Duration::from_millis(look);
+            let mut all = Suspicions::default();
+            for (node, (start, origins)) in starts.iter().enumerate() {
+                for origin in 0..*origins {
+                    let start = Duration::from_millis(*start);
+                    all.report(NodeId(node as u128), life(), 0, Some(NodeId(100 + origin)), start);
+                }
+            }
+            let due = all.due(&patience, scale, now);
+            for (node, (start, origins)) in starts.iter().enumerate() {
+                let timeout = patience.timeout(*origins as u32 - 1).as_secs_f64() * scale;
+                let passed = now.as_secs_f64() - Duration::from_millis(*start).as_secs_f64();
+                let is_due = due.contains(&NodeId(node as u128));
+                // To the microsecond, by another calculation.
+                prop_assert!(!is_due || passed >= timeout - 1e-6);
+                prop_assert!(is_due || passed <= timeout + 1e-6);
+            }
+        }
+
         /// DET-25, DET-26, DET-27: reports move a deadline earlier or not at all, and never past the cap,
         /// whatever the health and however long the stalls.
         #[test]

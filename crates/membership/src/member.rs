@@ -32,7 +32,7 @@ use rand010::rngs::StdRng;
 use rand010::{Rng, SeedableRng};
 use trust::Role;
 
-use crate::envelope::{Checkpoint, Claim, Domain, HEARTBEAT_BYTES_MAX, KeyRing, Refusals, Rumour};
+use crate::envelope::{Checkpoint, Domain, HEARTBEAT_BYTES_MAX, KeyRing, Refusals};
 use crate::identity::Peer;
 use crate::lifeguard::{LocalHealth, Patience, Suspicions};
 use crate::rumours::{Rumours, times_told};
@@ -40,7 +40,7 @@ use crate::settings::Settings;
 use crate::table::{Cause, Table};
 
 use self::core::{Collected, Core, Note, config};
-pub use exchange::{FullState, Record, Standing};
+pub use exchange::{Digest, FullState, Record, Standing};
 pub use upkeep::passive_wait;
 
 /// Who this member is and in which membership.
@@ -194,6 +194,8 @@ pub struct Swim {
     next_gossip: Duration,
     next_knock: Duration,
     next_upkeep: Duration,
+    /// When the unconfirmed are looked after.
+    next_look: Duration,
     /// After a stall: the socket has to be read empty, or this moment to come.
     draining: Option<Duration>,
     mass_death: bool,
@@ -243,6 +245,7 @@ impl Swim {
             next_gossip: Duration::ZERO,
             next_knock: Duration::ZERO,
             next_upkeep: Duration::ZERO,
+            next_look: Duration::ZERO,
             draining: None,
             mass_death: false,
             counters: Counters::default(),
@@ -351,13 +354,6 @@ impl Swim {
             return;
         }
         self.phase = Phase::Leaving(FAREWELLS);
-        self.rumours.add(Rumour {
-            claim: Claim::Left,
-            about: self.me.node,
-            life: self.me.life(),
-            incarnation: self.incarnation,
-            origin: self.me.node,
-        });
         self.next_gossip = self.now;
         self.timers.clear();
         self.tick();

@@ -37,6 +37,12 @@ impl Rumours {
         self.told.insert(key, (rumour, 0));
     }
 
+    /// To be told as if it were new, however often it has been.
+    pub fn renew(&mut self, rumour: Rumour) {
+        self.told.remove(&(rumour.claim, rumour.about, rumour.origin));
+        self.add(rumour);
+    }
+
     /// A suspicion has been refuted or settled: nothing of it is worth passing on.
     pub fn drop_suspicions_of(&mut self, node: NodeId) {
         self.told.retain(|(claim, about, _), _| *about != node || *claim == Claim::Left);

@@ -86,12 +86,10 @@ impl Settings {
         self.probe_period / 2
     }
 
-    /// How often a member exchanges everything it knows with another. Stretched in large clusters: what is sent grows
-    /// with the members, and gossip has told them already.
+    /// How often a member compares what it knows with another's, and exchanges everything if that differs.
     #[must_use]
-    pub fn exchange_period(&self, members: usize) -> Duration {
-        let doublings = (members as f64 / 32.0).log2().max(0.0).ceil();
-        self.greet_period.mul_f64(1.0 + doublings)
+    pub fn exchange_period(&self) -> Duration {
+        self.probe_period * 30
     }
 
     /// When a proxy says that it has no answer either: early enough to arrive before the probe ends.

@@ -3,6 +3,7 @@
 //! The listener has neither certificates nor passwords, so it stays on loopback unless the operator says otherwise: who
 //! reaches it learns addresses, roles and counters, and can change nothing.
 
+mod bounded;
 mod debug;
 mod metrics;
 mod text;
@@ -19,6 +20,7 @@ use axum::routing::get;
 use serde_json::Value;
 use tokio::net::TcpListener;
 
+use self::bounded::Bounded;
 use crate::member::{Inner, StartError};
 use crate::supervise::OnEnd;
 
@@ -54,7 +56,8 @@ pub(crate) async fn bind(config: &HttpConfig) -> Result<(TcpListener, SocketAddr
 /// Serves as one of the member's tasks. Losing it is not worth a node: it is reported and that is all.
 pub(crate) fn serve(inner: &Arc<Inner>, listener: TcpListener) {
     let routes = router(Arc::clone(inner));
-    let mut listener = Some(listener);
+    let refused = Arc::clone(&inner.numbers.http_refused);
+    let mut listener = Some(Bounded::new(listener, refused));
     inner.supervisor.spawn("http", OnEnd::Done, move |mut stop| {
         let (listener, routes) = (listener.take(), routes.clone());
         async move {

@@ -34,7 +34,8 @@ const BYTES_MAX: u64 = 4096;
 pub struct Life {
     pub node: NodeId,
     pub boot: BootId,
-    /// Drawn when the data folder was made; 0 where nobody watches over it (a manager's disk has a number of its own).
+    /// Drawn when the data folder was made. A manager hands in the number of its ledger's disk, which a later boot may
+    /// replace; 0 if it has none.
     pub folder: u64,
 }
 

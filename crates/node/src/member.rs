@@ -48,7 +48,7 @@ use crate::wire::Introduction;
 pub use end::{End, StartError};
 pub use exchange::ExchangeError;
 pub(crate) use exchange::{
-    DEADLINE as EXCHANGE_DEADLINE, EXCHANGES_MAX, answer as answer_exchange, gather,
+    DEADLINE as EXCHANGE_DEADLINE, EXCHANGES_MAX, answer as answer_exchange, answer_compare, gather,
 };
 pub(crate) use known::{Known, KnownNodes};
 pub use search::Search;
@@ -137,7 +137,14 @@ impl Inner {
             gossip: self.address,
             service: self.address,
         };
-        Introduction { hello, folder: self.life.folder }
+        let (folder, disk) = self.numbers_of_data();
+        Introduction { hello, folder, disk }
+    }
+
+    /// The number of our data folder, or that of our ledger's disk; the other one is 0.
+    pub(crate) fn numbers_of_data(&self) -> (u64, u64) {
+        let number = self.life.folder;
+        if self.config.life.is_some() { (0, number) } else { (number, 0) }
     }
 
     pub(crate) fn scaled(&self, time: Duration) -> Duration {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use membership::heartbeat::Heartbeat;
 
@@ -28,8 +28,12 @@ pub(crate) struct Numbers {
     pub(crate) hellos_in: AtomicU64,
     pub(crate) exchanges_in: AtomicU64,
     pub(crate) exchanges_out: AtomicU64,
+    /// Exchanges that were not needed, because both sides knew the same.
+    pub(crate) exchanges_spared: AtomicU64,
     pub(crate) exchange_failures: ByName,
     pub(crate) key_changes: AtomicU64,
+    /// Connections to the endpoints that found no place.
+    pub(crate) http_refused: Arc<AtomicU64>,
     /// Workers whose certificates were made here, for a join token.
     pub(crate) enlisted: AtomicU64,
     /// Peers that could not be remembered because the disk refused.

@@ -10,19 +10,20 @@ use futures_util::{Stream, stream};
 use membership::agent::{KeyChange, View};
 use membership::envelope::KeyId;
 use membership::health::{Assessment, Progress, Verdict};
-use membership::{Change, Role, State};
+use membership::member::Record;
+use membership::{Change, Digest, Role, State};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::timeout;
 use tonic::{Request, Response, Status, Streaming};
 use trust::{Expected, Identity};
 
 use crate::client::Place;
-use crate::member::{ExchangeError, Inner, answer_exchange, lock};
+use crate::member::{ExchangeError, Inner, answer_compare, answer_exchange, lock};
 use crate::network::Caller;
 use crate::secret;
-use crate::wire;
 use crate::wire::proto::membership_server::Membership;
 use crate::wire::proto::{self, MembersPart, StatePart};
+use crate::wire::{self, Malformed};
 
 /// How many watches one node serves; one more is told to come back.
 pub(crate) const WATCHES_MAX: usize = 256;
@@ -61,6 +62,49 @@ impl Service {
         trust::confirm(&peer.identity, claimed).map_err(|refusal| {
             self.refuse(refusal.kind(), Status::permission_denied(refusal.to_string()))
         })
+    }
+
+    /// Whoever wants to exchange must be who its certificate says, of our membership, and in no life that others have
+    /// outlived.
+    fn admit_exchange(
+        &self,
+        caller: &Caller,
+        from: &Record,
+        said: Option<proto::Introduction>,
+    ) -> Result<(), ExchangeError> {
+        let inner = &self.0;
+        let introduction = wire::introduction_in(said)?;
+        let identity = &introduction.hello.identity;
+        self.confirm(caller, identity)?;
+        if !inner.is_of_domain(identity) {
+            let why = format!("{} {} is not of this membership", identity.role, identity.node);
+            return Err(Status::permission_denied(why).into());
+        }
+        let peer = from.peer;
+        if (peer.node, peer.role, peer.boot)
+            != (identity.node, identity.role, introduction.hello.boot)
+        {
+            return Err(ExchangeError::Impostor);
+        }
+        if inner.contradiction(&introduction).is_some() {
+            let why = "your data folder was lost or is a copy; say hello to hear more";
+            return Err(Status::failed_precondition(why).into());
+        }
+        inner.take_note(&introduction);
+        Ok(())
+    }
+
+    fn no_exchange(&self, error: ExchangeError) -> Status {
+        let kind = error.kind();
+        let status = match error {
+            ExchangeError::Refused(status) => *status,
+            ExchangeError::Stopped => Status::unavailable(error.to_string()),
+            ExchangeError::TimedOut => Status::deadline_exceeded(error.to_string()),
+            // The caller says hello then, and is told.
+            ExchangeError::LostData => Status::failed_precondition(error.to_string()),
+            _ => Status::invalid_argument(error.to_string()),
+        };
+        self.refuse(kind, status)
     }
 
     /// Operators are people: a client certificate from this machine, or one that is listed. Nobody but managers reaches
@@ -143,7 +187,7 @@ impl Membership for Service {
         };
         Ok(Response::new(proto::HelloReply {
             from: Some(wire::introduction_out(&inner.introduction())),
-            you: known.map(|known| proto::Known { boot: known.boot.0, folder: known.folder }),
+            you: known.map(wire::known_out),
         }))
     }
 
@@ -158,29 +202,9 @@ impl Membership for Service {
             let why = Status::resource_exhausted("too many exchanges at once; come back later");
             return Err(self.refuse("busy", why));
         };
-        let inner = Arc::clone(&self.0);
         let gathered =
-            crate::member::gather(request.into_inner(), inner.nodes_max, |from, said| {
-                let introduction = wire::introduction_in(said)?;
-                let identity = &introduction.hello.identity;
-                self.confirm(&caller, identity)?;
-                if !inner.is_of_domain(identity) {
-                    let why =
-                        format!("{} {} is not of this membership", identity.role, identity.node);
-                    return Err(Status::permission_denied(why).into());
-                }
-                let peer = from.peer;
-                if (peer.node, peer.role, peer.boot)
-                    != (identity.node, identity.role, introduction.hello.boot)
-                {
-                    return Err(ExchangeError::Impostor);
-                }
-                if inner.contradiction(&introduction).is_some() {
-                    let why = "your data folder was lost or is a copy; say hello to hear more";
-                    return Err(Status::failed_precondition(why).into());
-                }
-                inner.take_note(&introduction);
-                Ok(())
+            crate::member::gather(request.into_inner(), self.0.nodes_max, |from, said| {
+                self.admit_exchange(&caller, from, said)
             });
         let theirs = timeout(crate::member::EXCHANGE_DEADLINE, gathered).await;
         let answered = match theirs.unwrap_or(Err(ExchangeError::TimedOut)) {
@@ -189,19 +213,26 @@ impl Membership for Service {
         };
         match answered {
             Ok(parts) => Ok(Response::new(Box::pin(stream::iter(parts.into_iter().map(Ok))))),
-            Err(error) => {
-                let kind = error.kind();
-                let status = match error {
-                    ExchangeError::Refused(status) => *status,
-                    ExchangeError::Stopped => Status::unavailable(error.to_string()),
-                    ExchangeError::TimedOut => Status::deadline_exceeded(error.to_string()),
-                    // The caller says hello then, and is told.
-                    ExchangeError::LostData => Status::failed_precondition(error.to_string()),
-                    _ => Status::invalid_argument(error.to_string()),
-                };
-                Err(self.refuse(kind, status))
-            }
+            Err(error) => Err(self.no_exchange(error)),
         }
+    }
+
+    async fn compare(
+        &self,
+        request: Request<proto::CompareRequest>,
+    ) -> Result<Response<proto::CompareReply>, Status> {
+        let caller = self.caller(&request)?;
+        let proto::CompareRequest { from, introduction, digest } = request.into_inner();
+        let admitted = || -> Result<(Record, Digest), ExchangeError> {
+            let from = wire::record_in(from.ok_or(Malformed { what: "from" })?)?;
+            self.admit_exchange(&caller, &from, introduction)?;
+            Ok((from, wire::digest_in(digest)?))
+        };
+        let answered = match admitted() {
+            Ok((from, digest)) => answer_compare(&self.0, from, digest).await,
+            Err(error) => Err(error),
+        };
+        answered.map(Response::new).map_err(|error| self.no_exchange(error))
     }
 
     type MembersStream = Parts<MembersPart>;

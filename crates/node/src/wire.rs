@@ -11,9 +11,11 @@ use membership::discovery::Hello;
 use membership::health::{Assessment, Progress, Verdict};
 use membership::heartbeat::{Heartbeat, Overload, Stage};
 use membership::member::{Record, Standing};
-use membership::{Cause, Entry, Peer, Role, State};
+use membership::{Cause, Digest, Entry, Peer, Role, State};
 use tonic::Status;
 use trust::{Identity, check_name};
+
+use crate::member::Known;
 
 pub mod proto {
     //! As generated.
@@ -114,16 +116,17 @@ fn identity_in(identity: Option<proto::Identity>) -> Result<Identity, Malformed>
     })
 }
 
-/// A [`Hello`] with the number of the data folder.
+/// A [`Hello`] with the number of the data folder, or of a manager's disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Introduction {
     pub hello: Hello,
     pub folder: u64,
+    pub disk: u64,
 }
 
 #[must_use]
 pub fn introduction_out(introduction: &Introduction) -> proto::Introduction {
-    let Introduction { hello, folder } = introduction;
+    let Introduction { hello, folder, disk } = introduction;
     let group = hello
         .group
         .map(|group| proto::Group { cluster: group.cluster, generation: group.generation.into() });
@@ -135,6 +138,7 @@ pub fn introduction_out(introduction: &Introduction) -> proto::Introduction {
         voters: hello.voters,
         gossip: hello.gossip.to_string(),
         service: hello.service.to_string(),
+        disk: *disk,
     }
 }
 
@@ -159,7 +163,11 @@ pub fn introduction_in(
         gossip: address(&introduction.gossip, "gossip")?,
         service: address(&introduction.service, "service")?,
     };
-    Ok(Introduction { hello, folder: introduction.folder })
+    Ok(Introduction { hello, folder: introduction.folder, disk: introduction.disk })
+}
+
+pub(crate) fn known_out(known: Known) -> proto::Known {
+    proto::Known { boot: known.boot.0, folder: known.folder, disk: known.disk }
 }
 
 #[must_use]
@@ -205,6 +213,18 @@ pub fn record_in(record: proto::Record) -> Result<Record, Malformed> {
     };
     let incarnation = record.incarnation.try_into().map_err(|_| bad("incarnation"))?;
     Ok(Record { peer, datacenter: record.datacenter, incarnation, standing })
+}
+
+#[must_use]
+pub fn digest_out(digest: Digest) -> proto::Digest {
+    proto::Digest { members: digest.members, sum: digest.sum }
+}
+
+/// # Errors
+/// If there is none.
+pub fn digest_in(digest: Option<proto::Digest>) -> Result<Digest, Malformed> {
+    let proto::Digest { members, sum } = digest.ok_or(bad("digest"))?;
+    Ok(Digest { members, sum })
 }
 
 #[must_use]

@@ -6,7 +6,7 @@ mod cluster;
 mod common;
 
 use std::net::{TcpListener, UdpSocket};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cluster::{Cluster, issue, let_pass, steps};
 use common::{Running, until};
@@ -192,6 +192,63 @@ fn the_gossip_key_is_rotated_without_a_suspicion() {
     cluster.end(2, libc::SIGTERM).expect(0);
     cluster.start(2);
     until("it is back", || cluster.state(0, 2) == "confirmed");
+}
+
+/// SIGHUP makes an agent look at its certificates at once. What cannot be used is counted, and the old ones stay; a
+/// renewed one is taken into use, and everybody goes on.
+#[test]
+fn a_hangup_takes_new_certificates_into_use() {
+    let cluster = Cluster::new(2).formed();
+    let hang_up = || cluster.agents[0].running.as_ref().unwrap().signal(libc::SIGHUP);
+    let reloads = |result: &str| {
+        let label = format!("result=\"{result}\"");
+        cluster.metric(0, "volley_node_certificate_reloads_total", &label)
+    };
+    let begin = Instant::now();
+    std::fs::write(cluster.room.path("c0/node.pem"), "half written").unwrap();
+    let looks = 6;
+    for count in 1..=looks {
+        hang_up();
+        until("it has looked", || reloads("failed") >= f64::from(count));
+    }
+    // By itself it looks every ten seconds.
+    assert!(begin.elapsed() < Duration::from_secs(9) * looks, "{:?}", begin.elapsed());
+    assert_eq!(reloads("done"), 0.0);
+    assert_eq!(cluster.confirmed(0), 2, "the old one is in use");
+    let node = cluster.agents[0].node.as_str();
+    let args = ["certs", "issue", "--ca", "ca", "--role", "manager", "--datacenter", "dc1"];
+    let more = ["--node", node, "--out", "renewed", "--name", "node"];
+    cluster.room.volley(args.into_iter().chain(more)).expect(0);
+    for file in ["node-key.pem", "node.pem"] {
+        let (from, to) = (format!("renewed/{file}"), format!("c0/{file}"));
+        std::fs::copy(cluster.room.path(&from), cluster.room.path(&to)).unwrap();
+    }
+    hang_up();
+    until("the new one is in use", || reloads("done") >= 1.0);
+    assert_eq!(cluster.state(1, 0), "confirmed");
+    cluster.ask(0, &[]).expect(0).says("2 members: 2 confirmed");
+}
+
+/// The first Ctrl-C says goodbye, which takes its time; the second ends at once.
+#[test]
+fn a_second_interrupt_ends_an_agent_at_once() {
+    let mut cluster = Cluster::new(2);
+    for at in 0..2 {
+        // A farewell takes six gossips, here some five seconds.
+        let mut args = cluster.args(at);
+        let pace = args.iter().position(|arg| arg == cluster::PACE).unwrap();
+        args[pace] = "4".to_owned();
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        let mut command = cluster.command(at, &args);
+        cluster.agents[at].running = Some(Running::start(&mut command));
+    }
+    until("both are there", || (0..2).all(|at| cluster.confirmed(at) == 2));
+    let running = cluster.agents[1].running.take().unwrap();
+    running.signal(libc::SIGINT);
+    until("it is leaving", || cluster.get(1, "/readyz").contains("leaving"));
+    running.signal(libc::SIGINT);
+    let done = running.wait().expect(105);
+    assert!(done.out.contains("saying goodbye") && !done.out.contains("left\n"), "{}", done.out);
 }
 
 /// Each mistake of an operator is said with what to do, and nothing is started.

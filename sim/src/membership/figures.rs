@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use ::membership::lifeguard::Patience;
-use ::membership::{Lifeguard, Settings};
+use ::membership::{Event, Lifeguard, Settings};
 use serde::Serialize;
 
 use super::world::{Fault, SEEDS, World};
@@ -45,10 +45,10 @@ fn warm(seed: u64, count: usize, settings: &Settings) -> World {
     world
 }
 
-/// Everybody has met everybody after two rounds of probes at most. In a large cluster most have after ten minutes, and
-/// those who have not take a death from gossip like anybody else.
+/// Everybody has met everybody after two rounds of probes at most. Before that a death is found more slowly: who has
+/// not met the dead one itself cannot suspect it.
 fn warm_up(count: usize, settings: &Settings) -> Duration {
-    settings.probe_period * (count as u32 * 4 + 120).min(600)
+    settings.probe_period * (count as u32 * 4 + 120)
 }
 
 /// `stalled` of `count` members are cut off again and again, for each length in turn.
@@ -94,20 +94,27 @@ pub fn stalls(
 }
 
 /// How long it takes to know of a death, in probe periods.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Detection {
     pub members: usize,
     pub alpha: f64,
     pub lifeguard: bool,
-    pub first_p50: f64,
-    pub first_p99: f64,
-    pub all_p50: f64,
-    pub all_p99: f64,
-    pub victims: usize,
+    /// Until the first one knew, and until all did, for each death.
+    pub first: Vec<f64>,
+    pub all: Vec<f64>,
     /// What the formula gives for the median and for one in a hundred.
     pub predicted_p50: f64,
     pub predicted_p99: f64,
     pub false_deaths: usize,
+}
+
+impl Detection {
+    /// The same with other deaths.
+    pub fn add(&mut self, other: Self) {
+        self.first.extend(other.first);
+        self.all.extend(other.all);
+        self.false_deaths += other.false_deaths;
+    }
 }
 
 pub fn detection(
@@ -151,11 +158,8 @@ pub fn detection(
         members: count,
         alpha,
         lifeguard: lifeguard.suspicion,
-        first_p50: percentile(&mut first, 0.5),
-        first_p99: percentile(&mut first, 0.99),
-        all_p50: percentile(&mut all, 0.5),
-        all_p99: percentile(&mut all, 0.99),
-        victims,
+        first,
+        all,
         predicted_p50,
         predicted_p99,
         false_deaths,
@@ -183,7 +187,8 @@ fn predict(settings: &Settings, count: usize) -> (f64, f64) {
     (p50, p99)
 }
 
-pub fn percentile(values: &mut [f64], share: f64) -> f64 {
+pub fn percentile(values: &[f64], share: f64) -> f64 {
+    let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);
     let last = values.len().saturating_sub(1);
     values.get((last as f64 * share).round() as usize).copied().unwrap_or(f64::NAN)
@@ -208,7 +213,7 @@ pub fn heal(seed: u64, count: usize) -> Heal {
     world.run(Patience::of(&settings, count).max * 2 + settings.probe_period * count as u32);
     let buried = world.deaths.len();
     world.split = false;
-    let bound = settings.probe_period * 10 + world.exchange_period() * 2;
+    let bound = settings.probe_period * 10 + settings.exchange_period() * 2;
     let merged = world.converge(bound * 2).map(|time| time.as_secs_f64() / period);
     Heal { members: count, buried, merged, bound: bound.as_secs_f64() / period }
 }
@@ -299,6 +304,10 @@ fn cpu_of_one(world: &mut World, member: usize, start: Duration) -> Duration {
         for (at, event) in events.by_ref() {
             if at > start && clock.is_zero() {
                 clock = cpu_time();
+            }
+            if matches!(event, Event::PushPull(_)) {
+                // The shell has asked for it before.
+                effects += twin.digest().members as usize;
             }
             effects += twin.step(event, at).len();
         }

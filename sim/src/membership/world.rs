@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use ::membership::{Cause, Effect, Event, Notice, Settings, State, Swim};
+use ::membership::{Cause, Effect, Event, FullState, Notice, Settings, State, Swim};
 use fence::NodeId;
 use rand010::rngs::StdRng;
 use rand010::{Rng, SeedableRng};
@@ -23,9 +23,9 @@ pub use parts::{Death, Fault, Seen, Traffic, Weather};
 /// How many datagrams a socket holds for a process that does not read.
 const SOCKET_DATAGRAMS: usize = 2048;
 
-/// What a record and a digest take on the wire, in protobuf with their frames.
+/// What a record, and a comparison with its reply, take on the wire, with the frames of gRPC, HTTP/2 and TLS.
 const RECORD_BYTES: u64 = 80;
-const DIGEST_BYTES: u64 = 40;
+const COMPARE_BYTES: u64 = 600;
 
 struct Node {
     swim: Option<Swim>,
@@ -312,13 +312,9 @@ impl World {
         }
     }
 
-    /// How often a member exchanges everything with another.
-    pub fn exchange_period(&self) -> Duration {
-        self.settings.exchange_period(self.nodes.len())
-    }
-
     fn exchange(&mut self, index: usize) {
-        let again = self.exchange_period().mul_f64(0.75) + self.spread(self.exchange_period() / 2);
+        let period = self.settings.exchange_period();
+        let again = period.mul_f64(0.75) + self.spread(period / 2);
         self.push(self.now + again, What::Exchange(index));
         let count = self.nodes.len();
         let Some(swim) = &self.nodes[index].swim else { return };
@@ -342,20 +338,22 @@ impl World {
         if partner == index || !is_there || is_cut {
             return;
         }
-        let states: Vec<_> = [index, partner]
-            .into_iter()
-            .filter_map(|at| self.nodes[at].swim.as_ref().map(|swim| Box::new(swim.full_state())))
-            .collect();
-        if let [mine, theirs] = &states[..] {
-            self.traffic.exchanges += 1;
-            self.traffic.exchanged_bytes += 2 * DIGEST_BYTES;
-            if mine.digest() == theirs.digest() {
-                return;
-            }
-            let records = (mine.members.len() + theirs.members.len() + 2) as u64;
-            self.traffic.exchanged_bytes += records * RECORD_BYTES;
-            self.step(partner, Event::PushPull(mine.clone()));
-            self.step(index, Event::PushPull(theirs.clone()));
+        let pair = [(index, partner), (partner, index)];
+        self.traffic.exchanges += 1;
+        self.traffic.exchanged_bytes += COMPARE_BYTES;
+        let get = |at: usize| self.nodes[at].swim.as_ref();
+        let (Some(mine), Some(theirs)) = (get(index), get(partner)) else { return };
+        let states = if mine.digest() == theirs.digest() {
+            pair.map(|(_, of)| {
+                get(of).map(|swim| FullState { from: swim.own_record(), members: Vec::new() })
+            })
+        } else {
+            pair.map(|(_, of)| get(of).map(Swim::full_state))
+        };
+        for ((to, _), state) in pair.into_iter().zip(states) {
+            let Some(state) = state else { continue };
+            self.traffic.exchanged_bytes += state.members.len() as u64 * RECORD_BYTES;
+            self.step(to, Event::PushPull(Box::new(state)));
         }
     }
 }

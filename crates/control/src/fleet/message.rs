@@ -173,8 +173,8 @@ pub struct Dispatch {
     pub context_version: u32,
     /// Where in its schedule the attempt begins: zero, or the job's elapsed time (R5a).
     pub elapsed: Duration,
-    /// Units of its schedule (arrivals, or iterations where those are counted) that attempts before have begun: they are
-    /// not begun again.
+    /// Units of its schedule (arrivals, or iterations where those are counted) that attempts before have begun: they
+    /// are not begun again.
     pub units_begun: u64,
     /// Of these, the ones that are counted as done or dropped. The others were lost with their worker.
     pub units_counted: u64,

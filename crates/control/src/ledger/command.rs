@@ -88,8 +88,8 @@ pub enum Command {
         reason: String,
     },
     /// A worker's last word on an attempt. The word itself is not fenced (R3): the first one for (shard, attempt) is
-    /// taken, later ones are repeats. An owner that passes it on is: a new owner goes by what the ledger had when it took
-    /// over, and the worker says it again to that one.
+    /// taken, later ones are repeats. An owner that passes it on is: a new owner goes by what the ledger had when it
+    /// took over, and the worker says it again to that one.
     EndAttempt {
         shard: ShardKey,
         /// The owner's that passes it on; none: the job has no owner any more.

@@ -2,8 +2,8 @@
 //!
 //! A checkpoint counts as stored when a majority of the ledger's voters has it on disk. A new owner asks a majority for
 //! the newest, and each that answers promises to take none of a lower epoch any more. So the new owner has found every
-//! checkpoint that was ever acknowledged to a worker, and a replaced owner that does not know it yet cannot have another
-//! one acknowledged, after which a worker would let go of what the new owner has not seen.
+//! checkpoint that was ever acknowledged to a worker, and a replaced owner that does not know it yet cannot have
+//! another one acknowledged, after which a worker would let go of what the new owner has not seen.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};

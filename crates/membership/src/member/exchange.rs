@@ -30,42 +30,51 @@ pub struct Record {
     pub standing: Standing,
 }
 
-/// Everything that a member knows. Peers that it has only heard of are not in it.
+/// Everything that a member knows. Peers that it has only heard of are not in it. After equal [`Digest`]s the
+/// members are left out: each side only says who it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FullState {
     pub from: Record,
     pub members: Vec<Record>,
 }
 
-impl FullState {
-    /// Two members that know the same have the same digest, whoever tells it. When it is equal the rest need not be
-    /// sent, which is what keeps an exchange cheap in a large cluster where nothing happens.
-    ///
-    /// It is told to members only, who could lie about the records as well.
-    #[must_use]
-    pub fn digest(&self) -> u64 {
-        let all = std::iter::once(&self.from).chain(&self.members);
-        all.map(Record::digest).fold(0, u64::wrapping_add)
-    }
+/// What two members compare before they show each other everything. When it is equal an exchange would repair nothing
+/// but what each knows of the other, so the rest need not be sent: that keeps exchanges cheap in a large cluster where
+/// nothing happens.
+///
+/// It is over all that take part, the teller among them: node, life, incarnation, and whether it is suspected. The rest
+/// is left out because an exchange does not carry it on: whether a peer has spoken to *us* (everybody finds that out
+/// alone), heartbeats and times (datagrams renew them), and the gone whom the other does not know or has buried as
+/// well. Somebody gone here and alive there is in one sum and not in the other.
+///
+/// It is told to members only, who could lie about the records as well. If the way to compute it ever changes, digests
+/// of old and new programs differ, and they go on with the full exchange.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Digest {
+    pub members: u32,
+    pub sum: u64,
 }
 
-impl Record {
-    fn digest(&self) -> u64 {
-        let node = self.peer.node.0;
+impl Digest {
+    /// In any order: the parts are added up.
+    fn add(&mut self, peer: &Peer, incarnation: u16, is_suspect: bool) {
+        let node = peer.node.0;
         let words = [
             node as u64,
             (node >> 64) as u64,
-            self.peer.boot.0,
-            u64::from(self.peer.generation),
-            u64::from(self.incarnation) << 8 | self.standing as u64,
+            peer.boot.0,
+            u64::from(peer.generation),
+            u64::from(incarnation) << 1 | u64::from(is_suspect),
         ];
         // SplitMix64 over the words: every bit of each moves half of the result.
-        words.into_iter().fold(0, |state, word| {
-            let mut mixed = (state ^ word).wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = words.into_iter().fold(0, |state, word| {
+            let mut mixed: u64 = (state ^ word).wrapping_add(0x9e37_79b9_7f4a_7c15);
             mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
             mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
             mixed ^ (mixed >> 31)
-        })
+        });
+        self.members = self.members.wrapping_add(1);
+        self.sum = self.sum.wrapping_add(mixed);
     }
 }
 
@@ -88,13 +97,35 @@ impl Swim {
                 Some(Record { peer, datacenter, incarnation: entry.incarnation, standing })
             })
             .collect();
-        let from = Record {
+        FullState { from: self.own_record(), members }
+    }
+
+    /// What this member says of itself.
+    #[must_use]
+    pub fn own_record(&self) -> Record {
+        Record {
             peer: self.me,
             datacenter: self.datacenter.clone(),
             incarnation: self.incarnation,
             standing: Standing::Alive,
-        };
-        FullState { from, members }
+        }
+    }
+
+    /// To be compared with another's before anything is exchanged.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        let mut digest = Digest::default();
+        digest.add(&self.me, self.incarnation, false);
+        for entry in self.table.iter() {
+            match entry.state {
+                State::Unconfirmed | State::Confirmed => {
+                    digest.add(&entry.peer, entry.incarnation, false);
+                }
+                State::Suspect => digest.add(&entry.peer, entry.incarnation, true),
+                State::Dead | State::Left => {}
+            }
+        }
+        digest
     }
 
     pub(super) fn merge(&mut self, state: FullState) {

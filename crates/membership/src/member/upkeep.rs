@@ -38,6 +38,8 @@ pub fn passive_wait(role: Role) -> Duration {
     policy(role).passive
 }
 
+/// How often they are asked, and looked after at all: that takes a walk over the whole table, and it is minutes until
+/// any of them is due.
 const CONFIRM_INTERVAL: Duration = Duration::from_secs(5);
 pub(crate) const WARN_AFTER: Duration = Duration::from_secs(60);
 
@@ -96,9 +98,12 @@ impl Swim {
         }
         if self.now >= self.next_upkeep {
             self.next_upkeep = self.now + self.settings.probe_period;
-            self.look_after_unconfirmed();
             self.reap();
             self.resize();
+        }
+        if self.now >= self.next_look {
+            self.next_look = self.now + CONFIRM_INTERVAL;
+            self.look_after_unconfirmed();
         }
     }
 
@@ -107,6 +112,15 @@ impl Swim {
             return;
         }
         self.next_gossip = self.now + self.settings.gossip_period;
+        // In every packet of every round: nobody can ask us about it later, and if many leave at once most of those who
+        // hear it are leaving themselves.
+        self.rumours.renew(Rumour {
+            claim: Claim::Left,
+            about: self.me.node,
+            life: self.me.life(),
+            incarnation: self.incarnation,
+            origin: self.me.node,
+        });
         self.with_core(|core, out| core.gossip(out));
         self.phase = if left > 1 { Phase::Leaving(left - 1) } else { Phase::Gone };
         if self.phase == Phase::Gone {

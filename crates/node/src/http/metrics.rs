@@ -105,11 +105,16 @@ fn shell(page: &mut Page, inner: &Inner) {
     let exchanges = [("in", load(&numbers.exchanges_in)), ("out", load(&numbers.exchanges_out))];
     let help = "Full state exchanges.";
     page.counters("volley_membership_exchanges_total", help, "direction", exchanges);
+    let help = "Exchanges that were not needed: the other one knew the same.";
+    let spared = load(&numbers.exchanges_spared);
+    page.counter("volley_membership_exchanges_spared_total", help, &[], spared);
     let failures = numbers.exchange_failures.get();
     let help = "Exchanges that came to nothing.";
     page.counters("volley_membership_exchange_failures_total", help, "kind", failures);
     let refused = numbers.calls_refused.get();
     page.counters("volley_membership_calls_refused_total", "Calls refused.", "kind", refused);
+    let help = "Connections to these endpoints that were closed because too many were open.";
+    page.counter("volley_node_http_refused_total", help, &[], load(&numbers.http_refused));
     let help = "Steps of key rotations.";
     page.counter("volley_membership_key_changes_total", help, &[], load(&numbers.key_changes));
     let help = "Workers that were given a certificate for a join token.";

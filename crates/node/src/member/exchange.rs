@@ -1,6 +1,7 @@
 //! Push-pull with another member, in parts: at a join, and every half minute with somebody at random.
 //!
-//! Gossip tells each thing a limited number of times; this makes sure. A part holds a few hundred records; parts and
+//! Gossip tells each thing a limited number of times; this makes sure. Mostly both know the same: then they compare
+//! digests, and that is all. A part holds a few hundred records; parts and
 //! records are bounded on both sides, so neither can be made to hold more than a membership has members.
 
 use std::fmt;
@@ -11,11 +12,12 @@ use std::time::Duration;
 use futures_util::{Stream, StreamExt, stream};
 use membership::agent::Stopped;
 use membership::member::Record;
-use membership::{Entry, FullState, Peer};
+use membership::{Digest, Entry, FullState, Peer};
 use rand010::rngs::StdRng;
 use rand010::{Rng, SeedableRng};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
+use tonic::transport::Channel;
 use tonic::{Code, Status};
 use trust::{Expected, Gates};
 
@@ -31,8 +33,7 @@ pub(crate) const PART_BYTES_MAX: usize = 256 << 10;
 pub(crate) const EXCHANGES_MAX: usize = 8;
 /// How long one exchange may take.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(10);
-/// How often an exchange is made, and how often while nothing was pulled yet.
-const EVERY: Duration = Duration::from_secs(30);
+/// How often it is tried while nothing was pulled yet.
 const EVERY_UNSYNCED: Duration = Duration::from_secs(1);
 
 /// Why an exchange came to nothing.
@@ -157,14 +158,18 @@ pub(crate) async fn gather(
     }
 }
 
-/// Exchanges with a member, and believes it.
-pub(crate) async fn exchange(inner: &Inner, with: &Peer) -> Result<usize, ExchangeError> {
+/// Exchanges with a member unless both know the same, and believes it.
+pub(crate) async fn exchange(inner: &Inner, with: &Peer) -> Result<(), ExchangeError> {
     let within = inner.scaled(DEADLINE).max(DEADLINE);
     let done = timeout(within, exchange_now(inner, with)).await;
     let outcome = done.unwrap_or(Err(ExchangeError::TimedOut));
     match &outcome {
-        Ok(_) => {
-            inner.numbers.exchanges_out.fetch_add(1, Ordering::Relaxed);
+        Ok(done) => {
+            let count = match done {
+                Done::Same => &inner.numbers.exchanges_spared,
+                Done::Exchanged => &inner.numbers.exchanges_out,
+            };
+            count.fetch_add(1, Ordering::Relaxed);
             inner.synced.send_if_modified(|synced| !std::mem::replace(synced, true));
         }
         Err(error) => {
@@ -172,14 +177,28 @@ pub(crate) async fn exchange(inner: &Inner, with: &Peer) -> Result<usize, Exchan
             tracing::debug!(with = %with.node, %error, "no exchange");
         }
     }
-    outcome
+    outcome.map(drop)
 }
 
-async fn exchange_now(inner: &Inner, with: &Peer) -> Result<usize, ExchangeError> {
+/// How an exchange ended well.
+#[derive(Clone, Copy)]
+enum Done {
+    /// There was nothing to exchange.
+    Same,
+    Exchanged,
+}
+
+type Client = proto::membership_client::MembershipClient<Channel>;
+
+async fn exchange_now(inner: &Inner, with: &Peer) -> Result<Done, ExchangeError> {
     let expected = Expected { role: with.role, node: Some(with.node) };
     let channel = inner.channels.to(with.address, expected);
-    let mut client = proto::membership_client::MembershipClient::new(channel)
-        .max_decoding_message_size(PART_BYTES_MAX);
+    let mut client = Client::new(channel).max_decoding_message_size(PART_BYTES_MAX);
+    // Whoever has pulled nothing yet knows that it differs.
+    let is_synced = *inner.synced.borrow();
+    if is_synced && compare(inner, &mut client, with).await? {
+        return Ok(Done::Same);
+    }
     let state = inner.agent.full_state().await?;
     let asked = match client.exchange(stream::iter(parts(inner, &state))).await {
         Ok(answer) => answer,
@@ -192,29 +211,89 @@ async fn exchange_now(inner: &Inner, with: &Peer) -> Result<usize, ExchangeError
         }
     };
     let gathered = gather(asked.into_inner(), inner.nodes_max, |from, introduction| {
-        let introduction = wire::introduction_in(introduction)?;
-        let identity = &introduction.hello.identity;
-        let claims = [from.peer.node, identity.node] == [with.node; 2];
-        if !claims || from.peer.role != with.role || !inner.is_of_domain(identity) {
-            return Err(ExchangeError::Impostor);
-        }
-        if inner.contradiction(&introduction).is_some() {
-            return Err(ExchangeError::LostData);
-        }
-        inner.take_note(&introduction);
-        Ok(())
+        admit_answer(inner, with, from, introduction)
     });
     let theirs = match gathered.await {
-        Err(ExchangeError::LostData) => {
-            // The other one has lost its data folder, and hears it from a greeting.
-            let _ = greet(inner, &mut client, None).await;
-            return Err(ExchangeError::LostData);
-        }
+        Err(ExchangeError::LostData) => return Err(lost_data(inner, &mut client).await),
         gathered => gathered?,
     };
-    let count = theirs.members.len();
     inner.agent.merge(theirs).await?;
-    Ok(count)
+    Ok(Done::Exchanged)
+}
+
+/// Whether the other one knows the same. Then each has still heard who the other is now.
+async fn compare(inner: &Inner, client: &mut Client, with: &Peer) -> Result<bool, ExchangeError> {
+    let (own, digest) = inner.agent.digest().await?;
+    let request = proto::CompareRequest {
+        from: Some(wire::record_out(&own)),
+        introduction: Some(wire::introduction_out(&inner.introduction())),
+        digest: Some(wire::digest_out(digest)),
+    };
+    let reply = match client.compare(request).await {
+        Ok(reply) => reply.into_inner(),
+        // An older program: it knows exchanges only.
+        Err(status) if status.code() == Code::Unimplemented => return Ok(false),
+        Err(status) => {
+            if status.code() == Code::FailedPrecondition {
+                let _ = greet(inner, client, None).await;
+            }
+            return Err(status.into());
+        }
+    };
+    if !reply.same {
+        return Ok(false);
+    }
+    let from = wire::record_in(reply.from.ok_or(Malformed { what: "from" })?)?;
+    match admit_answer(inner, with, &from, reply.introduction) {
+        Err(ExchangeError::LostData) => return Err(lost_data(inner, client).await),
+        admitted => admitted?,
+    }
+    inner.agent.merge(FullState { from, members: Vec::new() }).await?;
+    Ok(true)
+}
+
+/// Looks at who has answered.
+fn admit_answer(
+    inner: &Inner,
+    with: &Peer,
+    from: &Record,
+    introduction: Option<proto::Introduction>,
+) -> Result<(), ExchangeError> {
+    let introduction = wire::introduction_in(introduction)?;
+    let identity = &introduction.hello.identity;
+    let claims = [from.peer.node, identity.node] == [with.node; 2];
+    if !claims || from.peer.role != with.role || !inner.is_of_domain(identity) {
+        return Err(ExchangeError::Impostor);
+    }
+    if inner.contradiction(&introduction).is_some() {
+        return Err(ExchangeError::LostData);
+    }
+    inner.take_note(&introduction);
+    Ok(())
+}
+
+/// The other one has lost its data folder, and hears it from a greeting.
+async fn lost_data(inner: &Inner, client: &mut Client) -> ExchangeError {
+    let _ = greet(inner, client, None).await;
+    ExchangeError::LostData
+}
+
+/// Our side of a comparison: whether an exchange is needed, and who we are.
+pub(crate) async fn answer_compare(
+    inner: &Inner,
+    from: Record,
+    theirs: Digest,
+) -> Result<proto::CompareReply, ExchangeError> {
+    let (own, ours) = inner.agent.digest().await?;
+    let same = ours == theirs;
+    if same {
+        inner.agent.merge(FullState { from, members: Vec::new() }).await?;
+    }
+    Ok(proto::CompareReply {
+        from: Some(wire::record_out(&own)),
+        introduction: Some(wire::introduction_out(&inner.introduction())),
+        same,
+    })
 }
 
 /// Our side of an exchange that another has begun.
@@ -249,9 +328,13 @@ pub(crate) async fn anti_entropy(
 ) {
     let mut rng = StdRng::from_seed(seed);
     loop {
-        let every = if *inner.synced.borrow() { EVERY } else { EVERY_UNSYNCED };
+        let every = if *inner.synced.borrow() {
+            inner.config.membership().exchange_period()
+        } else {
+            inner.scaled(EVERY_UNSYNCED)
+        };
         let share = f64::from(rng.next_u32()) / f64::from(u32::MAX);
-        let pause = inner.scaled(every).mul_f64(0.75 + 0.5 * share);
+        let pause = every.mul_f64(0.75 + 0.5 * share);
         tokio::select! {
             biased;
             _ = stop.wait_for(|stop| *stop) => return,

@@ -7,12 +7,33 @@ use std::collections::BTreeMap;
 
 use fence::{BootId, NodeId};
 
+use crate::wire::Introduction;
+
 /// What is known of one node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Known {
     pub(crate) boot: BootId,
     /// 0 if nobody has said.
     pub(crate) folder: u64,
+    /// Of a manager; 0 if nobody has said.
+    pub(crate) disk: u64,
+}
+
+impl Known {
+    /// What a node says of itself.
+    pub(crate) fn of(introduction: &Introduction) -> Self {
+        let Introduction { hello, folder, disk } = introduction;
+        Self { boot: hello.boot, folder: *folder, disk: *disk }
+    }
+
+    /// Whether a node that says this has other data than the one that is `known`. A folder never changes its number. A
+    /// manager's disk may, by a later boot: its ledger has lost its log and is admitted anew. In the same life it
+    /// cannot.
+    pub(crate) fn is_elsewhere(&self, known: &Self) -> bool {
+        let differ = |said: u64, known: u64| said != 0 && known != 0 && said != known;
+        differ(self.folder, known.folder)
+            || (differ(self.disk, known.disk) && self.boot <= known.boot)
+    }
 }
 
 /// Bounded by the size of the membership.
@@ -36,8 +57,7 @@ impl KnownNodes {
     ) -> Option<Known> {
         let known = self.nodes.get(&node).copied().unwrap_or_default();
         let boot = known.boot.max(in_table.unwrap_or_default());
-        let other_folder = said.folder != 0 && known.folder != 0 && said.folder != known.folder;
-        (boot > said.boot || other_folder).then_some(Known { boot, folder: known.folder })
+        (boot > said.boot || said.is_elsewhere(&known)).then_some(Known { boot, ..known })
     }
 
     /// Takes note of what a node said of itself, after it was found not to contradict.
@@ -49,6 +69,9 @@ impl KnownNodes {
         known.boot = known.boot.max(said.boot);
         if said.folder != 0 {
             known.folder = said.folder;
+        }
+        if said.disk != 0 {
+            known.disk = said.disk;
         }
     }
 
@@ -64,7 +87,7 @@ mod tests {
     const NODE: NodeId = NodeId(7);
 
     fn said(boot: u64, folder: u64) -> Known {
-        Known { boot: BootId(boot), folder }
+        Known { boot: BootId(boot), folder, disk: 0 }
     }
 
     /// A lost data folder shows as a lower boot, or as another folder even if the boots are equal.
@@ -78,11 +101,22 @@ mod tests {
         assert_eq!(nodes.contradicts(NODE, said(1, 11), None), Some(said(1, 10)), "equal boots");
         assert_eq!(nodes.contradicts(NODE, said(9, 11), None), Some(said(1, 10)), "later boots");
         assert_eq!(nodes.contradicts(NODE, said(1, 10), Some(BootId(4))), Some(said(4, 10)));
-        assert_eq!(
-            nodes.contradicts(NODE, said(4, 0), Some(BootId(4))),
-            None,
-            "no number: a manager"
-        );
+        assert_eq!(nodes.contradicts(NODE, said(4, 0), Some(BootId(4))), None, "no number");
+    }
+
+    /// A manager has no folder of its own but its ledger's disk. A second disk in the same life is a lost one; in a
+    /// later life it is one that the ledger was given anew.
+    #[test]
+    fn a_managers_disk_may_change_with_a_later_boot_only() {
+        let of_disk = |boot, disk| Known { disk, ..said(boot, 0) };
+        let mut nodes = KnownNodes::new(8);
+        nodes.note(NODE, of_disk(3, 50));
+        let in_table = Some(BootId(3));
+        assert_eq!(nodes.contradicts(NODE, of_disk(3, 50), in_table), None);
+        assert_eq!(nodes.contradicts(NODE, of_disk(3, 51), in_table), Some(of_disk(3, 50)));
+        assert_eq!(nodes.contradicts(NODE, of_disk(4, 51), in_table), None);
+        nodes.note(NODE, of_disk(4, 51));
+        assert_eq!(nodes.contradicts(NODE, of_disk(4, 50), in_table), Some(of_disk(4, 51)));
     }
 
     #[test]

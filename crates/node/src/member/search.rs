@@ -190,7 +190,7 @@ pub(crate) async fn greet(
     }
     if let Some(known) = inner.contradiction(&introduction) {
         // It does not know that it has lost its data folder. Tell it, and leave it alone.
-        let you = proto::Known { boot: known.boot.0, folder: known.folder };
+        let you = wire::known_out(known);
         let _ = client.hello(proto::HelloRequest { from: us, you: Some(you) }).await;
         let says = introduction.hello.boot;
         tracing::warn!(%node, known = %known.boot, %says, "a node has lost its data folder, or runs on a copy");
@@ -224,7 +224,7 @@ async fn join(
     };
     // The gossip works both ways; now the whole state. The service may be elsewhere than the gossip.
     let with = Peer { address: hello.service, ..peer };
-    exchange::exchange(inner, &with).await.map(drop).map_err(|error| error.to_string())
+    exchange::exchange(inner, &with).await.map_err(|error| error.to_string())
 }
 
 fn live(view: &View, node: NodeId) -> Option<Peer> {
@@ -242,7 +242,7 @@ impl Inner {
     /// What we know of a node that it should know better.
     pub(crate) fn contradiction(&self, introduction: &Introduction) -> Option<Known> {
         let hello = &introduction.hello;
-        let said = Known { boot: hello.boot, folder: introduction.folder };
+        let said = Known::of(introduction);
         let in_table = self.boot_in_table(hello.node());
         lock(&self.known).contradicts(hello.node(), said, in_table)
     }
@@ -253,7 +253,7 @@ impl Inner {
         if !self.is_of_domain(&hello.identity) || hello.node() == self.life.node {
             return;
         }
-        let said = Known { boot: hello.boot, folder: introduction.folder };
+        let said = Known::of(introduction);
         lock(&self.known).note(hello.node(), said);
         let mut hellos = lock(&self.hellos);
         if hellos.len() < self.nodes_max || hellos.contains_key(&hello.node()) {
@@ -264,8 +264,10 @@ impl Inner {
     /// Another node says what it knows of us. If that is later than we are, our data folder is not the right one.
     pub(crate) fn told_of_self(&self, said_by: NodeId, known: &proto::Known) {
         let boot = BootId(known.boot);
-        let folder = self.life.folder;
-        let other_folder = folder != 0 && known.folder != 0 && known.folder != folder;
+        let (folder, disk) = self.numbers_of_data();
+        let said = Known { boot: self.life.boot, folder, disk };
+        let other_folder =
+            said.is_elsewhere(&Known { boot, folder: known.folder, disk: known.disk });
         if boot > self.life.boot || other_folder {
             let node = self.life.node;
             let (ours, known) = (self.life.boot, boot);

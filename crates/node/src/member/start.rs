@@ -111,7 +111,7 @@ impl Member {
         let nodes_max = config.membership().nodes_max;
         let mut known = KnownNodes::new(nodes_max);
         for peer in &remembered {
-            known.note(peer.node, Known { boot: peer.boot, folder: peer.folder });
+            known.note(peer.node, Known { boot: peer.boot, folder: peer.folder, disk: 0 });
         }
         let channels =
             Channels::new(Arc::clone(&network), ChannelTiming::paced(config.pace.max(1.0)));

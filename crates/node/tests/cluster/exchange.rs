@@ -17,14 +17,19 @@ use trust::Expected;
 use crate::harness::{World, id, until, whole};
 
 /// A raw client on one connection, as a node of this certificate.
-async fn raw(world: &World, role: Role, number: u128, to: SocketAddr) -> MembershipClient<Channel> {
+pub async fn raw(
+    world: &World,
+    role: Role,
+    number: u128,
+    to: SocketAddr,
+) -> MembershipClient<Channel> {
     let network = world.network(role, number);
     let timing = node::network::ChannelTiming::paced(1.0);
     let channels = node::network::Channels::new(network, timing);
     MembershipClient::new(channels.to(to, Expected { role: Role::Manager, node: None }))
 }
 
-fn record(number: u128, role: Role, port: u16) -> proto::Record {
+pub fn record(number: u128, role: Role, port: u16) -> proto::Record {
     proto::Record {
         node: node_bytes(id(number)),
         role: role_code(role).into(),
@@ -37,7 +42,7 @@ fn record(number: u128, role: Role, port: u16) -> proto::Record {
     }
 }
 
-fn introduction(number: u128, role: Role, port: u16) -> proto::Introduction {
+pub fn introduction(number: u128, role: Role, port: u16) -> proto::Introduction {
     proto::Introduction {
         identity: Some(proto::Identity {
             cluster: "test".into(),
@@ -52,6 +57,7 @@ fn introduction(number: u128, role: Role, port: u16) -> proto::Introduction {
         voters: None,
         gossip: format!("127.0.0.1:{port}"),
         service: format!("127.0.0.1:{port}"),
+        disk: 0,
     }
 }
 
@@ -73,7 +79,7 @@ fn state(from: u128, members: u32) -> Vec<StatePart> {
     parts
 }
 
-async fn count(
+pub async fn count(
     client: &mut MembershipClient<Channel>,
     parts: Vec<StatePart>,
 ) -> Result<usize, tonic::Status> {

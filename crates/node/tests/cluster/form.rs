@@ -10,7 +10,8 @@ use node::http::HttpConfig;
 
 use crate::harness::{World, id, page, state_of, until, whole};
 
-/// GATE-110, GATE-113, DET-130: managers and workers become one membership, with round-trip times, health and metrics.
+/// GATE-110, GATE-113, DET-130, CORE-135: managers and workers become one membership, with round-trip times, health and
+/// metrics.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_forms_from_one_seed() {
     let world = World::new();
@@ -44,6 +45,9 @@ async fn a_cluster_forms_from_one_seed() {
         text.contains("volley_node_connections_total{direction=\"inbound\",kind=\"connected\"}")
     );
     assert!(text.contains("volley_membership_rtt_seconds_count 4"));
+    for metric in ["lookups_total{", "probes_total{", "joins_total{", "rounds_failed_total "] {
+        assert!(text.contains(&format!("\nvolley_discovery_{metric}")), "{metric}: {text}");
+    }
     assert_eq!(page(http, "/livez").await, (200, "ok\n".to_owned()));
     assert_eq!(page(http, "/readyz").await.0, 200);
     let (_, text) = page(http, "/debug/membership").await;

@@ -1,5 +1,6 @@
 //! Whole members on real sockets of this machine, with certificates of a development CA.
 
+mod compare;
 mod end;
 mod exchange;
 mod form;

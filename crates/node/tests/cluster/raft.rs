@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fence::Hlc;
+use fence::{BootId, Hlc};
 use futures_util::StreamExt;
 use ledger::blobs::BlobLimits;
 use ledger::store::{Storage, StoreOptions, WalOwner};
@@ -10,7 +10,7 @@ use ledger::{Bootstrap, NodeConfig, Transport};
 use membership::{Role, State};
 use node::identity::Life;
 use node::network::LedgerTransport;
-use node::{Member, StartError};
+use node::{End, Member, StartError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
@@ -101,7 +101,8 @@ async fn a_ledger_group_over_mutual_tls_shares_its_identity_with_membership() {
         nodes.push(ledger::Node::start(config, storage, transport).await.unwrap());
         let seeds: Vec<_> = members.iter().map(Member::address).collect();
         let mut config = world.config(Role::Manager, number, &seeds);
-        config.life = Some(Life { node: identity.node, boot: identity.boot, folder: 0 });
+        config.life =
+            Some(Life { node: identity.node, boot: identity.boot, folder: identity.disk.0 });
         members.push(Member::start(config).await.unwrap());
     }
     whole(&members.iter().collect::<Vec<_>>(), 2).await;
@@ -118,7 +119,7 @@ async fn a_ledger_group_over_mutual_tls_shares_its_identity_with_membership() {
     let identity = open(&world, 3).identity();
     assert_eq!((identity.node, identity.boot.0), (id(3), 2));
     let mut config = world.config(Role::Manager, 3, &[members[0].address()]);
-    config.life = Some(Life { node: identity.node, boot: identity.boot, folder: 0 });
+    config.life = Some(Life { node: identity.node, boot: identity.boot, folder: identity.disk.0 });
     let again = Member::start(config.clone()).await.unwrap();
     until("the second life", || {
         let view = members[0].view();
@@ -129,6 +130,34 @@ async fn a_ledger_group_over_mutual_tls_shares_its_identity_with_membership() {
     .await;
     drop(again);
     // A storage of another node is refused.
-    config.life = Some(Life { node: id(9), boot: identity.boot, folder: 0 });
+    config.life = Some(Life { node: id(9), boot: identity.boot, folder: identity.disk.0 });
     assert!(matches!(Member::start(config).await, Err(StartError::OtherNode { .. })));
+}
+
+/// A manager that has lost its data counts its boots anew. If it comes to the same number as before only the disk shows
+/// it, and it is told to stop. A disk that its ledger was given anew comes with a later boot, and is welcome.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_manager_with_another_disk_in_the_same_life_is_told_to_stop() {
+    let world = World::new();
+    let first = world.start(Role::Manager, 1, &[]).await;
+    let start = |boot: u64, folder: u64| {
+        let mut config = world.config(Role::Manager, 2, &[first.address()]);
+        config.life = Some(Life { node: id(2), boot: BootId(boot), folder });
+        Member::start(config)
+    };
+    let second = start(1, 70).await.unwrap();
+    whole(&[&first, &second], 1).await;
+    drop(second);
+    let lost = start(1, 71).await.unwrap();
+    let end = timeout(DEADLINE, lost.ended()).await.unwrap();
+    assert!(matches!(end, End::DataLost { other_folder: true, .. }), "{end}");
+    drop(lost);
+    let again = start(2, 71).await.unwrap();
+    until("the second life", || {
+        let view = first.view();
+        let is_it = |e: &membership::Entry| e.peer.node == id(2) && e.peer.boot.0 == 2;
+        view.entries.iter().any(|e| is_it(e) && e.state == State::Confirmed)
+    })
+    .await;
+    drop(again);
 }

@@ -7,6 +7,7 @@ use node::client::ClientOptions;
 use node::network::ConnectError;
 use node::{ClientError, CredentialFiles, Member, MembersClient, StartError};
 use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use trust::{Expected, Validity};
 
 use crate::harness::{DEADLINE, World, connections, days, id, now, until, whole};
@@ -144,4 +145,41 @@ async fn what_cannot_work_is_refused_at_the_start() {
     assert!(matches!(error, StartError::Listen { .. }), "{error}");
     let error = Member::start(world.config(Role::Manager, 1, &[])).await.err().unwrap();
     assert!(error.to_string().contains("in use by another process"), "{error}");
+}
+
+/// The endpoints have no password, so idle connections must not keep a scrape out for ever, nor use up the node.
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_to_the_endpoints_are_bounded() {
+    let world = World::new();
+    let mut config = world.config(Role::Manager, 1, &[]);
+    let bind = ([127, 0, 0, 1], 0).into();
+    config.http = Some(node::http::HttpConfig { bind, beyond_loopback: false });
+    let manager = Member::start(config).await.unwrap();
+    let address = manager.http_address().unwrap();
+    let mut idle = Vec::new();
+    for _ in 0..64 {
+        idle.push(tokio::net::TcpStream::connect(address).await.unwrap());
+    }
+    // They are accepted one by one, so all of them are before this one, which is closed without a word.
+    let mut late = tokio::net::TcpStream::connect(address).await.unwrap();
+    let ended = tokio::time::timeout(DEADLINE, late.read(&mut [0; 8])).await.unwrap();
+    assert!(!matches!(ended, Ok(1..)), "{ended:?}");
+    idle.truncate(60);
+    let mut found = None;
+    for _ in 0..100 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+        let _ = stream
+            .write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            .await;
+        let mut text = String::new();
+        if stream.read_to_string(&mut text).await.is_ok() && text.starts_with("HTTP/1.1 200") {
+            found = Some(text);
+            break;
+        }
+    }
+    let text = found.expect("a place was given up");
+    let line = text.lines().find_map(|line| line.strip_prefix("volley_node_http_refused_total "));
+    assert!(line.unwrap().parse::<u64>().unwrap() >= 1);
+    drop(idle);
 }

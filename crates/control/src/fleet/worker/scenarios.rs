@@ -221,8 +221,8 @@ fn an_orphan_ends_without_anybody_looking_for_it() {
     assert_eq!(rig.worker.counts().reports_unclaimed, 1);
 }
 
-/// CORE-110, LIFE-72: when the job's time is nearly over and something was done, more is asked for; again only when more
-/// was done since.
+/// CORE-110, LIFE-72: when the job's time is nearly over and something was done, more is asked for; again only when
+/// more was done since.
 #[test]
 fn more_time_is_asked_for_while_there_is_progress() {
     let mut rig = Rig::new(1);
