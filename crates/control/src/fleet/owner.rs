@@ -615,7 +615,10 @@ impl Owner {
                 self.commit(Purpose::Extend, Command::ExtendJob { job, epoch, total_ms });
                 self.note(format!("extended by {:.1} s in all", total.as_secs_f64()), None);
             }
-            Err(denied) => self.note(format!("worker {worker} got no more time: {denied:?}"), None),
+            Err(denied) if self.timeouts.is_first_denial(worker) => {
+                self.note(format!("worker {worker} gets no more time: {denied}"), None);
+            }
+            Err(_) => {}
         }
     }
 

@@ -5,7 +5,7 @@
 //! the stuck clock runs only while something should move; two workers that are extended at the same time do not add
 //! up.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
@@ -81,6 +81,21 @@ pub enum Denied {
     Suspect,
 }
 
+impl fmt::Display for Denied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exhausted { most } => write!(f, "it was extended {most} times"),
+            Self::NoProgress { last, now } => {
+                write!(f, "nothing was done since the last extension ({last} then, {now} now)")
+            }
+            Self::AtLimit { limit } => {
+                write!(f, "a job is extended by {:.1} s at most", limit.as_secs_f64())
+            }
+            Self::Suspect => f.write_str("it is not known to be alive"),
+        }
+    }
+}
+
 const BASE: Duration = Duration::from_secs(30);
 const LEAST: Duration = Duration::from_secs(1);
 pub const EXTENSIONS_MAX: u32 = 5;
@@ -100,6 +115,8 @@ pub struct Timeouts {
     /// As it is committed; workers below add to it only when theirs is longer.
     extension: Duration,
     workers: BTreeMap<NodeId, Extensions>,
+    /// Who was told no, so that it is said once.
+    denied: BTreeSet<NodeId>,
     last_extension: Option<Moment>,
     progress: Moment,
     /// Something is under way that should move.
@@ -116,6 +133,7 @@ impl Timeouts {
             taken_up: now,
             extension,
             workers: BTreeMap::new(),
+            denied: BTreeSet::new(),
             last_extension: None,
             progress: now,
             runs: false,
@@ -178,9 +196,15 @@ impl Timeouts {
         Ok(self.extension)
     }
 
+    /// Whether this is the first time that the worker gets none; it goes on asking.
+    pub fn is_first_denial(&mut self, worker: NodeId) -> bool {
+        self.denied.insert(worker)
+    }
+
     /// LIFE-82: a lost worker holds no extension; what was granted stays granted.
     pub fn forget(&mut self, worker: NodeId) {
         self.workers.remove(&worker);
+        self.denied.remove(&worker);
     }
 
     /// What is due to end the job. Overall first, then stuck (LIFE-46); strictly later than the limit (LIFE-42).

@@ -208,3 +208,20 @@ fn a_ready_attempt_that_is_left_behind() {
     mend_all(&mut world);
     assert_eq!(world.finish(), Outcome::Completed);
 }
+
+/// A threshold breaks while a new owner still asks workers what they hold: such a stop was once forgotten, and the job
+/// did not end.
+#[test]
+fn a_stop_in_the_middle_of_a_takeover() {
+    let faults = Faults { lost: 13, repeated: 4, unknown: 12, slow_ms: 58 };
+    let mut world = world(13_532_425_559_523_456_455, OnWorkerLoss::Continue, faults);
+    world.own();
+    for (blow, wait) in [(Blow::KillOwner, 3_737), (Blow::Threshold, 126)] {
+        world.pass(ms(wait));
+        strike(&mut world, &blow);
+    }
+    mend_all(&mut world);
+    world.finish();
+    let told = world.owner().timeline().iter().any(|note| note.text == "stopped: errors");
+    assert!(told, "{:?}", world.owner().timeline());
+}

@@ -48,6 +48,21 @@ fn arrivals_divide_exactly_over_workers() {
     assert_eq!(status["counters"]["completed"], 903);
 }
 
+/// LIFE-72, LIFE-77, CORE-110: while a job makes progress, its time is extended; without that it would end after 12 s.
+#[test]
+fn a_job_that_makes_progress_gets_more_time() {
+    let target = Target::start();
+    let cluster = Cluster::start(1, 1, 1);
+    let load = "executor: constant-arrival-rate, rate: 20/s, duration: 13s, max_vus: 10";
+    let text = format!("timeout: 12s\n{}", plan(&target.url(), load));
+    let job = cluster.submit(&text, &[]);
+    let summary = cluster.result(&job, 0);
+    assert_eq!(requests(&summary), target.total());
+    let status = cluster.status(&job);
+    assert_eq!(status["outcome"], "COMPLETED", "{status:#}");
+    assert!(status["age_s"].as_f64().unwrap() > 12.0, "{status:#}");
+}
+
 /// EXEC-170 to 182: a later workflow sees what an earlier one provides, once its layer is committed; `${env}` is
 /// resolved at the client, `${secret}` at the worker.
 #[test]

@@ -56,6 +56,8 @@ pub(super) struct Recovery {
     /// Workflows by the place in the log at which they were divided, and when their load began.
     batches: BTreeMap<usize, (u64, Option<Duration>)>,
     stop: Option<ledger::Stopping>,
+    /// A stop of this owner's own was committed meanwhile.
+    pub stop_stands: bool,
 }
 
 impl Owner {
@@ -416,6 +418,8 @@ impl Owner {
                 self.halting = Halt::Now;
             }
             self.tell(stop_event(stop.cause, stop.reason));
+        } else if std::mem::take(&mut self.recovery.stop_stands) {
+            self.stop_committed();
         }
         // Those that did not answer and that nobody knows as living. The others are asked on.
         for (worker, boot) in self.recovery.asked.clone() {

@@ -93,6 +93,11 @@ impl Owner {
 
     /// The decision stands, or nobody knows yet whether it does: to stop is safe either way.
     pub(super) fn stop_committed(&mut self) {
+        if matches!(self.phase, Phase::Recovering { .. }) {
+            // Said to the machine when it has been brought up to date.
+            self.recovery.stop_stands = true;
+            return;
+        }
         let Some((cause, reason)) = self.stop_cause.take() else { return };
         self.note(format!("stopped: {reason}"), None);
         self.tell(stop_event(cause, reason));
