@@ -225,3 +225,25 @@ fn a_stop_in_the_middle_of_a_takeover() {
     let told = world.owner().timeline().iter().any(|note| note.text == "stopped: errors");
     assert!(told, "{:?}", world.owner().timeline());
 }
+
+/// A shard was given up by policy, its workflow counted as completed, and the next layer ran when the job was cancelled and
+/// its owner died: the successor once took the first workflow for one that had failed.
+#[test]
+fn what_was_given_up_before_a_cancel_stays_given_up() {
+    let policy = OnWorkerLoss::Continue;
+    let mut world = world(2_910_839_086_344_671_423, policy, Faults::default());
+    world.own();
+    for (blow, wait) in [
+        (Blow::Suspect(2), 3_601),
+        (Blow::Drain(0), 2_401),
+        (Blow::KillWorker(1), 3_107),
+        (Blow::Cancel, 5),
+        (Blow::KillOwner, 0),
+    ] {
+        world.pass(ms(wait));
+        strike(&mut world, &blow);
+    }
+    mend_all(&mut world);
+    assert_eq!(world.finish(), Outcome::Cancelled);
+    assert_eq!(world.owner().counts().illegal, 0);
+}

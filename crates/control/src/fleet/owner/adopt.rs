@@ -244,10 +244,14 @@ impl Owner {
     fn settle_passed(&mut self) {
         let passed: Vec<usize> =
             self.divided.keys().copied().filter(|w| self.is_passed(*w)).collect();
+        // After a stop nothing new begins: where the job went on, a shard that ended early was given up before.
+        let went_on: Vec<usize> =
+            passed.iter().copied().filter(|workflow| self.went_on_after(*workflow)).collect();
         let goes_on = self.manifest.policy.on_worker_loss == OnWorkerLoss::Continue;
         for (sid, shard) in &mut self.shards {
             let workflow = sid.0 as usize;
-            let given_up = matches!(shard.step, Step::Idle | Step::Lapsing(_) | Step::Lapsed);
+            let given_up = matches!(shard.step, Step::Idle | Step::Lapsing(_) | Step::Lapsed)
+                || shard.state == State::Cancelled && went_on.contains(&workflow);
             if !given_up || !passed.contains(&workflow) {
                 continue;
             }
@@ -264,17 +268,24 @@ impl Owner {
         let aside = |w: usize, place: u32| (asides, 2 + 2 * u32::try_from(w).unwrap_or(0) + place);
         let place = |w: &usize| self.recovery.batches.get(w).map(|(place, _)| *place);
         let own = place(&workflow);
-        let layer = self.manifest.workflows.get(workflow).map_or(0, |part| part.layer);
         let torn_down = |w: &usize| place(w) == own && self.shards.contains_key(&aside(*w, 1));
         let set_up_later = |w: usize| {
             let setup = self.shards.get(&aside(w, 0));
             place(&w).is_none() && setup.is_some_and(|setup| setup.state != State::FailedTerminal)
         };
-        self.stage_of(layer) < self.committed
+        self.went_on_after(workflow)
             || self.shards.contains_key(&(asides, 1))
-            || self.recovery.batches.values().any(|(other, _)| Some(*other) > own)
             || self.divided.keys().any(torn_down)
             || (0..self.manifest.workflows.len()).any(set_up_later)
+    }
+
+    /// Its layer is committed, or a later batch was divided.
+    fn went_on_after(&self, workflow: usize) -> bool {
+        let place = |w: &usize| self.recovery.batches.get(w).map(|(place, _)| *place);
+        let own = place(&workflow);
+        let layer = self.manifest.workflows.get(workflow).map_or(0, |part| part.layer);
+        self.stage_of(layer) < self.committed
+            || self.recovery.batches.values().any(|(other, _)| Some(*other) > own)
     }
 
     /// The reason of a failure, and values that are not committed yet.
