@@ -349,7 +349,7 @@ def part_overhead(args):
                            env=cluster.env, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             after = os.times()
             local = after.children_user + after.children_system - before.children_user - before.children_system
-            local_requests = json.load(open(summary))["metrics"]["http_reqs"]["count"]
+            local_requests = json.load(open(summary))["requests"]["count"]
             idle = {name: cluster.cpu(name) for name in cluster.nodes}
             begin = time.monotonic()
             job = cluster.submit(text)
