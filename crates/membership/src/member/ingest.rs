@@ -45,7 +45,10 @@ impl Swim {
             self.hear_farewell(rumour);
         }
         match parsed {
-            Some((header, updates)) => self.show_core(&header, updates),
+            Some((header, updates)) => {
+                self.show_core(&header, updates);
+                self.correct_about_us(&header);
+            }
             None => self.introduce(packet.from),
         }
         self.heard(packet);
@@ -115,6 +118,15 @@ impl Swim {
         }
         if entry.state == State::Unconfirmed {
             self.table.set(peer.node, State::Confirmed, Cause::Direct, now);
+        }
+    }
+
+    /// Whoever speaks to an earlier life of ours does not know that we have started again, and we may not know it: after a
+    /// restart of all managers the workers would be lost until they give the old ones up. The core drops such a datagram.
+    fn correct_about_us(&mut self, header: &Header<Peer>) {
+        if header.dst.node == self.me.node && header.dst.life() < self.me.life() {
+            let peer = header.src;
+            self.with_core(|core, out| core.announce(peer, out));
         }
     }
 

@@ -80,6 +80,31 @@ fn a_peer_that_is_never_confirmed_is_dropped_and_not_taken_back() {
     assert!(!dead, "dropped, not dead");
 }
 
+/// All managers start again at once and know nobody: those that speak to their earlier lives are told, long before the
+/// earlier lives are given up.
+#[test]
+fn who_speaks_to_an_earlier_life_is_told_of_the_new_one() {
+    let mut net = Net::cluster(5, &settings());
+    for at in 0..3 {
+        net.nodes.remove(&at);
+    }
+    for at in 0..3 {
+        net.start(at, swim(peer(at, 2), settings()));
+    }
+    net.run_secs(3);
+    for at in 0..3 {
+        for other in 3..5 {
+            let known = net.nodes[&other].table().get(id(at)).unwrap();
+            assert_eq!(
+                (known.peer.boot, known.state),
+                (BootId(2), State::Confirmed),
+                "{at} at {other}"
+            );
+            assert_eq!(net.state(at, other), Some(State::Confirmed), "{other} at {at}");
+        }
+    }
+}
+
 /// S-3, DET-77: a crash is a suspicion first and a death then, at every member, once.
 #[test]
 fn a_crash_is_suspected_first_and_declared_then() {
