@@ -65,7 +65,13 @@ pub fn duties(state: &State, managers: &Managers<'_>, led: &BTreeSet<JobId>) -> 
             continue;
         }
         let gone = job.owner.is_none_or(|owner| is_gone(state, managers, owner));
-        if gone && !managers.leaving && preferred_owner(id, &live) == Some(me) {
+        // An earlier life of this one: nobody else can know that it is over before this one has written something.
+        let was_mine = |owner: SessionId| owner.node == me && owner.boot < managers.me.boot;
+        let is_due = match gone {
+            true => preferred_owner(id, &live) == Some(me),
+            false => job.owner.is_some_and(was_mine),
+        };
+        if is_due && !managers.leaving {
             duties.push(Duty::Claim { job: id, seen: job.epoch });
         }
     }

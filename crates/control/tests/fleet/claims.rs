@@ -68,6 +68,19 @@ fn an_owner_is_dead_when_both_say_so() {
     assert_eq!(all, jobs.len(), "its new life has nothing yet");
 }
 
+/// An owner that starts again before anybody has missed it, and has nothing else to write: it claims what it had. All
+/// managers that start again at once once waited for each other for ever.
+#[test]
+fn an_owner_that_started_again_claims_what_it_had() {
+    let (mut ledger, jobs, live) = world();
+    ledger.claim(session(2), jobs[0]);
+    let again = SessionId { node: NodeId(2), boot: BootId(2) };
+    let claims = |duty: &Duty| duty.job() == jobs[0];
+    assert!(!wants(&ledger, 1, &live).iter().any(claims));
+    assert!(!wants(&ledger, 3, &live).iter().any(claims));
+    assert!(wants_as(&ledger, again, &live).iter().any(claims));
+}
+
 /// A claim whose answer was lost: the job is mine, and taken up; one that leaves gives all up and takes nothing.
 #[test]
 fn what_is_mine_is_taken_up_or_given_up() {
