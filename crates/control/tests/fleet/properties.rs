@@ -226,8 +226,8 @@ fn a_stop_in_the_middle_of_a_takeover() {
     assert!(told, "{:?}", world.owner().timeline());
 }
 
-/// A shard was given up by policy, its workflow counted as completed, and the next layer ran when the job was cancelled and
-/// its owner died: the successor once took the first workflow for one that had failed.
+/// A shard was given up by policy, its workflow counted as completed, and the next layer ran when the job was
+/// cancelled and its owner died: the successor once took the first workflow for one that had failed.
 #[test]
 fn what_was_given_up_before_a_cancel_stays_given_up() {
     let policy = OnWorkerLoss::Continue;

@@ -121,8 +121,9 @@ impl Swim {
         }
     }
 
-    /// Whoever speaks to an earlier life of ours does not know that we have started again, and we may not know it: after a
-    /// restart of all managers the workers would be lost until they give the old ones up. The core drops such a datagram.
+    /// Whoever speaks to an earlier life of ours does not know that we have started again, and we may not know it:
+    /// after a restart of all managers the workers would be lost until they give the old ones up. The core drops such
+    /// a datagram.
     fn correct_about_us(&mut self, header: &Header<Peer>) {
         if header.dst.node == self.me.node && header.dst.life() < self.me.life() {
             let peer = header.src;
