@@ -13,12 +13,13 @@ const NAMES: [(&str, Canary); 4] = [
 ];
 
 /// Bugs of the fleet's shells, which the scenario `fleet` has itself.
-const IN_THE_FLEET: [&str; 5] = [
+const IN_THE_FLEET: [&str; 6] = [
     "fleet-ignores-lease",
     "fleet-does-not-wait",
     "fleet-stale-renewal",
     "fleet-counts-twice",
     "fleet-checkpoint-no-promise",
+    "fleet-runs-ahead",
 ];
 
 thread_local! {

@@ -4,6 +4,7 @@
 //! plan ──▶ schedule    when iteration i starts, how many virtual users run at t, on which shard
 //!     └──▶ allocation  which cores does a workflow get, what runs together
 //!               └────▶ job   step(event, now) -> effects: layers, waves, skips, one outcome
+//!          leash      how far an attempt may go ahead of what is known of it
 //! log  ──▶ ledger      what may happen only once: jobs, owners, attempts, outcomes
 //! ```
 //!
@@ -13,5 +14,6 @@
 pub mod allocation;
 pub mod fleet;
 pub mod job;
+pub mod leash;
 pub mod ledger;
 pub mod schedule;

@@ -70,6 +70,11 @@ pub fn latest_end(load: &Load) -> Duration {
     }
 }
 
+/// Whether the load is a number of iterations, and ends with the last of them.
+pub fn counts_iterations(executor: &Executor) -> bool {
+    matches!(executor, Executor::PerVuIterations { .. } | Executor::SharedIterations { .. })
+}
+
 /// How many iterations the plan asks for; `None` where it depends on how fast the target answers.
 pub fn expected_iterations(load: &Load) -> Option<u64> {
     match &load.executor {

@@ -178,6 +178,11 @@ impl Core {
                         context.grant_rows(set, rows);
                     }
                 }
+                Command::WordDurable { workflow, number } => {
+                    if let Some(context) = self.running.borrow().get(&workflow) {
+                        context.word_is_durable(number);
+                    }
+                }
                 Command::Pause { at } => {
                     self.paused.set(Some(at));
                     self.each_control(|control| control.clock.pause(at));
@@ -363,6 +368,7 @@ impl Core {
             cpu: machine::thread_cpu(),
             loop_lag: std::mem::take(&mut *self.loop_lag.borrow_mut()),
             taken: running.values().map(|context| context.taken()).sum(),
+            word: running.values().find_map(|context| context.word()),
             last,
         };
         (self.report)(Report::Swapped(Box::new(swapped)));

@@ -20,6 +20,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use control::leash::{Leash, Word};
 use plan::{Executor, Rate};
 use stats::DropCause;
 use tokio::sync::Notify;
@@ -87,6 +88,9 @@ pub struct ShardContext {
     pub join: Cell<Join>,
     /// Units of the schedule (arrivals, or iterations) that are spent, those of earlier attempts included.
     taken: Cell<u64>,
+    /// Somebody else goes on if this attempt is lost: it may not go further than is known of it (R5a).
+    pub leashed: Cell<bool>,
+    leash: RefCell<Option<Leash>>,
     /// Leased rows by data set; a set without follows the iteration's number.
     supplies: RefCell<BTreeMap<usize, Supply>>,
     row_wait: Cell<Duration>,
@@ -222,6 +226,8 @@ impl ShardContext {
             iterations: Cell::new((0, 0)),
             join: Cell::default(),
             taken: Cell::new(0),
+            leashed: Cell::new(false),
+            leash: RefCell::default(),
             supplies: RefCell::default(),
             row_wait: Cell::default(),
             rows_came: Notify::new(),
@@ -251,6 +257,25 @@ impl ShardContext {
 
     pub fn taken(&self) -> u64 {
         self.taken.get()
+    }
+
+    /// Whether another iteration may be begun before more is known of this attempt elsewhere.
+    fn may_take(&self) -> bool {
+        self.leash.borrow().as_ref().is_none_or(|leash| self.taken.get() < leash.end())
+    }
+
+    /// How far this attempt may go from here; to be said with what it has counted.
+    pub fn word(&self) -> Option<Word> {
+        let mut leash = self.leash.borrow_mut();
+        leash.as_mut().map(|leash| leash.say(self.taken.get(), self.vus.get()))
+    }
+
+    /// What was said cannot be lost any more.
+    pub fn word_is_durable(&self, number: u64) {
+        let longer = self.leash.borrow_mut().as_mut().is_some_and(|leash| leash.durable(number));
+        if longer {
+            self.control.changed.notify_waiters();
+        }
     }
 
     /// A virtual user by number: one that is ready, or a new one.

@@ -3,18 +3,19 @@
 //! What is not a model: the gate is checked by the worker's own clock right before a send, requests are counted in a
 //! file that outlives the process before they are sent, and what was answered goes through the real statistics stream.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use control::fleet::message::{Dispatch, Halt, Task};
-use control::fleet::owner::Manifest;
+use control::fleet::owner::{Manifest, Part};
 use control::fleet::worker::{Progress, Run, RunEnd, RunHow};
+use control::leash::Leash;
 use control::ledger::Counters;
 use fence::{Attempt, JobId, Moment, ShardKey};
 use stats::stream::{Sender, SenderLimits};
 use stats::wire::{Content, Generator, Schema, StreamKey};
-use stats::{Delta, Layout, StageLayout, StepLayout, Window, WorkflowLayout};
+use stats::{Delta, DropCause, Layout, StageLayout, StepLayout, Window, WorkflowLayout};
 
 /// Requests of one virtual user in a second.
 const RATE: f64 = 2.0;
@@ -31,6 +32,10 @@ pub struct Target {
     senders: BTreeMap<ShardKey, Attempt>,
     /// Two attempts at one shard were at it at the same time.
     pub doubled: Option<String>,
+    /// Of shards whose load is a number of units: those below this one have been begun.
+    units: BTreeMap<ShardKey, u64>,
+    /// A unit was begun by two attempts.
+    repeated: Option<String>,
 }
 
 impl Target {
@@ -42,6 +47,39 @@ impl Target {
         }
         *last = run.attempt.max(*last);
     }
+
+    /// Units `from..end` are begun.
+    fn begin(&mut self, run: Run, from: u64, end: u64) {
+        let begun = self.units.entry(run.shard).or_default();
+        if from < *begun && from < end {
+            self.repeated
+                .get_or_insert(format!("{run} begins unit {from}, and {begun} were begun"));
+        }
+        *begun = end.max(*begun);
+    }
+
+    pub fn take_repeated(&mut self) -> Option<String> {
+        self.repeated.take()
+    }
+}
+
+/// How many units the load of one shard has, where it is a number of them: half of what there is time for.
+pub fn units(part: &Part, shard: u32, shards: u32) -> Option<u64> {
+    let all = f64::from(part.vus_max) * RATE * part.length.as_secs_f64() / 2.0;
+    let shards = shards.max(1) as usize;
+    part.counts_iterations.then(|| control::schedule::share(all as u64, shard as usize, shards))
+}
+
+/// A load that is a number of units.
+struct Pile {
+    whole: u64,
+    taken: u64,
+    spent: u64,
+    leash: Leash,
+    /// The frame that a word went with, and the word.
+    words: VecDeque<(u64, u64)>,
+    /// Lost with earlier attempts, and not yet told.
+    lost: u64,
 }
 
 /// The names of what a job counts: one step in one stage for each workflow, and a workflow for setup and teardown.
@@ -81,6 +119,7 @@ pub struct Engine {
     /// Its share of the workflow's users.
     vus: f64,
     length: Duration,
+    pile: Option<Pile>,
     until: Option<Moment>,
     pub shut: bool,
     started: Option<Started>,
@@ -120,6 +159,18 @@ impl Engine {
             vus: part.map_or(0.0, |part| f64::from(part.vus_max))
                 / f64::from(dispatch.shards.max(1)),
             length: part.map_or(Duration::from_millis(200), |part| part.length),
+            pile: part.and_then(|part| {
+                let whole = units(part, order.shard.shard, dispatch.shards)?;
+                let spent = dispatch.units_begun.min(whole);
+                Some(Pile {
+                    whole,
+                    taken: spent,
+                    spent: dispatch.units_begun,
+                    leash: Leash::new(spent, whole),
+                    words: VecDeque::new(),
+                    lost: spent.saturating_sub(dispatch.units_counted),
+                })
+            }),
             until: None,
             shut: false,
             started: None,
@@ -179,14 +230,52 @@ impl Engine {
     fn content(&mut self) -> Content {
         let mut window = Window::new(&self.schema.layout);
         let count = std::mem::take(&mut self.fresh);
-        if count > 0 {
+        let lost = self.pile.as_mut().map_or(0, |pile| std::mem::take(&mut pile.lost));
+        self.counters.dropped += lost;
+        if count + lost > 0 {
             let stage = self.run.shard.workflow.0 as usize;
             let block = window.block(&self.schema.layout, stage);
             block.iterations = count;
             block.steps[0].requests = count;
+            block.dropped[DropCause::WorkerLost as usize] = lost;
         }
-        let generator = Generator { issued: self.counters.issued, ..Generator::default() };
+        let (issued, begun) = (self.counters.issued, self.counters.begun);
+        let generator = Generator { issued, begun, ..Generator::default() };
         Content { counts: Delta::of(&window), generator, ..Content::default() }
+    }
+
+    /// What of the load is due, is there, and may be begun before more is known of it elsewhere.
+    fn take_units(&mut self, due: u64, target: &mut Target, leashed: bool) -> u64 {
+        let Some(pile) = &mut self.pile else { return due };
+        let heard = self.sender.as_ref().map_or(0, Sender::heard_through);
+        while pile.words.front().is_some_and(|(frame, _)| *frame <= heard) {
+            let word = pile.words.pop_front();
+            word.into_iter().for_each(|(_, word)| {
+                pile.leash.durable(word);
+            });
+        }
+        let end = if leashed { pile.leash.end() } else { pile.whole };
+        let end = pile.taken.saturating_add(due).min(end).max(pile.taken);
+        target.begin(self.run, pile.taken, end);
+        let count = end - pile.taken;
+        pile.taken = end;
+        self.counters.begun = pile.taken.saturating_sub(pile.spent);
+        count
+    }
+
+    /// A window's counts, with how far it may go from here.
+    fn tell(&mut self, now: Moment, users: u64) {
+        self.told = now;
+        let (window, mut content) = (self.window(now), self.content());
+        let Some(sender) = &mut self.sender else { return };
+        let word = self.pile.as_mut().map(|pile| pile.leash.say(pile.taken, users));
+        if let (Some(pile), Some(word)) = (&mut self.pile, word) {
+            content.generator.begun = word.end.saturating_sub(pile.spent);
+            sender.push(window, content);
+            pile.words.push_back((sender.cut(), word.number));
+        } else {
+            sender.push(window, content);
+        }
     }
 
     /// Does what is due. `obeys`: it looks at its gate, as it should. True: requests were lost with it.
@@ -195,6 +284,7 @@ impl Engine {
         now: Moment,
         target: &mut Target,
         obeys: bool,
+        leashed: bool,
     ) -> Option<(RunEnd, bool)> {
         if self.ended {
             return None;
@@ -214,7 +304,8 @@ impl Engine {
             return Some((self.end(stopped, now), false));
         }
         let elapsed = self.elapsed(now);
-        let over = elapsed >= self.length;
+        let done = self.pile.as_ref().is_some_and(|pile| pile.taken >= pile.whole);
+        let over = elapsed >= self.length || done;
         if over || self.stopping {
             let how = if over { RunHow::Completed } else { RunHow::Stopped };
             return Some((self.end(how, now), false));
@@ -225,6 +316,7 @@ impl Engine {
         let open = !self.shut && self.until.is_some_and(|until| now < until);
         if self.task != Task::Load {
         } else if open || !obeys {
+            let count = self.take_units(count, target, leashed);
             // The file first: what was sent is never more than it says.
             self.counters.issued += count;
             *target.issued.entry(self.run.shard.job).or_default() += count;
@@ -232,15 +324,11 @@ impl Engine {
                 target.take(self.run, count);
             }
             self.in_flight = count;
-        } else {
+        } else if self.pile.is_none() {
             self.counters.dropped += count;
         }
         if now.since(self.told) >= WINDOW {
-            self.told = now;
-            let (window, content) = (self.window(now), self.content());
-            if let Some(sender) = &mut self.sender {
-                sender.push(window, content);
-            }
+            self.tell(now, self.vus as u64 + 1);
         }
         None
     }

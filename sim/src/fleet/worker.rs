@@ -286,12 +286,13 @@ impl World {
         let now = self.now;
         let local = self.workers[w].clock.read(now);
         let obeys = !self.canary_is("fleet-ignores-lease");
+        let leashed = !self.canary_is("fleet-runs-ahead");
         let mut events = Vec::new();
         let report = now.saturating_sub(self.workers[w].progressed) >= Duration::from_secs(1);
         let mut cut = Vec::new();
         let host = &mut self.workers[w];
         for (run, engine) in &mut host.engines {
-            if let Some((end, lost)) = engine.go_on(local, &mut self.target, obeys) {
+            if let Some((end, lost)) = engine.go_on(local, &mut self.target, obeys, leashed) {
                 if lost {
                     cut.push(*run);
                 }
@@ -300,7 +301,7 @@ impl World {
                 events.push(Event::Progress { run: *run, progress: engine.progress(local) });
             }
             if let Some((_, counters)) = host.disk.issued.get_mut(run) {
-                *counters = engine.counters;
+                *counters = Counters { issued: engine.counters.issued, ..Counters::default() };
             }
         }
         if report {
@@ -309,6 +310,9 @@ impl World {
         self.cut.extend(cut);
         if let Some(doubled) = self.target.doubled.take() {
             self.violate("P1.send", doubled);
+        }
+        if let Some(repeated) = self.target.take_repeated() {
+            self.violate("R5a.once", repeated);
         }
         for event in events {
             self.worker_event(w, event);

@@ -520,17 +520,25 @@ impl Owner {
             self.counts.late += 1;
             return;
         };
-        let before = one.counters.fields();
-        let moved = before.iter().zip(counters.fields()).any(|(old, new)| new > *old);
+        // How far it may go goes up and down, and says nothing of how far it is.
+        let done = |counters: ledger::Counters| ledger::Counters { begun: 0, ..counters }.fields();
+        let (old, new) = (done(one.counters), done(counters));
         // Cumulative: an older frame that comes late has lower numbers, and says nothing new (R17).
-        let fell = before.iter().zip(counters.fields()).any(|(old, new)| new < *old);
-        if moved && !fell {
-            one.counters = counters;
+        if old.iter().zip(&new).any(|(old, new)| new < old) {
+            return;
+        }
+        (one.counters, one.unheard) = (counters, false);
+        if old != new {
             one.heard = Some(age);
             if current {
                 self.timeouts.progressed(self.now);
             }
         }
+    }
+
+    /// Another attempt at this shard must not begin what this one may have begun (R5a).
+    fn is_leashed(&self, sid: Sid) -> bool {
+        self.manifest.workflows.get(sid.0 as usize).is_some_and(|part| part.counts_iterations)
     }
 
     // ── answers of the ledger ──────────────────────────────────────────────────────────────────

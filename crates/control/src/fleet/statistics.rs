@@ -7,14 +7,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use fence::{Attempt, NodeId, ShardKey};
+use fence::{Attempt, JobId, NodeId, ShardKey, WorkflowNo};
 use plan::Threshold;
 use stats::merge::{Checkpoint, Finished, Merge, OfAttempt, ReceiveError, Settings, Step};
 use stats::verdict::LostWorker;
 use stats::wire::{Schema, StreamKey, WireError};
 
 use super::message::{EndReport, Frames, FramesAnswer};
-use super::owner::{Conclusion, Mended, OnWorkerLoss};
+use super::owner::{Conclusion, Event, Mended, OnWorkerLoss};
 use crate::ledger::{Counters, Job};
 
 /// How often a checkpoint is made while there is something new.
@@ -28,7 +28,8 @@ pub struct Statistics {
     /// Something was applied since the last checkpoint.
     dirty: bool,
     under_way: Option<u64>,
-    last: Duration,
+    /// When the last checkpoint was begun; the first one does not wait, because attempts wait for it (R5a).
+    last: Option<Duration>,
     /// Who sends which stream.
     senders: BTreeMap<StreamKey, NodeId>,
     /// Attempts that were closed, and the checkpoint that has to be stored before it is said.
@@ -65,7 +66,7 @@ impl Statistics {
             shift,
             dirty: false,
             under_way: None,
-            last: clock,
+            last: None,
             senders: BTreeMap::new(),
             sealing: Vec::new(),
             unran: BTreeSet::new(),
@@ -84,6 +85,20 @@ impl Statistics {
                 }
             }
         }
+    }
+
+    /// What the owner is to hear of attempts that were taken up: their workers may be gone, and never say it again.
+    pub fn told(&self, job: JobId) -> Vec<Event> {
+        let streams = self.merge.resume_points();
+        let attempts: BTreeSet<(u32, u32, u32)> =
+            streams.map(|(key, _)| (key.workflow, key.shard, key.attempt)).collect();
+        let told = |(workflow, number, attempt): (u32, u32, u32)| {
+            let (counters, frames) = self.counters(workflow, number, attempt)?;
+            let shard = ShardKey { job, workflow: WorkflowNo(workflow), shard: number };
+            let attempt = Attempt(attempt);
+            (frames > 0).then_some(Event::Progress { shard, attempt, counters })
+        };
+        attempts.into_iter().filter_map(told).collect()
     }
 
     fn at(&self, clock: Duration) -> Duration {
@@ -207,7 +222,9 @@ impl Statistics {
 
     /// A checkpoint, if one is due and none is under way.
     pub fn checkpoint(&mut self, clock: Duration) -> Option<Checkpoint> {
-        let waited = clock.saturating_sub(self.last) >= CHECKPOINT_EVERY || clock < self.last;
+        let waited = self
+            .last
+            .is_none_or(|last| clock.saturating_sub(last) >= CHECKPOINT_EVERY || clock < last);
         let wanted = self.dirty && (waited || !self.sealing.is_empty());
         if self.under_way.is_some() || !wanted {
             return None;
@@ -217,7 +234,7 @@ impl Statistics {
             .iter_mut()
             .filter(|(_, _, by)| *by == 0)
             .for_each(|one| one.2 = checkpoint.number);
-        (self.dirty, self.last, self.under_way) = (false, clock, Some(checkpoint.number));
+        (self.dirty, self.last, self.under_way) = (false, Some(clock), Some(checkpoint.number));
         Some(checkpoint)
     }
 
@@ -282,7 +299,7 @@ fn key_of(error: &ReceiveError) -> Option<StreamKey> {
 mod tests {
     use std::sync::Arc;
 
-    use fence::{BootId, JobId, WorkflowNo};
+    use fence::BootId;
     use stats::stream::{Sender, SenderLimits};
     use stats::wire::Content;
     use stats::{Layout, WorkflowLayout};

@@ -301,8 +301,8 @@ pub struct Counters {
     pub checks_failed: u64,
     pub bytes_sent: u64,
     pub bytes_received: u64,
-    /// Units of the schedule that were begun or dropped: arrivals, or iterations where those are counted. Nobody begins
-    /// them again (R5a).
+    /// Units of the schedule that were begun or dropped: arrivals, or iterations where those are counted. Of an attempt
+    /// that was lost, how far it may have come. Nobody begins them again (R5a).
     pub begun: u64,
 }
 

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use control::fleet::message::{Ask, Seat, Steer};
 use control::fleet::owner::{Event, Mended, OnWorkerLoss, ShardState, WhenNoneLeft};
-use control::ledger::{AttemptStatus, Lapse, Outcome};
+use control::leash;
+use control::ledger::{AttemptStatus, Counters, Lapse, Outcome};
 use fence::WorkflowNo;
 
 use crate::worker::Behaviour;
@@ -52,6 +53,81 @@ fn a_killed_workers_shards_run_elsewhere() {
     let told =
         world.owner().timeline().iter().any(|n| n.text.contains("on_worker_loss: rebalance"));
     assert!(told, "{:?}", world.owner().timeline());
+}
+
+/// A workflow of a number of iterations, on two workers with one core each and a third with two; the worker of its
+/// first shard is killed, and this is what the next attempt is told to leave out.
+fn left_out_after(course: impl Fn(&mut World)) -> u64 {
+    let mut counted = part("load", 2, 60);
+    counted.counts_iterations = true;
+    let mut world = World::new(manifest(vec![counted]), &[1, 1, 2]);
+    world.mute = true;
+    world.own();
+    world.until(|world| world.running() == 2);
+    course(&mut world);
+    let dead = at(&world, 0);
+    world.kill(dead);
+    world.until(|world| world.running() < 2);
+    world.until(|world| world.running() == 2);
+    let mut orders = world.workers.values().flat_map(|w| &w.dispatches);
+    let again = orders.rfind(|order| order.order.shard.shard == 0).unwrap();
+    assert_eq!(again.order.step.attempt, fence::Attempt(2));
+    again.units_begun
+}
+
+fn says(world: &mut World, iterations: u64, begun: u64) {
+    let counters = Counters { iterations, begun, ..Counters::default() };
+    let (shard, attempt) = (world.key(0, 0), fence::Attempt(1));
+    world.give(Event::Progress { shard, attempt, counters });
+}
+
+/// R5a: iterations that a lost attempt may have begun are not begun again. How many those are is what it said last of
+/// how far it may go; if it never said anything, what every attempt may do before its first word.
+#[test]
+fn what_a_lost_attempt_may_have_begun_is_not_begun_again() {
+    assert_eq!(left_out_after(|_| ()), leash::FIRST);
+    assert_eq!(left_out_after(|world| says(world, 10, 60)), 60);
+    let gave_back = |world: &mut World| {
+        says(world, 10, 5_000);
+        says(world, 20, 70);
+    };
+    assert_eq!(left_out_after(gave_back), 70, "what it gave back can be begun by others");
+}
+
+/// The same if its owner dies with it: a checkpoint has what it had said, and without one nothing is taken for granted.
+#[test]
+fn a_new_owner_knows_how_far_a_lost_attempt_may_have_come() {
+    let successor = |world: &mut World| {
+        world.kill_owner();
+        world.own();
+    };
+    assert_eq!(left_out_after(successor), leash::FIRST);
+    let checkpoint = |world: &mut World| {
+        successor(world);
+        says(world, 10, 60);
+    };
+    assert_eq!(left_out_after(checkpoint), 60);
+}
+
+/// One that has stopped and says so knows exactly how far it came, whatever it had said before.
+#[test]
+fn an_attempt_that_stopped_leaves_out_no_more_than_it_began() {
+    let mut counted = part("load", 2, 60);
+    counted.counts_iterations = true;
+    let mut world = World::new(manifest(vec![counted]), &[1, 1, 2]);
+    world.mute = true;
+    world.own();
+    world.until(|world| world.running() == 2);
+    world.pass(ms(2_000));
+    says(&mut world, 10, 50_000);
+    world.suspected.insert(worker(at(&world, 0)));
+    world.until(|world| world.running() < 2);
+    world.until(|world| world.running() == 2);
+    let record = world.record().shard(&world.key(0, 0)).unwrap();
+    assert_eq!(record.attempts[1].after, Lapse::Stopped);
+    let mut orders = world.workers.values().flat_map(|w| &w.dispatches);
+    let again = orders.rfind(|order| order.order.shard.shard == 0).unwrap();
+    assert!((100..1_000).contains(&again.units_begun), "{again:?}");
 }
 
 /// R4: a restarted worker proves by its boot that nothing of it runs: no wait.

@@ -40,6 +40,7 @@ pub fn part(name: &str, vus: u32, seconds: u64) -> Part {
         is_test: true,
         priority: Priority::Auto,
         vus_max: vus,
+        counts_iterations: false,
         length: Duration::from_secs(seconds),
         graceful_stop: Duration::from_secs(1),
         quiet: Duration::ZERO,
@@ -250,8 +251,11 @@ impl World {
         };
         let (owner, effects) = Owner::adopt(adoption, self.now).expect("a good shape");
         self.owner = Some(owner);
-        self.applied.clear();
         self.carry_out(effects);
+        // What was applied is taken to be in a checkpoint.
+        for ((shard, attempt), counters) in self.applied.clone() {
+            self.give(Event::Progress { shard, attempt, counters });
+        }
         let turn = Event::Turn(self.turn);
         self.give(turn);
         epoch

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use client::IssuedCounts;
+use control::leash::Word;
 use stats::series::SeriesWindow;
 use stats::{ErrorKind, Trend, Window};
 
@@ -42,6 +43,9 @@ pub struct Counted {
     /// [`Join::spent`]: crate::attempt::Join
     /// [`Join::accounted`]: crate::attempt::Join
     pub taken: u64,
+    /// How far the attempt may go before another word of it is durable, where iterations are counted. Whoever goes on
+    /// in its place begins there.
+    pub word: Option<Word>,
     /// Messages that were not told before: the step's number in the layout, what kind, and an example.
     pub messages: Vec<(usize, ErrorKind, Message)>,
     pub samples_dropped: u64,
@@ -85,6 +89,7 @@ impl Counted {
             series: swapped.series,
             vus: swapped.vus.iter().map(|(_, count)| count).sum(),
             taken: swapped.taken.max(taken),
+            word: swapped.word,
             messages: swapped.messages,
             samples_dropped: swapped.samples_dropped,
             cpu: swapped.cpu,

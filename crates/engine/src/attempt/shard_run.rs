@@ -36,6 +36,10 @@ pub struct ShardSpec {
     pub rows: BTreeMap<usize, Vec<Range<u64>>>,
     /// How long a virtual user waits for a row; then its iteration is dropped, and counted.
     pub row_wait: Duration,
+    /// Iterations that are counted are begun only as far as [`Counted::word`] of a durable report allows.
+    ///
+    /// [`Counted::word`]: super::Counted::word
+    pub leashed: bool,
     /// What `set_vus` and `set_rate` have ordered before this attempt began.
     pub vus: Option<u32>,
     pub rates: Vec<(Rate, Duration)>,
@@ -56,6 +60,7 @@ impl ShardSpec {
             join: Join::default(),
             rows: BTreeMap::new(),
             row_wait: ROW_WAIT,
+            leashed: false,
             vus: None,
             rates: Vec::new(),
             paused: false,
@@ -115,6 +120,7 @@ impl ShardRun {
                     rates: spec.rates,
                     rows: spec.rows,
                     row_wait: spec.row_wait,
+                    leashed: spec.leashed,
                 });
                 thread.send(Command::MakeUsers { workflow, shard, shards, count, entry });
             }
@@ -179,6 +185,11 @@ impl ShardRun {
 
     pub fn grant_rows(&self, set: usize, rows: Range<u64>) {
         self.thread.send(Command::GrantRows { workflow: self.workflow, set, rows: Some(rows) });
+    }
+
+    /// What was counted with this word cannot be lost any more.
+    pub fn word_is_durable(&self, number: u64) {
+        self.thread.send(Command::WordDurable { workflow: self.workflow, number });
     }
 
     pub fn no_more_rows(&self, set: usize) {

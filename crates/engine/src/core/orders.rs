@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use client::{Mono, Outlet};
+use control::leash::Word;
 use plan::Rate;
 use stats::series::SeriesWindow;
 use stats::{ErrorKind, SampleSink, Trend, Window};
@@ -49,6 +50,11 @@ pub enum Command {
         set: usize,
         rows: Option<Range<u64>>,
     },
+    /// What an attempt has said of how far it may go cannot be lost any more.
+    WordDurable {
+        workflow: usize,
+        number: u64,
+    },
     Pause {
         at: Mono,
     },
@@ -85,11 +91,14 @@ pub struct Entry {
     pub rates: Vec<(Rate, Duration)>,
     pub rows: BTreeMap<usize, Vec<Range<u64>>>,
     pub row_wait: Duration,
+    /// See [`ShardContext::leashed`].
+    pub leashed: bool,
 }
 
 impl Entry {
     pub(super) fn apply(self, context: &ShardContext) {
         context.join.set(self.join);
+        context.leashed.set(self.leashed);
         context.lease_rows(&self.rows, self.row_wait);
         context.control.vus_override.set(self.vus);
         *context.control.rates.borrow_mut() = self.rates;
@@ -144,6 +153,8 @@ pub struct Swapped {
     pub loop_lag: Trend,
     /// Units of the schedules that are spent, of the shards that run here.
     pub taken: u64,
+    /// How far an attempt may go from here, where that is bounded.
+    pub word: Option<Word>,
     pub last: bool,
 }
 

@@ -5,6 +5,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
+use control::leash::Leash;
 use control::schedule;
 use plan::Executor;
 use stats::DropCause;
@@ -93,14 +94,20 @@ pub(super) async fn drive(context: &Rc<ShardContext>) {
     let end = schedule::latest_end(load);
     let users = schedule::share(u64::from(schedule::vus_max(load)), shard, shards);
     let join = context.join.get();
-    let pile = pile(&load.executor, shard, shards, join.spent, users);
-    let counts_iterations = pile.left.is_some() || pile.per_vu.is_some();
-    context.took(join.spent);
+    let counts_iterations = schedule::counts_iterations(&load.executor);
+    let whole = pile(&load.executor, shard, shards, 0, users).rest(users as usize);
+    // Earlier attempts that were lost are taken to have gone as far as they were allowed to.
+    let spent = if counts_iterations { join.spent.min(whole) } else { join.spent };
+    let pile = pile(&load.executor, shard, shards, spent, users);
+    context.took(spent);
     if counts_iterations {
-        context.dropped(DropCause::WorkerLost, join.lost(join.spent));
+        context.dropped(DropCause::WorkerLost, join.lost(spent));
         // Nothing is left of it, or there are more shards than users.
-        if (join.spent > 0 || users == 0) && pile.rest(users as usize) == 0 {
+        if (spent > 0 || users == 0) && pile.rest(users as usize) == 0 {
             return;
+        }
+        if context.leashed.get() {
+            *context.leash.borrow_mut() = Some(Leash::new(spent, whole));
         }
     }
     let ramp_down = match &load.executor {
@@ -108,7 +115,7 @@ pub(super) async fn drive(context: &Rc<ShardContext>) {
         _ => load.graceful_stop,
     };
     context.iterations.set((0, pile.rest(users as usize)));
-    let next_number = Rc::new(Cell::new(shard as u64 + join.spent * shards as u64));
+    let next_number = Rc::new(Cell::new(shard as u64 + spent * shards as u64));
     let mut tasks = JoinSet::new();
     // By number within the shard. With many users this is walked at every step of a ramp, so it is
     // flat.
@@ -300,7 +307,10 @@ async fn live(
     let mut turn = Turn::default();
     let mut done = pile.used_up(index / context.shards as u64);
     loop {
-        while context.control.clock.is_paused() && context.control.stop.get() == Stop::No {
+        let held = || !stop.get() && pile.has_more(done) && !context.may_take();
+        while context.control.stop.get() == Stop::No
+            && (context.control.clock.is_paused() || held())
+        {
             context.control.changed.notified().await;
         }
         if stop.get() || context.control.stop.get() != Stop::No || context.is_over() {

@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use engine::attempt::{Join, Mono, ShardSpec};
+use control::leash::FIRST;
+use engine::attempt::{Ending, Join, Mono, Report, ShardSpec, Stop};
 use plan::Rate;
 use stats::DropCause;
 
@@ -85,6 +86,71 @@ fn an_attempt_of_which_all_is_spent_does_nothing() {
     let text = "target: TARGET\nworkflows: [ { name: w, load: { vus: 2, iterations: 10 }, \
                 vu_setup: [ { get: /bytes/1 } ], steps: [ { get: / } ] } ]\n";
     let whole = run(text, &url(&target), spec);
+    assert_eq!((whole.dropped(DropCause::WorkerLost), target.counts().total), (6, 0));
+}
+
+/// R5a: an attempt that somebody may have to replace goes only as far as is durably known of it.
+#[test]
+fn a_leashed_attempt_waits_until_its_word_is_durable() {
+    for load_text in [
+        "executor: shared-iterations, vus: 8, iterations: 10000",
+        "executor: per-vu-iterations, vus: 8, iterations: 1250",
+    ] {
+        let target = target();
+        let loaded = load(&plan(load_text, "{ get: / }"), &url(&target), Path::new("."));
+        let spec = ShardSpec { leashed: true, ..ShardSpec::new(0, 0, 1) };
+        let led = Led::prepare(&loaded, spec).ready();
+        led.run.start_at(Mono::now());
+        let until = std::time::Instant::now() + Duration::from_secs(20);
+        while target.counts().total < FIRST && std::time::Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        std::thread::sleep(Duration::from_millis(100));
+        assert_eq!(target.counts().total, FIRST, "{load_text}: not one more");
+        led.run.swap(None, None);
+        let Report::Counted(counted) = led.next() else { panic!("counts were asked for") };
+        let word = counted.word.expect("a word on how far it may go");
+        assert_eq!((counted.taken, word.end), (FIRST, 10_000), "{load_text}");
+        led.run.word_is_durable(word.number);
+        let done = led.finish().completed();
+        assert_eq!(target.counts().total, 10_000, "{load_text}");
+        assert_eq!(
+            done.last.expect("the last counts").word,
+            None,
+            "what has ended goes no further"
+        );
+    }
+}
+
+/// A load that is over, or stopped, does not wait for a word.
+#[test]
+fn a_leashed_attempt_can_be_stopped_while_it_waits() {
+    let target = target();
+    let text = plan("executor: shared-iterations, vus: 8, iterations: 10000", "{ get: / }");
+    let loaded = load(&text, &url(&target), Path::new("."));
+    let spec = ShardSpec { leashed: true, ..ShardSpec::new(0, 0, 1) };
+    let led = Led::prepare(&loaded, spec).ready();
+    led.run.start_at(Mono::now());
+    let until = std::time::Instant::now() + Duration::from_secs(20);
+    while target.counts().total < FIRST && std::time::Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    led.run.stop(Stop::Graceful);
+    let whole = led.finish();
+    assert_eq!(whole.how, Ending::Stopped);
+    assert_eq!((whole.end.taken, target.counts().total), (FIRST, FIRST));
+}
+
+/// Earlier attempts of which nothing was heard count for more than there was to do: not more is lost than that.
+#[test]
+fn no_more_is_lost_than_there_was() {
+    let target = target();
+    let spec = ShardSpec {
+        join: Join { elapsed: Duration::from_millis(10), spent: 2 * FIRST, accounted: 4 },
+        ..ShardSpec::new(0, 0, 1)
+    };
+    let text = plan("executor: shared-iterations, vus: 2, iterations: 10", "{ get: / }");
+    let whole = run(&text, &url(&target), spec);
     assert_eq!((whole.dropped(DropCause::WorkerLost), target.counts().total), (6, 0));
 }
 

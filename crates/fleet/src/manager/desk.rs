@@ -233,6 +233,8 @@ impl Start {
         };
         tracing::info!(job = %desk.job, epoch = %desk.epoch, "led here");
         desk.carry_out(effects);
+        let told = desk.statistics.as_ref().map(|statistics| statistics.told(desk.job));
+        told.into_iter().flatten().for_each(|event| desk.step(event));
         Some(desk)
     }
 

@@ -1,6 +1,6 @@
 //! One attempt between the machine and the engine: what it has counted, where its schedule stands, how it ends.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,6 +25,8 @@ const WINDOW: Duration = Duration::from_millis(100);
 const KILL_GRACE: Duration = Duration::from_millis(2500);
 /// A first attempt that starts this much late makes up for it: nothing of its schedule was lost with anybody.
 const LATE_START_MAX: Duration = Duration::from_millis(250);
+/// Frames of which nobody knows yet whether they are durable.
+const WORDS_MAX: usize = 4_096;
 
 pub(super) struct Attempt {
     pub run: Run,
@@ -42,6 +44,8 @@ pub(super) struct Attempt {
     counters: Counters,
     /// Units of the schedule that attempts before have begun.
     begun_before: u64,
+    /// How far it may go, as it was said with frames that are not known to be durable: the frame, and the word's number.
+    words: VecDeque<(u64, u64)>,
     started: Option<Started>,
     generator: Generator,
     swaps_asked: u64,
@@ -97,6 +101,7 @@ impl Attempt {
             issued: None,
             counters: Counters::default(),
             begun_before: dispatch.units_begun,
+            words: VecDeque::new(),
             started: None,
             generator: Generator::default(),
             swaps_asked: 0,
@@ -281,6 +286,7 @@ impl Attempt {
         if self.started.is_none_or(|started| now < started.at) {
             return;
         }
+        self.hear_what_is_durable();
         if let Body::Aside(..) = &self.body {
             // It counts when it is over; until then there is word of every window all the same.
             let content = Content { generator: self.generator.clone(), ..Content::default() };
@@ -293,9 +299,15 @@ impl Attempt {
     /// True: this is the answer by which its thread has seen the shut gate.
     pub fn counted(&mut self, counted: Counted) -> bool {
         self.swaps_heard += 1;
+        let word = counted.word;
         let content = self.take(counted);
         if self.started.is_some() {
-            self.push(Mono::now(), content);
+            let frame = self.push(Mono::now(), content);
+            self.words.extend(frame.zip(word.map(|word| word.number)));
+            if self.words.len() > WORDS_MAX {
+                // A later one says as much.
+                self.words.pop_front();
+            }
         }
         let seen = self.shut_at.is_some_and(|at| self.swaps_heard >= at);
         if seen {
@@ -311,6 +323,7 @@ impl Attempt {
             series,
             vus,
             taken,
+            word,
             messages,
             samples_dropped,
             cpu,
@@ -328,7 +341,9 @@ impl Attempt {
         (self.generator.cpu_user, self.generator.cpu_system) = cpu;
         self.generator.samples_dropped += samples_dropped;
         self.generator.issued = self.counters().issued;
-        self.generator.begun = self.counters.begun;
+        // Whoever goes on in its place must begin behind all that it may have begun by then (R5a).
+        let ahead = word.map_or(0, |word| word.end.saturating_sub(self.begun_before));
+        self.generator.begun = self.counters.begun.max(ahead);
         let counts = Delta::of(&window);
         window.clear();
         self.spare = Some(window);
@@ -347,10 +362,26 @@ impl Attempt {
         }
     }
 
-    fn push(&self, now: Mono, content: Content) {
+    /// The number of the frame that it is told with.
+    fn push(&self, now: Mono, content: Content) -> Option<u64> {
         let window = self.window(now);
-        if let Some(key) = self.stream {
-            self.job.stream(key, |sender| sender.push(window, content));
+        self.job.stream(self.stream?, |sender| {
+            sender.push(window, content);
+            sender.cut()
+        })
+    }
+
+    /// It may go as far as the newest durable frame says.
+    fn hear_what_is_durable(&mut self) {
+        let Some(key) = self.stream.filter(|_| !self.words.is_empty()) else { return };
+        let Some(durable) = self.job.stream(key, |sender| sender.heard_through()) else { return };
+        let mut heard = None;
+        while let Some((frame, word)) = self.words.front().copied().filter(|one| one.0 <= durable) {
+            self.words.pop_front();
+            heard = Some((frame, word));
+        }
+        if let (Some((_, word)), Body::Shard(shard, _)) = (heard, &self.body) {
+            shard.word_is_durable(word);
         }
     }
 

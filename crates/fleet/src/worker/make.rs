@@ -115,6 +115,7 @@ fn prepare(
         spec.values = values;
         let (spent, accounted) = (dispatch.units_begun, dispatch.units_counted);
         spec.join = Join { elapsed: dispatch.elapsed, spent, accounted };
+        spec.leashed = true;
         spec.rows = rows(&dispatch.rows);
         for unique in loaded.unique_sets(Some(number)) {
             // Without a block it asks for one; it must not follow its own numbers, which others have too.

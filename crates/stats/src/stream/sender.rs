@@ -58,6 +58,8 @@ pub struct Sender {
     attached: bool,
     applied: u64,
     durable: u64,
+    /// The last durable frame that has content.
+    heard: u64,
     /// The last window that was told of.
     window: Option<u64>,
     /// The next frame speaks of every counter, because some stretch is missing.
@@ -111,6 +113,7 @@ impl Sender {
             attached: false,
             applied: 0,
             durable: 0,
+            heard: 0,
             window: None,
             repair: false,
             ended: false,
@@ -251,6 +254,9 @@ impl Sender {
         while self.sent.front().is_some_and(|frame| frame.last <= durable) {
             if let Some(frame) = self.sent.pop_front() {
                 self.durable = frame.last;
+                if self.gaps == 0 || !self.is_gap(&frame) {
+                    self.heard = frame.last;
+                }
                 self.sent_bytes -= frame.bytes.len();
                 self.given = self.given.saturating_sub(1);
             }
@@ -375,6 +381,11 @@ impl Sender {
 
     pub fn durable_through(&self) -> u64 {
         self.durable
+    }
+
+    /// What was told up to this frame is known, and cannot be lost: it is durable, and no gap.
+    pub fn heard_through(&self) -> u64 {
+        self.heard
     }
 
     /// Ended, and nothing is left to be kept.

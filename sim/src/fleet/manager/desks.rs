@@ -88,8 +88,12 @@ impl World {
         event!("m{m} leads {job} under {epoch}");
         let host = &mut self.managers[m];
         host.claiming.remove(&job);
+        let told = desk.statistics.as_ref().map(|statistics| statistics.told(job));
         host.desks.insert(job, desk);
         self.owner_effects(m, job, epoch, effects);
+        for event in told.into_iter().flatten() {
+            self.owner_event(m, job, epoch, event);
+        }
     }
 
     pub fn owner_event(&mut self, m: usize, job: JobId, epoch: Epoch, event: Event) {

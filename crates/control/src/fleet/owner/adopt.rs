@@ -195,7 +195,10 @@ impl Owner {
             let sid = (*number, *place);
             let task = if *number == self.asides() { aside_task(*place) } else { Task::Load };
             let mut shard = Shard::new(self.key(sid), task);
-            shard.tries = known.attempts.iter().map(as_try).collect();
+            let began =
+                self.recovery.batches.get(&(*number as usize)).is_some_and(|b| b.1.is_some());
+            let unheard = began && self.is_leashed(sid);
+            shard.tries = known.attempts.iter().map(|record| as_try(record, unheard)).collect();
             let Some((attempt, record)) = known.last() else { continue };
             let failed = known.attempts.iter().filter(|one| one.revoked.is_some());
             shard.failed_on = failed.map(|one| (one.worker, one.boot)).collect();
@@ -549,12 +552,14 @@ impl Owner {
     }
 }
 
-fn as_try(record: &AttemptRecord) -> Try {
+/// `unheard`: nothing is known of it yet, and it may have begun.
+fn as_try(record: &AttemptRecord, unheard: bool) -> Try {
     Try {
         worker: record.worker,
         boot: record.boot,
         shared: false,
         counters: record.end.as_ref().map(|end| end.counters).unwrap_or_default(),
+        unheard: unheard && record.end.is_none(),
         heard: None,
         reporting: false,
         end: record.end.as_ref().map(|end| end.status),

@@ -48,8 +48,15 @@ impl Owner {
             return;
         }
         one.reporting = true;
+        let begun = report.counters.begun;
         // The report of a process that was killed has what its file has: less than its frames had told.
         report.counters = report.counters.at_least(&one.counters);
+        report.counters.begun = match report.status {
+            AttemptStatus::Interrupted => begun.max(one.may_have_begun()),
+            // It has come to its end and knows exactly; its frames had said how far it might go.
+            AttemptStatus::Completed | AttemptStatus::Failed | AttemptStatus::Stopped => begun,
+        };
+        one.unheard = false;
         self.stop_proven(sid, attempt);
         let current = self.shards.get(&sid).is_some_and(|shard| shard.attempt() == attempt);
         if current && let Some(shard) = self.shards.get_mut(&sid) {
@@ -287,6 +294,8 @@ impl Owner {
             return;
         }
         one.reporting = true;
+        let begun = counters.begun.max(one.may_have_begun());
+        one.unheard = false;
         let report = EndReport {
             shard: key,
             attempt,
@@ -294,7 +303,7 @@ impl Owner {
             boot: one.boot,
             status: AttemptStatus::Interrupted,
             error: Some("its worker was lost; this is what it had reported".to_owned()),
-            counters,
+            counters: Counters { begun, ..counters },
             provided: BTreeMap::new(),
             frames,
             totals,

@@ -35,6 +35,7 @@ impl Owner {
             boot: place.boot,
             shared: place.hold.is_none(),
             counters: Counters::default(),
+            unheard: false,
             heard: None,
             reporting: false,
             end: None,
@@ -403,7 +404,7 @@ impl Owner {
         let attempt = shard.attempt();
         let (key, cancelling) = (shard.key, shard.state == State::Cancelling);
         let Some(one) = shard.tries.last_mut() else { return };
-        one.reporting = true;
+        (one.reporting, one.unheard) = (true, false);
         shard.step = Step::Ending;
         shard.due = None;
         shard.stop = shard.stop.take().filter(|_| cancelling);

@@ -34,6 +34,8 @@ pub struct Part {
     #[serde(with = "as_number")]
     pub priority: Priority,
     pub vus_max: u32,
+    /// Its load is a number of iterations.
+    pub counts_iterations: bool,
     /// From the common start to the last moment at which it starts an iteration.
     pub length: Duration,
     pub graceful_stop: Duration,
@@ -132,6 +134,7 @@ impl Manifest {
             is_test: candidates[number].is_test,
             priority: workflow.priority,
             vus_max: candidates[number].vus_max,
+            counts_iterations: schedule::counts_iterations(&workflow.load.executor),
             length: workflow.load.start_after + schedule::latest_end(&workflow.load),
             graceful_stop: workflow.load.graceful_stop,
             quiet: quiet(workflow),

@@ -21,6 +21,7 @@ use std::time::Duration;
 use fence::{Attempt, BootId, Handover, Moment, NodeId, ShardKey};
 
 use crate::fleet::message::{Halt, Task};
+use crate::leash;
 use crate::ledger::{AttemptStatus, Counters, Lapse};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -148,13 +149,23 @@ pub(super) struct Try {
     pub worker: NodeId,
     pub boot: BootId,
     pub shared: bool,
+    /// What it has told so far. `begun` is how far it may go before more is known of it.
     pub counters: Counters,
+    /// It may have been told to start, and has said nothing since.
+    pub unheard: bool,
     /// When a count of it last moved, since the job was created.
     pub heard: Option<Duration>,
     /// A report of it is on its way into the ledger.
     pub reporting: bool,
     pub end: Option<AttemptStatus>,
     pub revoked: bool,
+}
+
+impl Try {
+    /// Units of its schedule. Of an attempt that was never heard of nothing is known but how far it may go.
+    pub fn may_have_begun(&self) -> u64 {
+        if self.unheard { leash::FIRST } else { self.counters.begun }
+    }
 }
 
 /// A stop that was asked for.
@@ -243,13 +254,13 @@ impl Shard {
         )
     }
 
-    /// Units of the schedule that earlier attempts have begun, as far as they were heard of, and how many of these are
-    /// counted: done or dropped (R5a).
+    /// Units of the schedule that earlier attempts have begun, or may have, and how many of these are counted: done or
+    /// dropped (R5a).
     pub fn units_before(&self) -> (u64, u64) {
         let earlier = self.tries.len().saturating_sub(1);
         self.tries[..earlier].iter().fold((0, 0), |(begun, counted), one| {
             let own = one.counters.iterations + one.counters.dropped;
-            (begun + one.counters.begun.max(own), counted + own)
+            (begun + one.may_have_begun().max(own), counted + own)
         })
     }
 }

@@ -337,6 +337,11 @@ impl Owner {
         let overdue = self.now.after(self.run_at_most(sid) + self.settings.overdue);
         let Some(shard) = self.shards.get_mut(&sid) else { return };
         shard.unsure = false;
+        if let (Some(HeldPhase::Preparing | HeldPhase::Ready), Some(one)) =
+            (held.map(|held| held.phase), shard.tries.last_mut())
+        {
+            one.unheard = false;
+        }
         match held.map(|held| held.phase) {
             None => {
                 shard.step = Step::Unsent;

@@ -428,13 +428,14 @@ impl Owner {
     fn start_those_ready(&mut self, members: &[Sid]) {
         let mut by_worker: BTreeMap<NodeId, (fence::BootId, Vec<(Sid, Attempt)>)> = BTreeMap::new();
         for sid in members {
-            let overdue = self.overdue_at(*sid);
+            let (overdue, leashed) = (self.overdue_at(*sid), self.is_leashed(*sid));
             let Some(shard) = self.shards.get_mut(sid) else { continue };
             if shard.step != Step::Ready || shard.stop.is_some() {
                 continue;
             }
             let attempt = shard.attempt();
-            let Some(one) = shard.tries.last() else { continue };
+            let Some(one) = shard.tries.last_mut() else { continue };
+            one.unheard = leashed;
             shard.step = Step::Begun;
             shard.due = Some(overdue);
             let entry = by_worker.entry(one.worker).or_insert((one.boot, Vec::new()));
