@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use control::fleet::message::{Ask, Seat, Steer};
+use control::fleet::message::{Ask, EndReport, Seat, Steer};
 use control::fleet::owner::{Event, Mended, OnWorkerLoss, ShardState, WhenNoneLeft};
 use control::leash;
 use control::ledger::{AttemptStatus, Counters, Lapse, Outcome};
@@ -58,6 +58,13 @@ fn a_killed_workers_shards_run_elsewhere() {
 /// A workflow of a number of iterations, on two workers with one core each and a third with two; the worker of its
 /// first shard is killed, and this is what the next attempt is told to leave out.
 fn left_out_after(course: impl Fn(&mut World)) -> u64 {
+    left_out(|world| {
+        course(world);
+        world.kill(at(world, 0));
+    })
+}
+
+fn left_out(course: impl Fn(&mut World)) -> u64 {
     let mut counted = part("load", 2, 60);
     counted.counts_iterations = true;
     let mut world = World::new(manifest(vec![counted]), &[1, 1, 2]);
@@ -65,8 +72,6 @@ fn left_out_after(course: impl Fn(&mut World)) -> u64 {
     world.own();
     world.until(|world| world.running() == 2);
     course(&mut world);
-    let dead = at(&world, 0);
-    world.kill(dead);
     world.until(|world| world.running() < 2);
     world.until(|world| world.running() == 2);
     let mut orders = world.workers.values().flat_map(|w| &w.dispatches);
@@ -92,6 +97,34 @@ fn what_a_lost_attempt_may_have_begun_is_not_begun_again() {
         says(world, 20, 70);
     };
     assert_eq!(left_out_after(gave_back), 70, "what it gave back can be begun by others");
+}
+
+/// The report of a process that was killed has what its file counted, and that is not how far it came. It comes when the
+/// next attempt is about to be dispatched.
+#[test]
+fn the_report_of_a_killed_process_hides_nothing() {
+    let back_at_once = |world: &mut World| {
+        let (number, shard) = (at(world, 0), world.key(0, 0));
+        world.kill(number);
+        let host = world.worker(number);
+        let (attempt, status) = (fence::Attempt(1), AttemptStatus::Interrupted);
+        let report = EndReport {
+            shard,
+            attempt,
+            worker: host.node,
+            boot: host.boot,
+            status,
+            error: None,
+            counters: Counters { issued: 7, ..Counters::default() },
+            provided: std::collections::BTreeMap::new(),
+            frames: 0,
+            totals: Vec::new(),
+            log: String::new(),
+        };
+        host.restart();
+        host.outbox.insert((shard, attempt), report);
+    };
+    assert_eq!(left_out(back_at_once), leash::FIRST);
 }
 
 /// The same if its owner dies with it: a checkpoint has what it had said, and without one nothing is taken for granted.

@@ -56,7 +56,8 @@ impl Owner {
             // It has come to its end and knows exactly; its frames had said how far it might go.
             AttemptStatus::Completed | AttemptStatus::Failed | AttemptStatus::Stopped => begun,
         };
-        one.unheard = false;
+        // The next attempt may be dispatched before the ledger has this.
+        (one.counters.begun, one.unheard) = (report.counters.begun, false);
         self.stop_proven(sid, attempt);
         let current = self.shards.get(&sid).is_some_and(|shard| shard.attempt() == attempt);
         if current && let Some(shard) = self.shards.get_mut(&sid) {
@@ -295,7 +296,7 @@ impl Owner {
         }
         one.reporting = true;
         let begun = counters.begun.max(one.may_have_begun());
-        one.unheard = false;
+        (one.counters.begun, one.unheard) = (begun, false);
         let report = EndReport {
             shard: key,
             attempt,
