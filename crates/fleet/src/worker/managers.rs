@@ -139,12 +139,15 @@ impl Managers {
 
     pub fn office(&self, node: NodeId) -> Option<OfficeClient<Channel>> {
         let known = lock(&self.board).find(node)?;
-        let expected = Expected { role: Role::Manager, node: Some(node) };
+        Some(self.office_of(&known))
+    }
+
+    fn office_of(&self, known: &Known) -> OfficeClient<Channel> {
+        let expected = Expected { role: Role::Manager, node: Some(known.node) };
         let channel = self.channels.to(known.address, expected);
-        let client = OfficeClient::new(channel)
+        OfficeClient::new(channel)
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
-            .max_encoding_message_size(MESSAGE_BYTES_MAX);
-        Some(client)
+            .max_encoding_message_size(MESSAGE_BYTES_MAX)
     }
 
     pub async fn tell(&self, to: NodeId, tell: &Tell) -> Result<Told, Status> {
@@ -172,10 +175,9 @@ impl Managers {
         question: &Q,
         send: impl AsyncFnOnce(OfficeClient<Channel>, Sealed) -> Result<Response<Sealed>, Status>,
     ) -> Result<A, Status> {
-        let (known, office) = (lock(&self.board).find(to), self.office(to));
-        let (Some(known), Some(office)) = (known, office) else {
-            return Err(Status::unavailable("membership does not know it"));
-        };
+        let unknown = || Status::unavailable("membership does not know it");
+        let known = lock(&self.board).find(to).ok_or_else(unknown)?;
+        let office = self.office_of(&known);
         let sealed = seal(question)?;
         let Some(permit) = lock(&self.board).permit(known, what, now()) else {
             return Err(Status::unavailable("it has not answered lately; others are asked first"));

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use control::fleet::owner::Policy;
@@ -37,6 +37,7 @@ struct World {
     _member: Member,
     client: FleetClient,
     target: RunningTarget,
+    submitted: AtomicU64,
 }
 
 fn paced(mut config: Config) -> Config {
@@ -71,9 +72,10 @@ impl World {
         let options = ClientOptions::new(credentials, local.addresses());
         let client = FleetClient::connect(options).await.unwrap();
         let target = Target::start(TargetConfig::default()).unwrap();
+        let (_worker, _member, submitted) = (worker, member, AtomicU64::new(0));
         let world =
-            Self { temp, local, manager, _worker: worker, played, _member: member, client, target };
-        world.until("both workers", async || world.cores().await == (65, 65)).await;
+            Self { temp, local, manager, _worker, played, _member, client, target, submitted };
+        world.until("both workers", async || world.cores().await == (3, 3)).await;
         world
     }
 
@@ -93,13 +95,20 @@ impl World {
     /// The worker that the test plays, as `volley status` gets it.
     async fn shown(&self) -> FleetNode {
         let name = self.local.workers[1].node.to_string();
-        let fleet = self.client.fleet().await.unwrap();
-        fleet.nodes.into_iter().find(|node| node.node == name).unwrap()
+        let began = Instant::now();
+        loop {
+            match self.client.fleet().await {
+                Ok(fleet) => {
+                    return fleet.nodes.into_iter().find(|node| node.node == name).unwrap();
+                }
+                Err(error) => assert!(began.elapsed() < Duration::from_secs(60), "{error}"),
+            }
+        }
     }
 
-    async fn submit(&self, number: u64) -> JobId {
+    async fn submit(&self) -> JobId {
         let path = self.temp.path().join("plan.yaml");
-        let load = "vus: 1, duration: 1s, pacing: 50ms";
+        let load = "vus: 1, duration: 300ms, pacing: 50ms";
         let text = format!(
             "target: http://{}\nworkflows: [ {{ name: w, load: {{ {load} }}, steps: [ {{ get: / }} ] }} ]\n",
             self.target.addr()
@@ -109,14 +118,16 @@ impl World {
         let bundle = Bundle::of_plan(&plan, parcel, Policy::default()).unwrap();
         let bytes = bundle.encode().unwrap().into();
         let bundle = self.client.put(bytes, Arc::new(|_, _| ())).await.unwrap();
-        let key = IdempotencyKey { client: "test".to_owned(), sequence: number, nonce: [7; 16] };
+        let sequence = self.submitted.fetch_add(1, Ordering::Relaxed);
+        let key = IdempotencyKey { client: "test".to_owned(), sequence, nonce: [7; 16] };
         let (key, name, age) = (key.to_string(), "w".to_owned(), Duration::ZERO);
         self.client.submit(&Submission { key, name, bundle, age }).await.unwrap().job
     }
 
     async fn until_completed(&self, job: JobId) {
         self.until("the job's end", async || {
-            let status = self.client.status(job).await.unwrap();
+            // A machine that is busy has no leader now and then.
+            let Ok(status) = self.client.status(job).await else { return false };
             assert!(matches!(&status.outcome[..], "" | "COMPLETED"), "{status:?}");
             status.outcome == "COMPLETED"
         })
@@ -137,7 +148,7 @@ impl World {
 }
 
 /// ARCH-6, ARCH-71, ARCH-117, ARCH-134, ARCH-136, R21: a worker that is alive to membership and does not answer. The
-/// job that wanted its cores runs on the other one. Its being busy by 100 % is no fault.
+/// jobs that wanted its cores run on the other one. Its being busy by 100 % is no fault.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_does_not_answer_gets_nothing_new_until_it_does() {
     let world = World::start().await;
@@ -145,15 +156,22 @@ async fn a_worker_that_does_not_answer_gets_nothing_new_until_it_does() {
     assert_eq!(world.shown().await.routing, "route", "a generator may be busy");
 
     world.played.silent.store(true, Ordering::Relaxed);
-    let job = world.submit(1).await;
-    world.until("a verdict", async || !world.shown().await.why.is_empty()).await;
+    // One failure moves a job to the other worker; it takes some of them until three have come after each other.
+    let mut jobs = Vec::new();
+    while world.shown().await.why.is_empty() {
+        assert!(jobs.len() < 100, "no verdict");
+        jobs.push(world.submit().await);
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
     let shown = world.shown().await;
     assert!(shown.why.contains("open: no answer 3 times in"), "{shown:?}");
     assert_eq!((&shown.routing[..], &shown.state[..]), ("drain", "alive"), "{shown:?}");
     let asked = world.played.reserves.load(Ordering::Relaxed);
-    world.until_completed(job).await;
+    for job in jobs {
+        world.until_completed(job).await;
+    }
     assert_eq!(world.played.reserves.load(Ordering::Relaxed), asked, "nothing new");
-    assert_eq!(world.client.fleet().await.unwrap().cores, 1);
+    world.until("one core", async || world.cores().await.0 == 1).await;
     world.until("the metrics", async || world.metric(opened).await > 0).await;
     assert_eq!(world.metric(r#"volley_breakers_open{target="worker"}"#).await, 1);
 
@@ -168,10 +186,10 @@ async fn a_worker_that_does_not_answer_gets_nothing_new_until_it_does() {
     let before = world.metric(opened).await;
 
     // ARCH-SC-37: it refuses by name now, again and again, and that is an answer.
-    let jobs = [world.submit(2).await, world.submit(3).await, world.submit(4).await];
-    for job in jobs {
+    let refused = world.played.reserves.load(Ordering::Relaxed) + 3;
+    while world.played.reserves.load(Ordering::Relaxed) < refused {
+        let job = world.submit().await;
         world.until_completed(job).await;
     }
-    assert!(world.played.reserves.load(Ordering::Relaxed) > asked);
     assert_eq!((world.metric(opened).await, world.shown().await.routing), (before, "route".into()));
 }
