@@ -18,6 +18,7 @@ pub mod outbox;
 pub mod owner;
 pub mod pool;
 pub mod queue;
+pub mod routing;
 pub mod statistics;
 pub mod timeouts;
 pub mod worker;

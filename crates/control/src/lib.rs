@@ -12,6 +12,7 @@
 //! iterates over an unordered map; time is an argument, so every answer can be repeated.
 
 pub mod allocation;
+pub mod breaker;
 pub mod fleet;
 pub mod job;
 pub mod leash;

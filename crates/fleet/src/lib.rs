@@ -15,5 +15,6 @@ pub mod bundle;
 pub mod client;
 pub mod local;
 pub mod manager;
+mod verdict;
 pub mod wire;
 pub mod worker;

@@ -12,6 +12,7 @@
 //! A manager holds nothing that cannot be lost: jobs are in the ledger, running load is on the workers, statistics
 //! are in checkpoints and in the workers' senders. Another manager takes a job up from these.
 
+mod breakers;
 mod checkpoints;
 mod claims;
 mod config;
@@ -24,12 +25,16 @@ mod peers;
 mod roster;
 mod start;
 mod status;
+mod survey;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use control::fleet::pool::Worker;
+use control::fleet::routing::{self, Routing, Why};
 use fence::{JobId, Moment};
+use membership::Entry;
 use node::Member;
 use tokio::sync::watch;
 use tonic::Status;
@@ -37,6 +42,7 @@ use tonic::Status;
 pub use config::ManagerConfig;
 pub use start::{Ended, Manager, StartError};
 
+use breakers::Breakers;
 use checkpoints::Keeper;
 use desk::DeskHandle;
 
@@ -49,6 +55,7 @@ pub(crate) struct Shared {
     /// An owner that has said nothing for this long, and is dead by membership, is gone.
     silent: Duration,
     desks: Mutex<BTreeMap<JobId, DeskHandle>>,
+    breakers: Breakers,
     keeper: Keeper,
     /// Takes nothing more, gives up what it has.
     leaving: watch::Sender<bool>,
@@ -68,6 +75,19 @@ impl Shared {
 
     fn serving(&self) -> Result<Arc<Parts>, Status> {
         self.parts().ok_or_else(|| Status::unavailable("this manager is starting or ending"))
+    }
+
+    /// The workers, with what may be placed on each.
+    fn workers(&self, parts: &Parts) -> Vec<Worker> {
+        let judge = |entry: &Entry| self.judge(parts, entry).0;
+        roster::workers(&parts.member.view(), judge)
+    }
+
+    /// What may be placed on a worker, and why not more.
+    fn judge(&self, parts: &Parts, entry: &Entry) -> (Routing, Option<Why>) {
+        let health = parts.member.health(entry.peer.node);
+        let breaker = self.breakers.of(entry.peer.node, entry.peer.boot);
+        routing::route(&roster::signs(entry, health, breaker))
     }
 
     fn desk(&self, job: JobId) -> Option<DeskHandle> {

@@ -67,6 +67,8 @@ pub struct WorkerConfig {
     pub blob_bytes: u64,
     pub times: Times,
     pub limits: Limits,
+    /// When a manager that does not answer is the last to be asked, and for how long.
+    pub breaker: control::breaker::Settings,
 }
 
 impl WorkerConfig {
@@ -81,6 +83,7 @@ impl WorkerConfig {
             blob_bytes: 2 << 30,
             times: plain.times,
             limits: plain.limits,
+            breaker: control::breaker::Settings::default(),
         }
     }
 }
@@ -185,8 +188,8 @@ impl Worker {
     /// # Errors
     /// If the settings cannot work, or the member cannot start; see [`node::StartError`].
     pub async fn start(config: WorkerConfig) -> Result<Self, StartError> {
-        let WorkerConfig { mut member, cores, share_max, secrets, blob_bytes, times, limits } =
-            config;
+        let WorkerConfig { mut member, cores, secrets, blob_bytes, .. } = config;
+        let WorkerConfig { share_max, times, limits, breaker, .. } = config;
         let probe = Settings {
             share_max,
             times,
@@ -221,7 +224,7 @@ impl Worker {
             .map_err(|(path, error)| StartError::Files { path, error })?;
         let life = member.life();
         let channels = Channels::new(member.network(), ChannelTiming::paced(pace));
-        let managers = Arc::new(Managers::new(life.node, channels));
+        let managers = Arc::new(Managers::new(life.node, channels, breaker));
         let blobs = Arc::new(Blobs::new(folders.blobs.clone(), blob_bytes, Arc::clone(&managers)));
         let options = LoadOptions {
             scratch: folders.scratch.clone(),

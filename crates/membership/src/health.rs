@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use fence::{BootId, NodeId};
 
-use crate::heartbeat::Heartbeat;
+use crate::heartbeat::{Beat, Heartbeat};
 
 const LIVENESS_TIMEOUT: Duration = Duration::from_secs(30);
 const LIVENESS_FAILURES: u32 = 3;
@@ -19,6 +19,9 @@ const EVICT_AFTER: Duration = Duration::from_secs(60);
 /// How long eviction is held back at most when most nodes fail together (G-20).
 const HOLD_MAX: Duration = Duration::from_secs(60);
 const HISTORY_MAX: usize = 16;
+/// Memory in use, in percent: from here on a node is short of it, until there is clearly more again (ARCH-ISS-66, G-18).
+const MEMORY_SHORT: u8 = 95;
+const MEMORY_ENOUGH: u8 = 85;
 
 /// Whether work goes forward, against the node's own past.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -89,6 +92,10 @@ pub struct Assessment {
     pub ready: bool,
     pub progress: Progress,
     pub verdict: Verdict,
+    /// Its machine's memory is nearly used up.
+    pub short_of_memory: bool,
+    /// It is to be evicted: membership has found it dead, or it was stuck for its time (CORE-79).
+    pub evict: bool,
 }
 
 /// Whether a node is to be evicted, and why or why not.
@@ -113,12 +120,16 @@ struct Node {
     dead: bool,
     boot: BootId,
     heartbeat: Option<Heartbeat>,
-    sampled: (Duration, u64),
+    /// When the heartbeat came. What happened since then is not known.
+    beaten: Duration,
+    /// When measuring began, what was done by then, and how much there was to work on.
+    sampled: (Duration, u64, u32),
     /// When the counter last moved, or there was nothing to move it.
     moved: Duration,
-    /// Work per second: in the last interval, and on the whole.
+    /// Work per second and piece of work: in the last interval, and on the whole.
     rate: Option<f64>,
     usual: Option<f64>,
+    short_of_memory: bool,
     failing_since: Option<Duration>,
     history: VecDeque<(Duration, Verdict)>,
 }
@@ -166,15 +177,15 @@ impl Tracker {
                 return false;
             }
             if boot > node.boot {
-                (node.sampled, node.moved) = ((now, beat.work.done), now);
+                (node.sampled, node.moved) = ((now, beat.work.done, beat.work.runnable), now);
                 (node.rate, node.usual) = (None, None);
             }
         } else {
-            (node.sampled, node.moved) = ((now, beat.work.done), now);
+            (node.sampled, node.moved) = ((now, beat.work.done, beat.work.runnable), now);
         }
         node.boot = boot;
         node.sample(&beat, now);
-        node.heartbeat = Some(beat);
+        (node.heartbeat, node.beaten) = (Some(beat), now);
         self.answered(id, now);
         true
     }
@@ -192,6 +203,12 @@ impl Tracker {
             node.history.push_back((now, assessment.verdict));
         }
         Some(assessment)
+    }
+
+    /// The same, with the word on eviction. The others have to be assessed before: it depends on how many of them fail.
+    pub fn judge(&mut self, id: NodeId, now: Duration) -> Option<Assessment> {
+        let evict = self.eviction(id, now) == Eviction::Evict;
+        self.assess(id, now).map(|assessment| Assessment { evict, ..assessment })
     }
 
     /// The last verdicts and when they began, oldest first.
@@ -241,10 +258,12 @@ impl Tracker {
             dead: false,
             boot: BootId(0),
             heartbeat: None,
-            sampled: (now, 0),
+            beaten: now,
+            sampled: (now, 0, 0),
             moved: now,
             rate: None,
             usual: None,
+            short_of_memory: false,
             failing_since: None,
             history: VecDeque::new(),
         })
@@ -253,16 +272,28 @@ impl Tracker {
 
 impl Node {
     fn sample(&mut self, beat: &Heartbeat, now: Duration) {
-        let (at, done) = self.sampled;
-        if beat.work.done > done || beat.work.runnable == 0 || !beat.has_capacity() {
+        if let Beat::Worker(beat) = beat.beat {
+            let limit = if self.short_of_memory { MEMORY_ENOUGH } else { MEMORY_SHORT };
+            self.short_of_memory = beat.memory_percent >= limit;
+        }
+        let before = self.heartbeat.map_or(0, |before| before.work.done);
+        if beat.work.done > before || beat.work.runnable == 0 || !beat.has_capacity() {
             self.moved = now;
+        }
+        let (at, done, runnable) = self.sampled;
+        // Intervals can be compared only if there was as much to work on all the time.
+        if beat.work.runnable != runnable {
+            self.sampled = (now, beat.work.done, beat.work.runnable);
+            self.rate = None;
+            return;
         }
         let time = now.saturating_sub(at);
         if time < PROGRESS_INTERVAL {
             return;
         }
-        let rate = beat.work.done.saturating_sub(done) as f64 / time.as_secs_f64();
-        self.sampled = (now, beat.work.done);
+        let pieces = f64::from(runnable.max(1));
+        let rate = beat.work.done.saturating_sub(done) as f64 / time.as_secs_f64() / pieces;
+        self.sampled = (now, beat.work.done, runnable);
         self.rate = Some(rate);
         // Standing still is not usual, however long it lasts.
         if rate > 0.0 {
@@ -274,16 +305,19 @@ impl Node {
         let is_answering = now.saturating_sub(self.last_answer) < LIVENESS_TIMEOUT;
         let live = !self.dead && is_answering && self.failures < LIVENESS_FAILURES;
         let ready = self.heartbeat.as_ref().is_some_and(Heartbeat::is_ready);
-        let progress = self.progress(now);
-        Assessment { live, ready, progress, verdict: Verdict::of(live, ready, progress) }
+        let progress = self.progress();
+        let verdict = Verdict::of(live, ready, progress);
+        let short_of_memory = self.short_of_memory;
+        Assessment { live, ready, progress, verdict, short_of_memory, evict: false }
     }
 
-    fn progress(&self, now: Duration) -> Progress {
+    fn progress(&self) -> Progress {
         let Some(beat) = &self.heartbeat else { return Progress::Idle };
         if beat.work.runnable == 0 {
             return Progress::Idle;
         }
-        if beat.has_capacity() && now.saturating_sub(self.moved) >= STUCK_AFTER {
+        // Seen by a heartbeat, not guessed from their absence: in a large cluster they are far apart.
+        if beat.has_capacity() && self.beaten.saturating_sub(self.moved) >= STUCK_AFTER {
             return Progress::Stuck;
         }
         match (self.rate, self.usual) {
@@ -370,6 +404,79 @@ mod tests {
         assert_eq!(beat(&mut tracker, 230, 0, 1), Progress::Stuck);
         assert_eq!(beat(&mut tracker, 240, 0, 0), Progress::Idle);
         assert_eq!(beat(&mut tracker, 250, 100, 1), Progress::Normal);
+    }
+
+    /// R21, G-19: half the work at the same pace each is no slowness; and intervals with more or less to do are not
+    /// compared with others.
+    #[test]
+    fn pace_is_measured_for_each_piece_of_work() {
+        let mut tracker = Tracker::default();
+        let (mut done, mut sequence) = (0, 0);
+        let mut work = |tracker: &mut Tracker, second: u64, runnable: u32, each: u64| {
+            done += each * u64::from(runnable);
+            sequence += 1;
+            tracker.beat(NODE, BootId(1), worker(sequence, done, runnable, 1), seconds(second));
+            tracker.assess(NODE, seconds(second)).unwrap().progress
+        };
+        for second in (0..60).step_by(10) {
+            assert_eq!(work(&mut tracker, second, 8, 100), Progress::Normal);
+        }
+        for second in (60..120).step_by(10) {
+            assert_eq!(work(&mut tracker, second, 1, 100), Progress::Normal, "{second}");
+        }
+        assert_eq!(work(&mut tracker, 120, 1, 50), Progress::Slow);
+        assert_eq!(work(&mut tracker, 130, 2, 50), Progress::Normal, "begun anew");
+        assert_eq!(work(&mut tracker, 140, 2, 50), Progress::Slow);
+    }
+
+    /// In a large cluster heartbeats are minutes apart: their absence is no standstill.
+    #[test]
+    fn a_standstill_is_seen_and_not_guessed() {
+        let mut tracker = Tracker::default();
+        tracker.beat(NODE, BootId(1), worker(1, 100, 1, 1), seconds(0));
+        tracker.answered(NODE, seconds(295));
+        let progress = |tracker: &mut Tracker, second| {
+            tracker.assess(NODE, seconds(second)).map(|assessment| assessment.progress)
+        };
+        assert_eq!(progress(&mut tracker, 300), Some(Progress::Normal));
+        tracker.beat(NODE, BootId(1), worker(2, 100, 1, 1), seconds(300));
+        assert_eq!(progress(&mut tracker, 300), Some(Progress::Stuck));
+    }
+
+    /// CORE-76, CORE-79: a node is to be evicted when it was stuck for its time, and no more once it moves.
+    #[test]
+    fn who_is_stuck_for_too_long_is_evicted() {
+        let mut tracker = Tracker::default();
+        let mut judge = |second: u64, done: u64| {
+            tracker.beat(NODE, BootId(1), worker(second + 1, done, 1, 1), seconds(second));
+            let judged = tracker.judge(NODE, seconds(second)).unwrap();
+            (judged.verdict, judged.evict)
+        };
+        assert_eq!(judge(0, 5), (Verdict::Healthy, false));
+        assert_eq!(judge(120, 5), (Verdict::Stuck, false));
+        assert_eq!(judge(179, 5), (Verdict::Stuck, false));
+        assert_eq!(judge(180, 5), (Verdict::Stuck, true));
+        assert_eq!(judge(181, 6).1, false);
+    }
+
+    /// ARCH-ISS-66, G-18: memory has a threshold, and another one to come back; the processor has none (R21).
+    #[test]
+    fn memory_runs_short_and_the_processor_may_be_busy() {
+        let mut tracker = Tracker::default();
+        let mut sequence = 0;
+        let mut short = |memory_percent: u8| {
+            sequence += 1;
+            let mut beat = worker(sequence, 0, 0, 1);
+            if let Beat::Worker(worker) = &mut beat.beat {
+                (worker.cpu_percent, worker.memory_percent) = (100, memory_percent);
+            }
+            tracker.beat(NODE, BootId(1), beat, seconds(sequence));
+            let assessment = tracker.assess(NODE, seconds(sequence)).unwrap();
+            assert_eq!(assessment.verdict, Verdict::Healthy);
+            assessment.short_of_memory
+        };
+        let percent = [94, 95, 90, 85, 84, 94, 100];
+        assert_eq!(percent.map(&mut short), [false, true, true, true, false, false, true]);
     }
 
     /// G-21: what overtook is not rolled back, and a new boot counts again from one.

@@ -274,6 +274,12 @@ impl Member {
         self.inner.numbers.enlisted.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Shows the circuit breakers in front of others of a role: how often one has opened so far, and how many are not
+    /// closed now.
+    pub fn set_breakers(&self, target: &'static str, opened: u64, open: u64) {
+        lock(&self.inner.numbers.breakers).insert(target, (opened, open));
+    }
+
     /// Runs the other background tasks of this node as well.
     #[must_use]
     pub fn supervisor(&self) -> &Supervisor {

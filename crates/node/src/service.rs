@@ -423,7 +423,8 @@ fn this_node(inner: &Inner, view: &View) -> proto::Member {
         _ => Progress::Idle,
     };
     let verdict = Verdict::of(true, ready, progress);
-    let health = Assessment { live: true, ready, progress, verdict };
+    let (short_of_memory, evict) = (false, false);
+    let health = Assessment { live: true, ready, progress, verdict, short_of_memory, evict };
     let ms = u64::try_from(view.age.as_millis()).unwrap_or(u64::MAX);
     proto::Member {
         node: wire::node_bytes(view.me.node),

@@ -224,7 +224,8 @@ impl Engine {
 
     pub fn progress(&self, now: Moment) -> Progress {
         let frames = self.sender.as_ref().map_or(0, Sender::cut);
-        Progress { counters: self.counters, elapsed: self.elapsed(now), frames }
+        let (counters, elapsed) = (self.counters, self.elapsed(now));
+        Progress { counters, elapsed, frames, answers: elapsed.as_millis() as u64 }
     }
 
     fn content(&mut self) -> Content {

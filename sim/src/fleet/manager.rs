@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use control::breaker::{self, Breakers, Failure, Outcome, Permit};
 use control::fleet::claims::{Duty, Managers, duties};
 use control::fleet::message::Ask;
 use control::fleet::owner::Event;
+use control::fleet::routing::{self, Pace, Presence, Signs};
 use control::fleet::{pool, queue};
 use control::ledger::{Command, Proposal, Reply, RequestId, SessionId, State, Submission};
 use fence::{BootId, Epoch, Hlc, JobId, NodeId};
@@ -59,6 +61,15 @@ pub struct Kept {
     bytes: Vec<u8>,
 }
 
+/// A question that is under way.
+struct Call {
+    /// The desk that wants the answer. None: nobody does, it was a trial.
+    back: Option<(JobId, Epoch, u64)>,
+    sent: Duration,
+    to: (NodeId, BootId),
+    permit: Permit,
+}
+
 pub struct ManagerHost {
     pub node: NodeId,
     pub boot: BootId,
@@ -72,7 +83,9 @@ pub struct ManagerHost {
     pub heard: BTreeMap<Host, (Duration, Beat)>,
     pub desks: BTreeMap<JobId, Desk>,
     claiming: BTreeSet<JobId>,
-    calls: BTreeMap<u64, (JobId, Epoch, u64, Duration)>,
+    calls: BTreeMap<u64, Call>,
+    /// Of this manager's talk with each life of a worker.
+    breakers: Breakers<(NodeId, BootId)>,
     call_numbers: u64,
     workers: Vec<pool::Worker>,
     /// Statistics of owners, newest by epoch and number. On disk.
@@ -96,6 +109,7 @@ impl ManagerHost {
             desks: BTreeMap::new(),
             claiming: BTreeSet::new(),
             calls: BTreeMap::new(),
+            breakers: Breakers::new(breaker::Settings::default()),
             call_numbers: 0,
             workers: Vec::new(),
             checkpoints: BTreeMap::new(),
@@ -127,6 +141,7 @@ impl World {
         host.calls.clear();
         host.heard.clear();
         host.workers.clear();
+        host.breakers.retain(|_| false);
         event!("m{m} is killed");
     }
 
@@ -225,17 +240,60 @@ impl World {
     fn roster(&self, m: usize) -> Vec<pool::Worker> {
         let heard = self.managers[m].heard.iter();
         let workers = heard.filter_map(|(host, (at, beat))| match (host, beat) {
-            (Host::Worker(w), Beat::Worker { boot, figures }) => Some(pool::Worker {
-                node: self.workers[*w].node,
-                boot: *boot,
-                total: figures.cores,
-                free: figures.cores_free,
-                draining: !figures.accepting,
-                live: self.now - *at < SILENT,
-            }),
+            (Host::Worker(w), Beat::Worker { boot, figures }) => {
+                let (node, live) = (self.workers[*w].node, self.now - *at < SILENT);
+                Some(pool::Worker {
+                    node,
+                    boot: *boot,
+                    total: figures.cores,
+                    free: figures.cores_free,
+                    draining: !figures.accepting,
+                    live,
+                    routing: self.routing(m, (node, *boot), live, figures.accepting),
+                })
+            }
             _ => None,
         });
         workers.collect()
+    }
+
+    fn routing(
+        &self,
+        m: usize,
+        of: (NodeId, BootId),
+        live: bool,
+        accepting: bool,
+    ) -> routing::Routing {
+        let host = &self.managers[m];
+        let local = host.clock.read(self.now);
+        let tripped = host.breakers.tripped(of);
+        let signs = Signs {
+            presence: if live { Presence::There } else { Presence::Gone },
+            accepting,
+            pace: Pace::Usual,
+            short_of_memory: false,
+            overdue: false,
+            breaker: tripped.map(|tripped| (host.breakers.state(of, local), tripped)),
+        };
+        routing::route(&signs).0
+    }
+
+    /// Tries the workers whose cool-down is over; those that are gone or live anew are forgotten.
+    fn try_again(&mut self, m: usize) {
+        let local = self.managers[m].clock.read(self.now);
+        if self.managers[m].breakers.due(local).next().is_none() {
+            return;
+        }
+        let there: Vec<(NodeId, BootId)> =
+            self.roster(m).iter().filter(|w| w.live).map(|w| (w.node, w.boot)).collect();
+        let host = &mut self.managers[m];
+        host.breakers.retain(|target| there.contains(&target));
+        let due: Vec<(NodeId, BootId)> = host.breakers.due(local).collect();
+        for (node, _) in due {
+            if let Some(w) = self.workers.iter().position(|worker| worker.node == node) {
+                self.ask(m, w, None, Ask::Inspect { job: Some(JobId::default()) });
+            }
+        }
     }
 
     pub fn beat_manager(&mut self, m: usize) {
@@ -250,18 +308,17 @@ impl World {
         if self.book.leader == Some(m) && connected && self.managers[m].open {
             self.keep_time(m);
         }
-        let late =
-            |(_, (_, _, _, sent)): (&u64, &(JobId, Epoch, u64, Duration))| now - *sent > PATIENCE;
-        let given_up: Vec<u64> = self.managers[m]
-            .calls
-            .iter()
-            .filter(|call| late(*call))
-            .map(|(call, _)| *call)
-            .collect();
-        for call in given_up {
-            let Some((job, epoch, tag, _)) = self.managers[m].calls.remove(&call) else { continue };
-            self.owner_event(m, job, epoch, Event::Unanswered { tag });
+        let calls = self.managers[m].calls.iter();
+        let late = calls.filter(|(_, call)| now - call.sent > PATIENCE);
+        let given_up: Vec<u64> = late.map(|(number, _)| *number).collect();
+        for number in given_up {
+            let Some(call) = self.managers[m].calls.remove(&number) else { continue };
+            self.note(m, &call, Outcome::Failed(Failure::NoAnswer));
+            if let Some((job, epoch, tag)) = call.back {
+                self.owner_event(m, job, epoch, Event::Unanswered { tag });
+            }
         }
+        self.try_again(m);
         let workers = self.roster(m);
         let changed = workers != self.managers[m].workers;
         self.managers[m].workers.clone_from(&workers);

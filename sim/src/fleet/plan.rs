@@ -70,6 +70,8 @@ named! {
         Repeated = "a frame came again",
         Queued = "a job waited for cores",
         SecondLayer = "a second layer ran",
+        Opened = "a breaker opened",
+        Closed = "a breaker closed again",
     }
 }
 

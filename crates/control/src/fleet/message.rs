@@ -91,6 +91,24 @@ pub enum Ask {
     },
 }
 
+impl Ask {
+    /// Whether a worker can do without it for a while: new work, and who only looks. A worker whose breaker is open gets
+    /// none of it. The rest concerns what is there already, and is tried in any case: stops above all.
+    #[must_use]
+    pub fn can_wait(&self) -> bool {
+        match self {
+            Self::Reserve { .. } | Self::Dispatch(_) | Self::Inspect { .. } => true,
+            Self::Release { .. }
+            | Self::Start { .. }
+            | Self::Stop { .. }
+            | Self::Steer { .. }
+            | Self::Rows { .. }
+            | Self::Forget { .. }
+            | Self::Install { .. } => false,
+        }
+    }
+}
+
 /// How an attempt is to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Halt {

@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 use fence::{BootId, NodeId};
 
+use super::routing::Routing;
+
 /// What membership and heartbeats say of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Worker {
@@ -14,16 +16,18 @@ pub struct Worker {
     pub boot: BootId,
     pub total: u32,
     pub free: u32,
-    /// What runs there ends; nothing new.
+    /// By its own word: what runs there ends; nothing new.
     pub draining: bool,
     /// Not declared dead.
     pub live: bool,
+    /// What the manager thinks of it.
+    pub routing: Routing,
 }
 
 impl Worker {
     #[must_use]
     pub fn takes_work(&self) -> bool {
-        self.live && !self.draining
+        self.live && !self.draining && self.routing.takes_work()
     }
 }
 
@@ -168,22 +172,43 @@ impl Pool {
         worker.free.saturating_sub(self.asked.get(&node).copied().unwrap_or(0))
     }
 
+    /// Living workers that would take work and are given none, because something is wrong with them.
+    #[must_use]
+    pub fn set_aside(&self) -> usize {
+        let is_aside = |w: &&Worker| w.live && !w.draining && !w.routing.takes_work();
+        self.workers.values().filter(is_aside).count()
+    }
+
     #[must_use]
     pub fn free(&self) -> u32 {
         self.workers.keys().map(|node| self.free_on(*node)).sum()
     }
 
-    /// EXEC-92: so many cores, each drawn from all that are free. `None` if there are too few.
-    pub fn draw(&self, cores: usize, dice: &mut Dice) -> Option<Vec<NodeId>> {
-        let mut slots: Vec<NodeId> = Vec::new();
-        for node in self.workers.keys() {
-            slots.extend(std::iter::repeat_n(*node, self.free_on(*node) as usize));
+    /// The free cores of these workers, one entry each: of the first choice, and of those with whom something is odd.
+    pub fn slots<'a>(&self, of: impl IntoIterator<Item = &'a Worker>) -> [Vec<Worker>; 2] {
+        let mut slots = [Vec::new(), Vec::new()];
+        for worker in of {
+            let free = self.free_on(worker.node) as usize;
+            let tier = usize::from(worker.routing != Routing::Route);
+            slots[tier].extend(std::iter::repeat_n(*worker, free));
         }
-        if slots.len() < cores {
+        slots
+    }
+
+    /// EXEC-92: so many cores, each drawn from all that are free; from those of the last choice only what the others
+    /// have no room for (ARCH-72). `None` if there are too few.
+    pub fn draw(&self, cores: usize, dice: &mut Dice) -> Option<Vec<NodeId>> {
+        let [mut slots, mut odd] = self.slots(self.workers.values());
+        if slots.len() + odd.len() < cores {
             return None;
         }
         dice.shuffle(&mut slots);
+        if slots.len() < cores {
+            dice.shuffle(&mut odd);
+            slots.append(&mut odd);
+        }
         slots.truncate(cores);
+        let mut slots: Vec<NodeId> = slots.into_iter().map(|worker| worker.node).collect();
         // Shards next to each other on one worker: fewer messages, and a loss takes a run of them.
         slots.sort_unstable();
         Some(slots)
@@ -195,7 +220,8 @@ mod tests {
     use super::*;
 
     fn worker(node: u128, total: u32, free: u32) -> Worker {
-        Worker { node: NodeId(node), boot: BootId(1), total, free, draining: false, live: true }
+        let (node, boot, routing) = (NodeId(node), BootId(1), Routing::Route);
+        Worker { node, boot, total, free, draining: false, live: true, routing }
     }
 
     /// EXEC-60, X16: draining and dead workers are not part of the pool; S7: shares by 24, room by 10.
@@ -231,5 +257,28 @@ mod tests {
         pool.answered(NodeId(1), 8, true);
         pool.believe_hints();
         assert_eq!(pool.free_on(NodeId(1)), 8);
+    }
+    /// ARCH-72, ARCH-SC-46, ARCH-136: odd workers get what the others have no room for, drained and evicted ones nothing.
+    #[test]
+    fn odd_workers_are_the_last_choice_and_drained_ones_none() {
+        let with = |node, free, routing| Worker { routing, ..worker(node, 4, free) };
+        let pool = Pool::new([
+            with(1, 2, Routing::Route),
+            with(2, 3, Routing::Investigate),
+            with(3, 4, Routing::Drain),
+            with(4, 4, Routing::Evict),
+            with(5, 1, Routing::Route),
+        ]);
+        assert_eq!((pool.total(), pool.free(), pool.set_aside()), (12, 6, 2));
+        let mut dice = Dice::new(7);
+        for cores in 1..=6 {
+            for _ in 0..100 {
+                let drawn = pool.draw(cores, &mut dice).unwrap();
+                let on = |node: u128| drawn.iter().filter(|drawn| drawn.0 == node).count();
+                assert_eq!(on(2), cores.saturating_sub(3), "{drawn:?}");
+                assert_eq!((on(3), on(4)), (0, 0), "{drawn:?}");
+            }
+        }
+        assert_eq!(pool.draw(7, &mut dice), None);
     }
 }

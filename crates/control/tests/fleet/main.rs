@@ -9,5 +9,6 @@ mod properties;
 mod queue;
 mod rows;
 mod takeover;
+mod verdicts;
 mod worker;
 mod world;

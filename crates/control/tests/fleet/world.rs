@@ -12,6 +12,7 @@ use control::fleet::owner::{
     blob_of,
 };
 use control::fleet::pool::{Dice, Worker};
+use control::fleet::routing::Routing;
 use control::ledger::{
     self, BlobRef, Command, Counters, CreateJob, IdempotencyKey, Limits, Phase, Proposal, Reply,
     RequestId, SessionId, State, Submission, check_step,
@@ -100,6 +101,8 @@ pub struct World {
     pub turn: bool,
     /// Membership's view of who is dead, on top of who is.
     pub suspected: BTreeSet<NodeId>,
+    /// What the manager thinks of workers, if it is not the usual.
+    pub routings: BTreeMap<NodeId, Routing>,
     pub ledger_down: bool,
     /// Nothing is heard of what runs.
     pub mute: bool,
@@ -147,6 +150,7 @@ impl World {
             outcome: None,
             turn: true,
             suspected: BTreeSet::new(),
+            routings: BTreeMap::new(),
             ledger_down: false,
             mute: false,
             blobs: BTreeMap::new(),
@@ -289,6 +293,7 @@ impl World {
             free: model.free(),
             draining: model.draining,
             live: model.alive && !self.suspected.contains(&model.node),
+            routing: self.routings.get(&model.node).copied().unwrap_or_default(),
         };
         self.workers.values().map(hint).collect()
     }

@@ -200,7 +200,7 @@ impl Watching {
     /// cores that it has taken, and only a heartbeat gives it back those that nobody has told it of.
     fn tell(&mut self, shared: &Shared) {
         let Some(parts) = shared.parts() else { return };
-        let workers = roster::workers(&parts.member.view());
+        let workers = shared.workers(&parts);
         let changed =
             workers != self.workers || self.at.is_none_or(|at| at.elapsed() >= TELL_AGAIN);
         if changed {

@@ -20,6 +20,8 @@ pub struct ManagerConfig {
     pub turns: queue::Turns,
     /// How long an owner that membership takes for dead must have been silent in the ledger. 2 s.
     pub silent: Duration,
+    /// When a worker that does not answer gets nothing new, and for how long.
+    pub breaker: control::breaker::Settings,
     pub state_limits: control::ledger::Limits,
     /// The folder of the CA. With it this manager makes workers of those who show a join token; see `docs/security.md`.
     pub ca: Option<PathBuf>,
@@ -40,6 +42,7 @@ impl ManagerConfig {
             settings: owner::Settings::default(),
             turns: queue::Turns::default(),
             silent: Duration::from_secs(2),
+            breaker: control::breaker::Settings::default(),
             state_limits: control::ledger::Limits::default(),
             ca: None,
             worker_days: 90,

@@ -166,7 +166,7 @@ impl Start {
         if job.shards.is_empty() {
             self.wait_for_heartbeats().await?;
         }
-        let workers = roster::workers(&self.shared.parts()?.member.view());
+        let workers = self.shared.workers(&*self.shared.parts()?);
         let mut seed = [0; 8];
         // Not a secret, but nobody should foresee it; zero would do at worst.
         let _ = getrandom::fill(&mut seed);

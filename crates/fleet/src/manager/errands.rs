@@ -6,7 +6,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use control::fleet::message::{Answer, Ask};
+use control::fleet::message::Ask;
 use control::fleet::owner::{Event, blob_of};
 use control::ledger::{BlobRef, Command};
 use fence::{JobId, NodeId};
@@ -16,15 +16,14 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::checkpoints::Promised;
 use super::desk::Input;
-use super::{Parts, Shared, roster};
-use crate::wire::proto::crew_client::CrewClient;
+use super::{Parts, Shared, breakers, roster};
 use crate::wire::proto::desk_client::DeskClient;
 use crate::wire::proto::{Checkpoint, PromiseReply, PromiseRequest};
-use crate::wire::{MESSAGE_BYTES_MAX, job_bytes, seal, unseal};
+use crate::wire::{MESSAGE_BYTES_MAX, job_bytes};
 
 const WRITE_WITHIN: Duration = Duration::from_secs(5);
 const STORE_WITHIN: Duration = Duration::from_secs(20);
-/// A worker that has not answered by then may have done it or not.
+/// For another manager's answer.
 const ASK_WITHIN: Duration = Duration::from_secs(3);
 const AGAIN: Duration = Duration::from_millis(200);
 
@@ -80,31 +79,14 @@ pub async fn commit(shared: Arc<Shared>, inbox: Inbox, tag: u64, command: Comman
 
 /// A channel to a node of this membership.
 pub fn channel(parts: &Parts, node: NodeId) -> Option<tonic::transport::Channel> {
-    let (role, address) = roster::address(&parts.member.view(), node)?;
-    Some(parts.member.channel(address, role, node))
-}
-
-/// Asks a worker once.
-pub async fn ask_once(parts: &Parts, worker: NodeId, ask: &Ask) -> Option<Answer> {
-    let channel = channel(parts, worker)?;
-    let mut crew = CrewClient::new(channel)
-        .max_decoding_message_size(MESSAGE_BYTES_MAX)
-        .max_encoding_message_size(MESSAGE_BYTES_MAX);
-    let sealed = seal(ask).ok()?;
-    match timeout(ASK_WITHIN, crew.ask(sealed)).await {
-        Ok(Ok(answer)) => unseal(answer.get_ref()).ok(),
-        Ok(Err(status)) => {
-            tracing::debug!(%worker, "a worker did not answer: {}", status.message());
-            None
-        }
-        Err(_) => None,
-    }
+    let peer = roster::peer(&parts.member.view(), node)?;
+    Some(parts.member.channel(peer.address, peer.role, node))
 }
 
 pub async fn ask(shared: Arc<Shared>, inbox: Inbox, tag: u64, worker: NodeId, ask: Ask) {
     let began = Instant::now();
     let answer = match shared.parts() {
-        Some(parts) => ask_once(&parts, worker, &ask).await,
+        Some(parts) => breakers::ask(&shared, &parts, worker, &ask).await,
         None => None,
     };
     let event = match answer {

@@ -23,7 +23,7 @@ use trust::{Identity, Role};
 
 use super::desk::{DeskHandle, Input};
 use super::office::{Chunks, chunks};
-use super::{Shared, errands, lock, roster, status};
+use super::{Shared, errands, lock, roster, status, survey};
 use crate::bundle::{BUNDLE_BYTES_MAX, Bundle};
 use crate::wire::proto::jobs_client::JobsClient;
 use crate::wire::proto::jobs_server::Jobs;
@@ -88,7 +88,7 @@ impl Service {
 
     fn free_of(&self, policy: &control::fleet::owner::Policy) -> Result<(), Status> {
         let parts = self.0.serving()?;
-        let workers = roster::workers(&parts.member.view());
+        let workers = self.0.workers(&parts);
         let ready = workers.iter().filter(|worker| worker.takes_work());
         let total: u32 = ready.map(|worker| worker.total).sum();
         let needs = policy.cores_min.max(1);
@@ -440,10 +440,11 @@ impl Jobs for Service {
             self.0.told_to_leave.send_replace(true);
             return said("this manager gives its jobs to the others and ends", true);
         }
-        let Some((role, address)) = roster::address(&parts.member.view(), node) else {
+        let Some(peer) = roster::peer(&parts.member.view(), node) else {
             return Err(Status::not_found(format!("no node {node} is known here")));
         };
-        let channel = parts.member.channel(address, role, node);
+        let role = peer.role;
+        let channel = parts.member.channel(peer.address, role, node);
         match role {
             MemberRole::Worker => {
                 let mut crew = proto::crew_client::CrewClient::new(channel);
@@ -463,21 +464,18 @@ impl Jobs for Service {
         &self,
         request: Request<proto::FleetRequest>,
     ) -> Result<Response<proto::FleetReply>, Status> {
-        self.who(&request)?;
+        let who = self.who(&request)?;
         let parts = self.0.serving()?;
-        let view = parts.member.view();
-        let leader = parts.ledger.status().leader.map(|(node, _)| node);
         let owned = parts.ledger.read(ReadLevel::Eventual, READ_WITHIN, |state| {
             let live = state.jobs().filter(|(_, job)| job.end.is_none());
             live.filter_map(|(_, job)| job.owner.map(|owner| owner.node)).collect::<Vec<_>>()
         });
         let owned = owned.await.map_err(|error| unavailable(&error))?.value;
-        let nodes = roster::nodes(&view, leader, &owned);
-        let ready =
-            roster::workers(&view).into_iter().filter(control::fleet::pool::Worker::takes_work);
-        let (cores, cores_free) =
-            ready.fold((0, 0), |(total, free), one| (total + one.total, free + one.free));
-        Ok(Response::new(proto::FleetReply { nodes, cores, cores_free }))
+        let mut reply = survey::here(&self.0, &parts, &owned);
+        if who.is_none_or(|who| who.role != Role::Manager) {
+            survey::everywhere(&parts, &mut reply).await;
+        }
+        Ok(Response::new(reply))
     }
 }
 

@@ -16,7 +16,7 @@ use tonic::{Request, Response, Status};
 use trust::Role;
 
 use super::desk::Input;
-use super::{Shared, errands};
+use super::{Shared, breakers};
 use crate::wire::proto::office_server::Office;
 use crate::wire::proto::{BlobRef, Chunk, Sealed};
 use crate::wire::{CHUNK_BYTES, blob_in, blob_out, caller, seal, unseal};
@@ -97,7 +97,8 @@ impl Service {
             if let ledger::Written::Committed { .. } =
                 parts.ledger.propose(command, Duration::from_secs(5)).await
             {
-                let _ = errands::ask_once(&parts, worker, &Ask::Forget { shard, attempt }).await;
+                let forget = Ask::Forget { shard, attempt };
+                let _ = breakers::ask(&shared, &parts, worker, &forget).await;
             }
         });
     }

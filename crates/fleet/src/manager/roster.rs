@@ -1,12 +1,15 @@
 //! Who is there, as membership sees it: hints, which the workers themselves and the ledger correct.
 
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
 
+use control::breaker::{self, Tripped};
 use control::fleet::pool;
-use fence::NodeId;
+use control::fleet::routing::{Pace, Presence, Routing, Signs, Why};
+use fence::{BootId, NodeId};
 use membership::agent::View;
-use membership::heartbeat::{Beat, Heartbeat};
+use membership::health::{Assessment, Progress};
+use membership::heartbeat::{Beat, Heartbeat, Stage};
+use membership::identity::Peer;
 use membership::table::Entry;
 use membership::{Role, State};
 
@@ -17,30 +20,66 @@ fn is_live(entry: &Entry) -> bool {
     matches!(entry.state, State::Confirmed | State::Suspect)
 }
 
-/// The workers with what their last heartbeats say.
-pub fn workers(view: &View) -> Vec<pool::Worker> {
+/// The workers with what their last heartbeats say, and what is thought of each.
+pub fn workers(view: &View, judge: impl Fn(&Entry) -> Routing) -> Vec<pool::Worker> {
     let workers = view.entries.iter().filter(|entry| entry.peer.role == Role::Worker);
-    workers.filter_map(worker).collect()
+    workers.filter_map(|entry| worker(entry, judge(entry))).collect()
+}
+
+/// The lives of the workers that are there.
+pub fn lives(view: &View) -> impl Iterator<Item = (NodeId, BootId)> + '_ {
+    let workers = view.entries.iter().filter(|entry| entry.peer.role == Role::Worker);
+    workers.filter(|entry| is_live(entry)).map(|entry| (entry.peer.node, entry.peer.boot))
+}
+
+/// Everything that is known of a worker's health, in one place.
+pub fn signs(
+    entry: &Entry,
+    health: Option<Assessment>,
+    breaker: Option<(breaker::State, Tripped)>,
+) -> Signs {
+    let heartbeat = Heartbeat::decode(&entry.heartbeat);
+    let is_accepting = |heartbeat: Heartbeat| match heartbeat.beat {
+        // A full one accepts, and has no room.
+        Beat::Worker(beat) => beat.accepting && heartbeat.stage != Stage::Draining,
+        _ => false,
+    };
+    Signs {
+        presence: match entry.state {
+            State::Unconfirmed | State::Confirmed => Presence::There,
+            State::Suspect => Presence::Suspect,
+            State::Dead | State::Left => Presence::Gone,
+        },
+        accepting: heartbeat.is_some_and(is_accepting),
+        pace: match health.map(|health| health.progress) {
+            None | Some(Progress::Idle | Progress::Normal) => Pace::Usual,
+            Some(Progress::Slow | Progress::Degraded) => Pace::Low,
+            Some(Progress::Stuck) => Pace::Stuck,
+        },
+        short_of_memory: health.is_some_and(|health| health.short_of_memory),
+        overdue: health.is_some_and(|health| health.evict),
+        breaker,
+    }
 }
 
 /// Somebody is there of whom it is not known yet what he can do.
 pub fn is_incomplete(view: &View) -> bool {
     let workers = view.entries.iter().filter(|entry| entry.peer.role == Role::Worker);
     let there = |entry: &&Entry| is_live(entry) || entry.state == State::Unconfirmed;
-    workers.filter(there).any(|entry| worker(entry).is_none())
+    workers.filter(there).any(|entry| worker(entry, Routing::Route).is_none())
 }
 
 /// None: it has not said yet how many cores it has.
-fn worker(entry: &Entry) -> Option<pool::Worker> {
+fn worker(entry: &Entry, routing: Routing) -> Option<pool::Worker> {
     let Beat::Worker(beat) = Heartbeat::decode(&entry.heartbeat)?.beat else { return None };
     Some(pool::Worker {
         node: entry.peer.node,
         boot: entry.peer.boot,
         total: beat.cores,
         free: beat.cores_free,
-        // What runs on a suspect goes on; nothing new is put there (ARCH-72).
-        draining: !beat.accepting || entry.state == State::Suspect,
+        draining: !beat.accepting,
         live: is_live(entry),
+        routing,
     })
 }
 
@@ -58,17 +97,22 @@ pub fn seeds(view: &View) -> Vec<String> {
     std::iter::once(view.me.address).chain(others).map(|address| address.to_string()).collect()
 }
 
-/// Where a node is found.
-pub fn address(view: &View, node: NodeId) -> Option<(Role, SocketAddr)> {
+/// Where a node is found, and in which life.
+pub fn peer(view: &View, node: NodeId) -> Option<Peer> {
     if node == view.me.node {
-        return Some((view.me.role, view.me.address));
+        return Some(view.me);
     }
     let known = view.entries.iter().find(|entry| entry.peer.node == node);
-    known.map(|entry| (entry.peer.role, entry.peer.address))
+    known.map(|entry| entry.peer)
 }
 
 /// Everybody, for people. `owned`: the owner of each running job.
-pub fn nodes(view: &View, leader: Option<NodeId>, owned: &[NodeId]) -> Vec<FleetNode> {
+pub fn nodes(
+    view: &View,
+    leader: Option<NodeId>,
+    owned: &[NodeId],
+    judge: impl Fn(&Entry) -> (Routing, Option<Why>),
+) -> Vec<FleetNode> {
     let jobs = |node: NodeId| {
         u32::try_from(owned.iter().filter(|owner| **owner == node).count()).unwrap_or(u32::MAX)
     };
@@ -102,6 +146,11 @@ pub fn nodes(view: &View, leader: Option<NodeId>, owned: &[NodeId]) -> Vec<Fleet
         if let Some(Beat::Worker(beat)) = beat {
             (node.cores, node.cores_free, node.shards) = (beat.cores, beat.cores_free, beat.shards);
             node.draining = !beat.accepting;
+            let (routing, why) = judge(entry);
+            node.routing = routing.name().to_owned();
+            // The state says the rest.
+            let shown = why.filter(|why| !matches!(why, Why::Gone | Why::Suspect | Why::Draining));
+            node.why = shown.map(|why| why.to_string()).unwrap_or_default();
         }
         node
     };

@@ -19,9 +19,10 @@ use tokio::sync::watch;
 use tonic::service::Routes;
 use trust::Role;
 
+use super::breakers::Breakers;
 use super::checkpoints::Keeper;
 use super::config::ManagerConfig;
-use super::{Parts, Shared, claims, door, jobs, office, peers, roster};
+use super::{Parts, Shared, breakers, claims, door, jobs, office, peers};
 use crate::wire::MESSAGE_BYTES_MAX;
 use crate::wire::proto::desk_server::DeskServer;
 use crate::wire::proto::door_server::DoorServer;
@@ -147,6 +148,7 @@ impl Manager {
             turns: config.turns,
             silent: config.silent,
             desks: Mutex::new(BTreeMap::new()),
+            breakers: Breakers::new(config.breaker),
             keeper: keeper.map_err(StartError::Folder)?,
             leaving: watch::Sender::new(false),
             told_to_leave: watch::Sender::new(false),
@@ -197,6 +199,8 @@ impl Manager {
         run.spawn("claims", OnEnd::Fatal, move |stop| claims::run(Arc::clone(&of), stop));
         let of = Arc::clone(&shared);
         run.spawn("group", OnEnd::Done, move |stop| say_group(Arc::clone(&of), stop));
+        let of = Arc::clone(&shared);
+        run.spawn("breakers", OnEnd::Restart, move |stop| breakers::run(Arc::clone(&of), stop));
         let of = Arc::clone(&shared);
         run.spawn("checkpoints", OnEnd::Restart, move |stop| claims::tidy(Arc::clone(&of), stop));
         Ok(Self { shared, member, ledger: Some(ledger) })
@@ -288,7 +292,7 @@ fn nothing() -> Vitals {
 fn vitals(shared: &Shared) -> Vitals {
     let Some(parts) = shared.parts() else { return nothing() };
     let status = parts.ledger.status();
-    let workers = roster::workers(&parts.member.view());
+    let workers = shared.workers(&parts);
     let ready: Vec<_> = workers.iter().filter(|worker| worker.takes_work()).collect();
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     let jobs = count(super::lock(&shared.desks).len());

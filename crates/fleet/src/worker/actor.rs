@@ -83,7 +83,7 @@ struct Slot {
     used: u64,
 }
 
-fn now() -> Moment {
+pub(super) fn now() -> Moment {
     Moment::since_boot(Mono::now().uptime())
 }
 
@@ -113,7 +113,11 @@ impl Actor {
     /// Who is there, and which cluster this is.
     fn look_around(&mut self) {
         let view = Arc::clone(&self.views.borrow_and_update());
-        let changed = self.managers.update(&view);
+        let changed = self.managers.update(&view, now());
+        if let Some(member) = self.member.upgrade() {
+            let (opened, open) = self.managers.breakers();
+            member.set_breakers("manager", opened, open);
+        }
         if self.machine.is_none() {
             self.learn_cluster();
         } else if let Some(order) = changed {
@@ -289,7 +293,8 @@ impl Actor {
         let end = attempt.over(over);
         if abandoned {
             let (counters, frames) = (end.counters, end.frames);
-            let progress = control::fleet::worker::Progress { counters, elapsed, frames };
+            let answers = attempt.progress().answers;
+            let progress = control::fleet::worker::Progress { counters, elapsed, frames, answers };
             self.state.next.push_back(Event::Abandoned { run, progress });
             self.state.abandoned.push(attempt);
         } else {

@@ -50,6 +50,8 @@ pub(super) struct Attempt {
     generator: Generator,
     swaps_asked: u64,
     swaps_heard: u64,
+    /// Signs of life of its thread. A setup's or teardown's gives none, and is taken to live.
+    answers: u64,
     /// The gate was shut before this swap was asked for: whoever answers it has seen it.
     shut_at: Option<u64>,
     spare: Option<Window>,
@@ -106,6 +108,7 @@ impl Attempt {
             generator: Generator::default(),
             swaps_asked: 0,
             swaps_heard: 0,
+            answers: 0,
             shut_at: None,
             spare: None,
             mark: None,
@@ -291,6 +294,7 @@ impl Attempt {
             // It counts when it is over; until then there is word of every window all the same.
             let content = Content { generator: self.generator.clone(), ..Content::default() };
             self.push(now, content);
+            self.answers += 1;
         } else if self.swaps_asked == self.swaps_heard {
             self.ask_counts();
         }
@@ -300,6 +304,7 @@ impl Attempt {
     pub fn counted(&mut self, counted: Counted) -> bool {
         self.swaps_heard += 1;
         let word = counted.word;
+        self.answers += 1;
         let content = self.take(counted);
         if self.started.is_some() {
             let frame = self.push(Mono::now(), content);
@@ -408,7 +413,8 @@ impl Attempt {
             let run = Duration::from_nanos(now.since(started.at));
             (started.elapsed + run).saturating_sub(started.paused)
         });
-        Progress { counters: self.counters(), elapsed, frames: frames.unwrap_or_default() }
+        let (counters, frames) = (self.counters(), frames.unwrap_or_default());
+        Progress { counters, elapsed, frames, answers: self.answers }
     }
 
     /// The last of its statistics; what it leaves.

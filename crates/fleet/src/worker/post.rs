@@ -13,6 +13,7 @@ use fence::{BootId, NodeId};
 use stats::wire::StreamKey;
 use tokio::time::{Instant, sleep_until};
 
+use super::actor::now;
 use super::job::{Job, lock};
 use super::managers::Managers;
 
@@ -162,7 +163,8 @@ impl Poster {
     fn receiver(&self, job: &Job, failures: u32) -> Option<NodeId> {
         let owner = *lock(&job.owner);
         let mut others = self.managers.order();
-        if let Some(owner) = owner {
+        // An owner that does not answer waits for its turn among the others, who may know a new one.
+        if let Some(owner) = owner.filter(|owner| !self.managers.is_avoided(*owner, now())) {
             others.retain(|other| *other != owner);
             others.insert(0, owner);
         }

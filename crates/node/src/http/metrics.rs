@@ -7,7 +7,7 @@ use membership::member::role_index;
 use membership::{Counters, Role, State};
 
 use super::text::Page;
-use crate::member::Inner;
+use crate::member::{Inner, lock};
 
 pub(super) fn render(inner: &Inner) -> String {
     let mut page = Page::default();
@@ -119,6 +119,14 @@ fn shell(page: &mut Page, inner: &Inner) {
     page.counter("volley_membership_key_changes_total", help, &[], load(&numbers.key_changes));
     let help = "Workers that were given a certificate for a join token.";
     page.counter("volley_enlisted_total", help, &[], load(&numbers.enlisted));
+    let breakers = lock(&numbers.breakers).clone();
+    let opened = breakers.iter().map(|(target, (opened, _))| (*target, *opened));
+    let help = "Circuit breakers that opened, failed trials included.";
+    page.counters("volley_breaker_openings_total", help, "target", opened);
+    for (target, (_, open)) in &breakers {
+        let help = "Circuit breakers that are not closed.";
+        page.gauge("volley_breakers_open", help, &[("target", target)], open);
+    }
     let not_saved = load(&numbers.peers_not_saved);
     let help = "Times that peers could not be remembered on disk.";
     page.counter("volley_membership_peers_not_saved_total", help, &[], not_saved);

@@ -69,7 +69,7 @@ pub(crate) async fn run(
 /// Brings the three signals up to date with what the table shows.
 fn assess(inner: &Inner, view: &View, heard: &mut BTreeMap<NodeId, Duration>) {
     let mut tracker = lock(&inner.health);
-    let mut assessments = BTreeMap::new();
+    let mut known = Vec::new();
     for entry in &view.entries {
         let node = entry.peer.node;
         match entry.state {
@@ -81,9 +81,9 @@ fn assess(inner: &Inner, view: &View, heard: &mut BTreeMap<NodeId, Duration>) {
             State::Unconfirmed => continue,
             State::Confirmed | State::Suspect | State::Dead => {}
         }
-        take(&mut tracker, entry, heard);
-        if let Some(assessment) = tracker.assess(node, view.age) {
-            assessments.insert(node, assessment);
+        take(&mut tracker, entry, view.age, heard);
+        if tracker.assess(node, view.age).is_some() {
+            known.push(node);
         }
     }
     heard.retain(|node, _| {
@@ -93,13 +93,24 @@ fn assess(inner: &Inner, view: &View, heard: &mut BTreeMap<NodeId, Duration>) {
         }
         is_known
     });
+    let judged = |node| Some((node, tracker.judge(node, view.age)?));
+    let assessments = known.into_iter().filter_map(judged).collect();
     drop(tracker);
     *lock(&inner.assessments) = assessments;
 }
 
-fn take(tracker: &mut Tracker, entry: &membership::Entry, heard: &mut BTreeMap<NodeId, Duration>) {
+fn take(
+    tracker: &mut Tracker,
+    entry: &membership::Entry,
+    now: Duration,
+    heard: &mut BTreeMap<NodeId, Duration>,
+) {
     let node = entry.peer.node;
-    let at = entry.last_heard.unwrap_or(entry.first_seen);
+    let at = match entry.state {
+        // Somebody reaches it. In a large cluster that is seldom this member.
+        State::Confirmed => now,
+        _ => entry.last_heard.unwrap_or(entry.first_seen),
+    };
     if heard.insert(node, at) != Some(at) {
         tracker.answered(node, at);
     }

@@ -1,13 +1,14 @@
 //! What a manager says to workers, and what it answers them.
 
+use control::breaker::{Change, Outcome};
 use control::fleet::message::{Answer, Ask, Frames, FramesAnswer, Renew, Tell, Told};
 use control::fleet::owner::Event;
 use control::ledger::Command;
-use fence::{Epoch, JobId, NodeId};
+use fence::{BootId, Epoch, JobId, NodeId};
 
 use super::super::plan::Mark;
-use super::super::world::{Host, Item, Packet, World};
-use super::What;
+use super::super::world::{Beat, Host, Item, Packet, World};
+use super::{Call, What};
 
 impl World {
     pub(in super::super) fn ask(
@@ -18,15 +19,39 @@ impl World {
         ask: Ask,
     ) {
         let now = self.now;
+        let boot = match self.managers[m].heard.get(&Host::Worker(w)) {
+            Some((_, Beat::Worker { boot, .. })) => *boot,
+            _ => BootId(0),
+        };
+        let to = (self.workers[w].node, boot);
         let host = &mut self.managers[m];
+        let local = host.clock.read(now);
+        let permit = match host.breakers.ask(to, local) {
+            None if ask.can_wait() => {
+                if let Some((job, epoch, tag)) = back {
+                    self.hand_to_desk(m, job, epoch, 0..1, Event::Unanswered { tag });
+                }
+                return;
+            }
+            None => host.breakers.insist(to, local),
+            Some(permit) => permit,
+        };
         host.call_numbers += 1;
         let call = host.call_numbers;
-        if let Some((job, epoch, tag)) = back {
-            host.calls.insert(call, (job, epoch, tag, now));
-        }
+        host.calls.insert(call, Call { back, sent: now, to, permit });
         let life = self.life(Host::Manager(m));
         let packet = Packet::Ask { from: m, life, call, ask: Box::new(ask) };
         self.send(Host::Manager(m), Host::Worker(w), 0, packet);
+    }
+
+    pub(super) fn note(&mut self, m: usize, call: &Call, outcome: Outcome) {
+        let host = &mut self.managers[m];
+        let local = host.clock.read(self.now);
+        match host.breakers.note(call.to, call.permit, outcome, local) {
+            Some(Change::Opened) => self.reach(Mark::Opened),
+            Some(Change::Closed) => self.reach(Mark::Closed),
+            None => {}
+        }
     }
 
     /// A message for a manager.
@@ -34,9 +59,9 @@ impl World {
         let now = self.now;
         match packet {
             Packet::Answer { call, answer } => {
-                let Some((job, epoch, tag, sent)) = self.managers[m].calls.remove(&call) else {
-                    return;
-                };
+                let Some(call) = self.managers[m].calls.remove(&call) else { return };
+                self.note(m, &call, Outcome::Answered);
+                let Some((job, epoch, tag)) = call.back else { return };
                 if let Answer::Stopped { report: Some(report) } = &*answer {
                     let host = &mut self.managers[m];
                     let local = host.clock.read(now);
@@ -45,7 +70,7 @@ impl World {
                         desk.ended(report, clock);
                     }
                 }
-                let answered = Event::Answered { tag, answer: *answer, took: now - sent };
+                let answered = Event::Answered { tag, answer: *answer, took: now - call.sent };
                 self.owner_event(m, job, epoch, answered);
             }
             Packet::Tell { from, life, number, tell } => self.told(m, from, life, number, *tell),

@@ -52,7 +52,8 @@ impl Owner {
         }
         let Some(slots) = self.pool.draw(needs as usize, &mut self.dice) else {
             let free = self.pool.free();
-            let why = format!("{needs} cores are needed, {free} of {total} are free");
+            let aside = self.set_aside();
+            let why = format!("{needs} cores are needed, {free} of {total} are free{aside}");
             self.wave_again(Some((needs, why)));
             return;
         };
@@ -186,6 +187,15 @@ impl Owner {
             }
         };
         self.not_granted(number, &shards, why);
+    }
+
+    /// Workers that are there and are given nothing, for whoever wonders what a job waits for.
+    pub(super) fn set_aside(&self) -> String {
+        match self.pool.set_aside() {
+            0 => String::new(),
+            1 => "; 1 worker gets nothing new, `volley status` says why".to_owned(),
+            more => format!("; {more} workers get nothing new, `volley status` says why"),
+        }
     }
 
     /// No more is asked of a worker before it is heard of again.
@@ -324,6 +334,10 @@ impl Owner {
             Some(worker) if worker.boot == boot && worker.takes_work() => {
                 self.reserve_for(sid, &worker);
             }
+            // A verdict is a hint and takes nothing away (R6). What is not ready in its time goes elsewhere anyway.
+            Some(worker) if worker.boot == boot && worker.live && !worker.draining => {
+                self.seat_later(sid);
+            }
             _ => self.lose(sid, "its worker is gone or draining", None),
         }
     }
@@ -373,11 +387,8 @@ impl Owner {
                 }
             }
         }
-        let mut slots = Vec::new();
-        for worker in &eligible {
-            let free = self.pool.free_on(worker.node) as usize;
-            slots.extend(std::iter::repeat_n(*worker, free));
-        }
+        let [slots, odd] = self.pool.slots(&eligible);
+        let slots = if slots.is_empty() { odd } else { slots };
         if !slots.is_empty() {
             let worker = slots[self.dice.below(slots.len())];
             return self.reserve_for(sid, &worker);
@@ -390,15 +401,17 @@ impl Owner {
             return self.changed();
         }
         let (free, total) = (self.pool.free(), self.pool.total());
+        let aside = self.set_aside();
         let why = match works.len() {
-            0 => "there are no workers".to_owned(),
-            _ => format!("1 core is needed, {free} of {total} are free"),
+            0 => format!("there are no workers{aside}"),
+            _ => format!("1 core is needed, {free} of {total} are free{aside}"),
         };
         self.say_queued(1, free, total, why);
         self.seat_later(sid);
     }
 
-    /// R14: a worker that runs other shards of the same workflow, the one with the fewest of them.
+    /// R14: a worker that runs other shards of the same workflow, the one with the fewest of them; one with whom
+    /// something is odd only if there is no other.
     fn survivor(&self, sid: Sid, eligible: &[Worker]) -> Option<Worker> {
         let wave = self.wave.as_ref().filter(|wave| wave.kind == Kind::Load)?;
         let runs_here = |worker: &Worker| {
@@ -413,6 +426,7 @@ impl Owner {
         };
         let counted = eligible.iter().map(|worker| (runs_here(worker), *worker));
         let running = counted.filter(|(count, _)| *count > 0);
-        running.min_by_key(|(count, worker)| (*count, worker.node)).map(|(_, worker)| worker)
+        let fewest = running.min_by_key(|(count, worker)| (worker.routing, *count, worker.node));
+        fewest.map(|(_, worker)| worker)
     }
 }

@@ -123,10 +123,11 @@ impl Owner {
         if total >= needs {
             return true;
         }
+        let aside = self.set_aside();
         let why = if total == 0 {
-            "there are no workers".to_owned()
+            format!("there are no workers{aside}")
         } else {
-            format!("the plan needs {needs} cores, and the fleet has {total}")
+            format!("the plan needs {needs} cores, and the fleet has {total}{aside}")
         };
         if self.manifest.policy.when_full == WhenFull::Refuse && !self.has_begun() {
             self.fail(format!("refused: {why}; start more workers, or ask for fewer cores"));

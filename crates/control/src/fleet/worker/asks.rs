@@ -14,7 +14,6 @@ const HOLDS_OVER_MAX: usize = 64;
 impl Worker {
     pub(super) fn asked(&mut self, id: u64, from: NodeId, ask: Ask, out: &mut Vec<Effect>) {
         self.counts.asks += 1;
-        self.work_done += 1;
         let answer = match ask {
             Ask::Reserve { hold, receiver, cores, within } => self
                 .install(receiver, hold.job, hold.epoch, from)

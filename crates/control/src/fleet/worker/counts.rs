@@ -66,7 +66,7 @@ pub struct Figures {
     pub cores_free: u32,
     /// Attempts that are here and have not ended.
     pub shards: u32,
-    /// Only rises while work goes forward: iterations, questions answered, attempts ended.
+    /// Only rises while work goes forward: milliseconds for which threads of load have answered, and attempts ended.
     pub work_done: u64,
     /// How much could be worked on now: attempts that run.
     pub runnable: u32,

@@ -11,6 +11,10 @@ use crate::fleet::message::{Answer, EndReport, Halt, RowBlock, Tell};
 use crate::fleet::outbox::{Outbox, Put};
 use crate::ledger::{AttemptStatus, Counters, Payload};
 
+/// A thread that answers this often does its work, however busy it is. How much it sends is the plan's to say and no
+/// sign of health: a load generator's own use of the processor is no fault (R21).
+const ANSWERS_WITHIN: Duration = Duration::from_secs(2);
+
 impl Worker {
     /// The blobs of an attempt that was let in.
     pub(super) fn fetch(&self, run: Run, out: &mut Vec<Effect>) {
@@ -55,9 +59,12 @@ impl Worker {
 
     pub(super) fn progressed(&mut self, run: Run, progress: Progress) {
         let Some(live) = self.live.get_mut(&run) else { return self.unknown() };
-        let before = live.progress.map_or(0, |before| before.counters.iterations);
-        live.progress = Some(progress);
-        self.work_done += progress.counters.iterations.saturating_sub(before);
+        let before = live.progress.replace(progress).map_or(0, |before| before.answers);
+        if progress.answers > before {
+            let since = live.answered.replace(self.now).map(|at| self.now.since(at));
+            let well = since.unwrap_or_default().min(ANSWERS_WITHIN);
+            self.work_done += u64::try_from(well.as_millis()).unwrap_or(u64::MAX);
+        }
     }
 
     pub(super) fn rows_wanted(&mut self, run: Run, set: u32, at_least: u64, out: &mut Vec<Effect>) {

@@ -145,6 +145,8 @@ pub(super) struct Live {
     pub run_at_most: Duration,
     pub graceful_stop: Duration,
     pub progress: Option<Progress>,
+    /// When its thread was last known to have answered.
+    pub answered: Option<Moment>,
     /// The end of the last block of each set: what begins below it is a repeat.
     pub rows_until: BTreeMap<u32, u64>,
     /// Callers that want to hear `Stopped`.
@@ -173,6 +175,7 @@ impl Live {
             run_at_most: dispatch.run_at_most,
             graceful_stop: Duration::ZERO,
             progress: None,
+            answered: None,
             rows_until: BTreeMap::new(),
             waiters: Vec::new(),
             trouble: None,

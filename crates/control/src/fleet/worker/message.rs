@@ -124,6 +124,8 @@ pub struct Progress {
     pub elapsed: Duration,
     /// Frames of its statistics stream so far.
     pub frames: u64,
+    /// How often its thread has answered so far.
+    pub answers: u64,
 }
 
 /// What the engine leaves of an attempt.

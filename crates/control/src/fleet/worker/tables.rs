@@ -195,10 +195,48 @@ fn the_figures_say_what_is_here() {
     rig.running(&["s0.1", "s1.1"]);
     let figures = rig.worker.figures();
     assert_eq!((figures.cores, figures.cores_free, figures.shards, figures.runnable), (4, 2, 2, 2));
-    let before = figures.work_done;
-    let counters = crate::ledger::Counters { iterations: 500, ..Default::default() };
-    let progress = Progress { counters, ..Progress::default() };
-    rig.step(Event::Progress { run: run("s0.1"), progress });
-    rig.step(Event::Progress { run: run("s0.1"), progress });
-    assert_eq!(rig.worker.figures().work_done, before + 500);
+}
+
+/// Grants what is asked for, so that the lease runs on.
+fn renew(rig: &mut Rig, effects: Vec<Effect>) {
+    for effect in effects {
+        if let Effect::SendRenewal { number, renew, .. } = effect {
+            let granted = |(shard, attempt)| (shard, attempt, Renewal::Granted);
+            let answers = renew.attempts.into_iter().map(granted).collect();
+            rig.step(Event::RenewalAnswered { number, answers });
+        }
+    }
+}
+
+/// R21, G-19: what goes forward is that the threads of load answer. How much they send is the plan's affair, one that
+/// answers late is slow, one that does not is stuck, and questions of managers are no progress.
+#[test]
+fn progress_is_that_the_threads_answer() {
+    let rows = [
+        ("ten times a second, little load", 1.0, 10, 1, 10_000),
+        ("ten times a second, much load", 1.0, 10, 1_000_000, 10_000),
+        ("once in two seconds, as busy as can be", 2.0, 1, 1_000_000, 10_000),
+        ("once in five seconds", 5.0, 1, 1_000_000, 4_000),
+        ("never, though requests are counted", 1.0, 0, 1_000, 0),
+    ];
+    for (what, every, answers, iterations, done) in rows {
+        let mut rig = Rig::new(1);
+        rig.running(&["s0.1"]);
+        let mut progress = Progress { answers: 1, ..Progress::default() };
+        rig.now = at(2.0);
+        let effects = rig.step(Event::Progress { run: run("s0.1"), progress });
+        renew(&mut rig, effects);
+        let before = rig.worker.figures().work_done;
+        let mut second = 0.0;
+        while second < 10.0 {
+            second += every;
+            progress.answers += answers;
+            progress.counters.iterations += iterations;
+            rig.now = at(2.0 + second);
+            let effects = rig.step(Event::Progress { run: run("s0.1"), progress });
+            renew(&mut rig, effects);
+            rig.ask(1, Ask::Inspect { job: None });
+        }
+        assert_eq!(rig.worker.figures().work_done - before, done, "{what}");
+    }
 }

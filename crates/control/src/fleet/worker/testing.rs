@@ -262,7 +262,8 @@ impl Rig {
     fn engine(&self, run: Run, words: &[&str]) -> Event {
         let ended = |how| Event::Ended { run, end: end(how) };
         let counters = Counters { issued: 10, completed: 9, ..Counters::default() };
-        let progress = Progress { counters, elapsed: Duration::from_secs(4), frames: 2 };
+        let progress =
+            Progress { counters, elapsed: Duration::from_secs(4), frames: 2, answers: 40 };
         match words {
             ["fetched"] => Event::Fetched { run, result: Ok(()) },
             ["unfetched"] => Event::Fetched { run, result: Err("no manager has it".into()) },

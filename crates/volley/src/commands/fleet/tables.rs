@@ -224,6 +224,14 @@ pub fn fleet(fleet: &proto::FleetReply, running: &proto::ListReply) -> String {
             if node.leads {
                 state += ", leads";
             }
+            if !node.why.is_empty() {
+                let what = match node.routing.as_str() {
+                    "investigate" => "last choice",
+                    "evict" => "given up on",
+                    _ => "nothing new",
+                };
+                state += &format!(", {what} ({})", format::clean(&node.why));
+            }
             [start(&node.node), node.role.clone(), node.address.clone(), state, cores, work]
         })
         .collect();
@@ -245,6 +253,7 @@ pub fn fleet_json(fleet: &proto::FleetReply, running: &proto::ListReply) -> Valu
                 "node": node.node, "role": node.role, "address": node.address, "state": node.state,
                 "cores": node.cores, "cores_free": node.cores_free, "shards": node.shards,
                 "draining": node.draining, "jobs": node.jobs, "leads": node.leads,
+                "routing": node.routing, "why": node.why,
             })
         })
         .collect();
@@ -283,6 +292,35 @@ mod tests {
         assert!(!text.contains('\x1b') && text.contains("... and 7 more"), "{text}");
         let alone = jobs(&proto::ListReply { jobs: vec![one], more: 0 }, false);
         assert!(alone.contains("3f2a0000  running"), "{alone}");
+    }
+
+    /// A worker's state says what is thought of it, if it is not the usual.
+    #[test]
+    fn the_fleet_shows_whom_it_gives_nothing_new() {
+        let worker = |routing: &str, why: &str| proto::FleetNode {
+            node: "aaaaaaaa-bbbb".to_owned(),
+            role: "worker".to_owned(),
+            state: "alive".to_owned(),
+            routing: routing.to_owned(),
+            why: why.to_owned(),
+            ..proto::FleetNode::default()
+        };
+        let nodes = vec![
+            worker("route", ""),
+            worker("drain", "breaker open: no answer 3 times in 9 s\x1b"),
+            worker("investigate", "its memory is nearly used up"),
+        ];
+        let reply = proto::FleetReply { nodes, cores: 4, cores_free: 1 };
+        let text = fleet(&reply, &proto::ListReply::default());
+        assert!(text.contains("alive  "), "{text}");
+        let open = "alive, nothing new (breaker open: no answer 3 times in 9 s";
+        assert!(text.contains(open) && !text.contains('\x1b'), "{text}");
+        assert!(text.contains("alive, last choice (its memory is nearly used up)"), "{text}");
+        let json = fleet_json(&reply, &proto::ListReply::default());
+        assert_eq!(
+            (&json["nodes"][1]["routing"], &json["nodes"][0]["why"]),
+            (&json!("drain"), &json!(""))
+        );
     }
 
     #[test]

@@ -1,0 +1,204 @@
+//! Whether a worker is offered work: what membership, its heartbeats and one's own talk with it say, put together.
+//!
+//! The matrix of the three signals is CORE-74's, read for placement (ARCH-121). A worker that is full is not drained:
+//! it has no room, which is said by its free cores, and shards of a lost worker may still share those it has (R14).
+//!
+//! **Hints only** (R6). Nothing that runs is ended or revoked by what is decided here; it decides where new work goes.
+
+use std::fmt;
+
+use crate::breaker::{self, Tripped};
+
+/// What may be placed on a worker. The order is that of preference.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Routing {
+    /// First choice.
+    #[default]
+    Route,
+    /// Something is odd: it gets work only where no other has room (ARCH-72).
+    Investigate,
+    /// Nothing new; what it has, it finishes.
+    Drain,
+    /// Nothing new, and it is not counted on any more.
+    Evict,
+}
+
+impl Routing {
+    #[must_use]
+    pub fn takes_work(self) -> bool {
+        self <= Self::Investigate
+    }
+
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Route => "route",
+            Self::Investigate => "investigate",
+            Self::Drain => "drain",
+            Self::Evict => "evict",
+        }
+    }
+}
+
+/// What membership says of a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    There,
+    Suspect,
+    /// Dead, or it has left.
+    Gone,
+}
+
+/// Whether its work goes forward, by its heartbeats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// As usual, or there is nothing to do.
+    Usual,
+    Low,
+    /// There is work, and nothing has moved for a long time.
+    Stuck,
+}
+
+/// Everything that is known of a worker's health.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Signs {
+    pub presence: Presence,
+    /// By its own word.
+    pub accepting: bool,
+    pub pace: Pace,
+    /// Its memory is nearly used up.
+    pub short_of_memory: bool,
+    /// Stuck or unreachable for its time, and not only because most of them are (CORE-79, G-20).
+    pub overdue: bool,
+    /// Of one's own talk with it, unless it is closed.
+    pub breaker: Option<(breaker::State, Tripped)>,
+}
+
+/// Why a worker is not the first choice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    Gone,
+    Overdue,
+    Suspect,
+    Draining,
+    Stuck,
+    Slow,
+    ShortOfMemory,
+    Breaker(breaker::State, Tripped),
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Gone => f.write_str("it is gone"),
+            Self::Overdue => f.write_str("stuck for too long"),
+            Self::Suspect => f.write_str("others cannot reach it"),
+            Self::Draining => f.write_str("it takes no more"),
+            Self::Stuck => f.write_str("stuck: it has work, and nothing has moved for two minutes"),
+            Self::Slow => f.write_str("slow: its threads do not answer as they used to"),
+            Self::ShortOfMemory => f.write_str("its memory is nearly used up"),
+            Self::Breaker(breaker::State::HalfOpen, tripped) => {
+                write!(f, "breaker half open: {tripped}; it is being tried")
+            }
+            Self::Breaker(_, tripped) => write!(f, "breaker open: {tripped}"),
+        }
+    }
+}
+
+/// The first reason that applies, from the worst.
+#[must_use]
+pub fn route(signs: &Signs) -> (Routing, Option<Why>) {
+    let because = |routing, why| (routing, Some(why));
+    match *signs {
+        Signs { presence: Presence::Gone, .. } => because(Routing::Evict, Why::Gone),
+        Signs { overdue: true, .. } => because(Routing::Evict, Why::Overdue),
+        Signs { breaker: Some((state, tripped)), .. } => {
+            because(Routing::Drain, Why::Breaker(state, tripped))
+        }
+        Signs { presence: Presence::Suspect, .. } => because(Routing::Drain, Why::Suspect),
+        Signs { accepting: false, .. } => because(Routing::Drain, Why::Draining),
+        Signs { pace: Pace::Stuck, .. } => because(Routing::Drain, Why::Stuck),
+        Signs { pace: Pace::Low, .. } => because(Routing::Investigate, Why::Slow),
+        Signs { short_of_memory: true, .. } => because(Routing::Investigate, Why::ShortOfMemory),
+        Signs { presence: Presence::There, accepting: true, pace: Pace::Usual, .. } => {
+            (Routing::Route, None)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::breaker::{Failure, State};
+
+    const WELL: Signs = Signs {
+        presence: Presence::There,
+        accepting: true,
+        pace: Pace::Usual,
+        short_of_memory: false,
+        overdue: false,
+        breaker: None,
+    };
+
+    fn tripped() -> Tripped {
+        let (failure, span) = (Failure::NoAnswer, Duration::from_secs(12));
+        Tripped { failure, failures: 3, span, trials: 0 }
+    }
+
+    /// ARCH-121, CORE-74, CORE-76: each sign by itself.
+    #[test]
+    fn each_sign_has_its_verdict() {
+        let open = Some((State::Open, tripped()));
+        let tried = Some((State::HalfOpen, tripped()));
+        let rows = [
+            (WELL, Routing::Route, ""),
+            (Signs { pace: Pace::Low, ..WELL }, Routing::Investigate, "slow"),
+            (Signs { short_of_memory: true, ..WELL }, Routing::Investigate, "memory"),
+            (Signs { pace: Pace::Stuck, ..WELL }, Routing::Drain, "stuck"),
+            (Signs { accepting: false, ..WELL }, Routing::Drain, "takes no more"),
+            (Signs { presence: Presence::Suspect, ..WELL }, Routing::Drain, "cannot reach"),
+            (Signs { breaker: open, ..WELL }, Routing::Drain, "open: no answer 3 times in 12 s"),
+            (Signs { breaker: tried, ..WELL }, Routing::Drain, "half open"),
+            (Signs { overdue: true, ..WELL }, Routing::Evict, "too long"),
+            (Signs { presence: Presence::Gone, ..WELL }, Routing::Evict, "gone"),
+        ];
+        for (signs, routing, text) in rows {
+            let (verdict, why) = route(&signs);
+            assert_eq!(verdict, routing, "{signs:?}");
+            let why = why.map(|why| why.to_string()).unwrap_or_default();
+            assert!(why.contains(text) && why.is_empty() == text.is_empty(), "{why}");
+        }
+    }
+
+    /// Of all combinations: the worst sign decides, and only who has none is the first choice.
+    #[test]
+    fn the_worst_sign_decides() {
+        let presences = [Presence::There, Presence::Suspect, Presence::Gone];
+        let paces = [Pace::Usual, Pace::Low, Pace::Stuck];
+        let breakers = [None, Some((State::Open, tripped())), Some((State::HalfOpen, tripped()))];
+        for number in 0..3 * 3 * 3 * 8usize {
+            let flag = |place: usize| number / 27 >> place & 1 == 1;
+            let signs = Signs {
+                presence: presences[number % 3],
+                pace: paces[number / 3 % 3],
+                breaker: breakers[number / 9 % 3],
+                accepting: !flag(0),
+                short_of_memory: flag(1),
+                overdue: flag(2),
+            };
+            let alone = [
+                Signs { presence: signs.presence, ..WELL },
+                Signs { pace: signs.pace, ..WELL },
+                Signs { breaker: signs.breaker, ..WELL },
+                Signs { accepting: signs.accepting, ..WELL },
+                Signs { short_of_memory: signs.short_of_memory, ..WELL },
+                Signs { overdue: signs.overdue, ..WELL },
+            ];
+            let worst = alone.iter().map(|one| route(one).0).max();
+            assert_eq!(Some(route(&signs).0), worst, "{signs:?}");
+            assert_eq!(signs == WELL, route(&signs).0 == Routing::Route);
+        }
+    }
+}
