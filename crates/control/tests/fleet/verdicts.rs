@@ -137,3 +137,26 @@ fn an_attempt_waits_for_a_worker_that_is_set_aside() {
     assert_eq!(world.finish(), Outcome::Completed);
     assert_eq!(world.record().shard(&world.key(0, 0)).unwrap().attempts.len(), 1);
 }
+
+/// R14, ARCH-72: without a free core a lost shard shares one; with an odd worker only if there is no other.
+#[test]
+fn a_lost_shard_shares_a_core_of_a_worker_that_is_well() {
+    for all_are_odd in [false, true] {
+        let mut world = World::new(manifest(vec![part("load", 3, 40)]), &[1, 1, 1]);
+        world.own();
+        world.until(|world| world.running() == 3);
+        // The lower number would be taken if both were alike.
+        world.routings.insert(worker(0), Routing::Investigate);
+        if all_are_odd {
+            world.routings.insert(worker(1), Routing::Investigate);
+        }
+        world.pass(ms(1_500));
+        world.kill(2);
+        world.until(|world| world.running() == 2);
+        world.until(|world| world.running() == 3);
+        let dispatches = |number| world.workers[&worker(number)].dispatches.len();
+        let expected = if all_are_odd { (2, 1) } else { (1, 2) };
+        assert_eq!((dispatches(0), dispatches(1)), expected);
+        assert_eq!(world.finish(), Outcome::Completed);
+    }
+}
