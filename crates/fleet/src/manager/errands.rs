@@ -6,7 +6,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use control::fleet::message::{Answer, Ask};
+use control::fleet::message::{Answer, Ask, Refused};
 use control::fleet::owner::{Event, blob_of};
 use control::ledger::{BlobRef, Command};
 use fence::{JobId, NodeId};
@@ -20,7 +20,7 @@ use super::{Parts, Shared, roster};
 use crate::wire::proto::crew_client::CrewClient;
 use crate::wire::proto::desk_client::DeskClient;
 use crate::wire::proto::{Checkpoint, PromiseReply, PromiseRequest};
-use crate::wire::{MESSAGE_BYTES_MAX, job_bytes, seal, unseal};
+use crate::wire::{MESSAGE_BYTES_MAX, is_too_new, job_bytes, seal, unseal};
 
 const WRITE_WITHIN: Duration = Duration::from_secs(5);
 const STORE_WITHIN: Duration = Duration::from_secs(20);
@@ -84,6 +84,14 @@ pub fn channel(parts: &Parts, node: NodeId) -> Option<tonic::transport::Channel>
     Some(parts.member.channel(address, role, node))
 }
 
+/// A worker of an earlier version cannot read what is asked, so it has done nothing. Where that leads on, to another
+/// worker, it is an answer like any other; a stop, though, is proved by the lease alone.
+fn too_new(ask: &Ask, status: &tonic::Status) -> Option<Answer> {
+    let leads_on = matches!(ask, Ask::Reserve { .. } | Ask::Dispatch(_));
+    let why = || format!("it is of an earlier version: {}", status.message());
+    (leads_on && is_too_new(status)).then(|| Answer::Refused(Refused::CannotRun { why: why() }))
+}
+
 /// Asks a worker once.
 pub async fn ask_once(parts: &Parts, worker: NodeId, ask: &Ask) -> Option<Answer> {
     let channel = channel(parts, worker)?;
@@ -95,7 +103,7 @@ pub async fn ask_once(parts: &Parts, worker: NodeId, ask: &Ask) -> Option<Answer
         Ok(Ok(answer)) => unseal(answer.get_ref()).ok(),
         Ok(Err(status)) => {
             tracing::debug!(%worker, "a worker did not answer: {}", status.message());
-            None
+            too_new(ask, &status)
         }
         Err(_) => None,
     }

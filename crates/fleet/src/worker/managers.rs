@@ -4,13 +4,12 @@ use std::net::SocketAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use control::fleet::message::{Frames, FramesAnswer, Renew, Renewal, Tell, Told};
-use fence::{Attempt, NodeId, ShardKey};
+use control::fleet::codec::{Message, Renewals};
+use control::fleet::message::{Frames, FramesAnswer, Renew, Tell, Told};
+use fence::NodeId;
 use membership::State;
 use membership::agent::View;
 use node::network::Channels;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 use tokio::time::timeout;
 use tonic::transport::Channel;
@@ -89,11 +88,7 @@ impl Managers {
         self.call(to, tell, async |mut office, sealed| office.tell(sealed).await).await
     }
 
-    pub async fn renew(
-        &self,
-        to: NodeId,
-        renew: &Renew,
-    ) -> Result<Vec<(ShardKey, Attempt, Renewal)>, Status> {
+    pub async fn renew(&self, to: NodeId, renew: &Renew) -> Result<Renewals, Status> {
         self.call(to, renew, async |mut office, sealed| office.renew(sealed).await).await
     }
 
@@ -101,7 +96,7 @@ impl Managers {
         self.call(to, frames, async |mut office, sealed| office.frames(sealed).await).await
     }
 
-    async fn call<Q: Serialize, A: DeserializeOwned>(
+    async fn call<Q: Message, A: Message>(
         &self,
         to: NodeId,
         question: &Q,
