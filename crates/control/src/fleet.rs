@@ -6,13 +6,15 @@
 //!                       └────────── Ready, frames, Ended ──────────┘      Renew ──▶ any manager
 //! ```
 //!
-//! Both sides are `step(event, now) -> effects`; what they say to each other is in [`message`]. Rights come from the
-//! ledger alone: an owner acts under its epoch, a worker under an attempt that the ledger holds as current.
+//! Both sides are `step(event, now) -> effects`; what they say to each other is in [`message`], how it travels in
+//! [`codec`]. Rights come from the ledger alone: an owner acts under its epoch, a worker under an attempt that the
+//! ledger holds as current.
 //!
 //! **Invariant:** an attempt that was not committed is never dispatched, and a shard has one live attempt.
 //! **Invariant:** every message can be sent again; the second does nothing and gets the answer of the first.
 
 pub mod claims;
+pub mod codec;
 pub mod message;
 pub mod outbox;
 pub mod owner;

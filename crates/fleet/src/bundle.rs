@@ -5,6 +5,9 @@
 //! the plan or the script itself. If the two disagree, their schemas have different fingerprints, and frames are
 //! refused.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
@@ -173,13 +176,28 @@ impl Bundle {
     /// # Errors
     /// If it is something else, of a later version, or damaged.
     pub fn decode(bytes: &[u8]) -> Result<Self, BundleError> {
-        let rest = bytes.strip_prefix(MAGIC).ok_or(BundleError::NotABundle)?;
-        let (&version, rest) = rest.split_first().ok_or(BundleError::NotABundle)?;
-        if version != VERSION {
-            return Err(BundleError::TooNew { version });
+        if bytes.len() > BUNDLE_BYTES_MAX {
+            return Err(BundleError::TooLarge { bytes: bytes.len() });
         }
+        let rest = bytes.strip_prefix(MAGIC).ok_or(BundleError::NotABundle)?;
         let bad = |why: String| BundleError::Malformed(why);
-        let bundle: Self = postcard::from_bytes(rest).map_err(|error| bad(error.to_string()))?;
+        let rest = match rest.split_first() {
+            Some((&VERSION, rest)) => rest,
+            Some((&version, _)) if version > VERSION => {
+                return Err(BundleError::TooNew { version });
+            }
+            _ => return Err(bad("it has no version".to_owned())),
+        };
+        let (bundle, left): (Self, _) =
+            postcard::take_from_bytes(rest).map_err(|error| bad(error.to_string()))?;
+        if !left.is_empty() {
+            return Err(bad(format!("{} bytes too many", left.len())));
+        }
+        if let Cargo::Plan { format, .. } = &bundle.cargo
+            && usize::from(*format) >= FORMATS.len()
+        {
+            return Err(bad("the plan is written in no language that is known".to_owned()));
+        }
         bundle.schema().map_err(|error| bad(error.to_string()))?;
         bundle.manifest.check().map_err(bad)?;
         Ok(bundle)

@@ -1,12 +1,11 @@
-//! The wire of the fleet: generated messages, and how ids, blobs and sealed values travel in them.
+//! The wire of the fleet: generated messages, and how ids, blobs and sealed messages travel in them.
 
 use bytes::Bytes;
+use control::fleet::codec::{self, CodecError, Message};
 use control::ledger::BlobRef;
 use fence::JobId;
 use node::network::Caller;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-use tonic::{Request, Status};
+use tonic::{Code, Request, Status};
 use trust::{Identity, Role};
 
 /// What `build.rs` makes of `proto/volley/fleet/v1/fleet.proto`.
@@ -15,25 +14,45 @@ pub mod proto {
     tonic::include_proto!("volley.fleet.v1");
 }
 
-/// The largest message of a service of the fleet: a batch of frames, or an end report with its tail.
-pub const MESSAGE_BYTES_MAX: usize = 20 << 20;
+/// The largest message of a service of nodes: a sealed one, with what is around it.
+pub const MESSAGE_BYTES_MAX: usize = codec::MESSAGE_BYTES_MAX + 64;
+/// The largest message of a client: a chunk of a blob. A list in it costs many times its bytes.
+pub const REQUEST_BYTES_MAX: usize = 1 << 20;
 /// Content of one chunk of a blob.
 pub const CHUNK_BYTES: usize = 256 << 10;
 
-/// Version byte and postcard.
+// What a message may need is what the protocol has come to: a node that says its minor has said both.
+const _: () = assert!(trust::PROTOCOL.minor as usize + 1 == codec::CONTRACT as usize);
+
+/// A message in the clothes of [`codec`].
 ///
 /// # Errors
-/// If it cannot be written, which is our own mistake.
-pub fn seal<T: Serialize>(value: &T) -> Result<proto::Sealed, Status> {
-    let sealed = ledger::wire::seal(value).map_err(|error| Status::internal(error.to_string()))?;
-    Ok(proto::Sealed { sealed })
+/// If it is larger than anybody takes.
+pub fn seal<M: Message>(message: &M) -> Result<proto::Sealed, Status> {
+    let bytes = codec::encode(message).map_err(|error| refuse(&error))?;
+    Ok(proto::Sealed { sealed: bytes.into() })
 }
 
 /// # Errors
-/// If the bytes are of a later version, or not what is expected.
-pub fn unseal<T: DeserializeOwned>(sealed: &proto::Sealed) -> Result<T, Status> {
-    ledger::wire::unseal(&sealed.sealed)
-        .map_err(|refusal| Status::invalid_argument(format!("{}: {refusal}", refusal.name())))
+/// If the bytes need a later contract, are too many, or are not what is expected.
+pub fn unseal<M: Message>(sealed: &proto::Sealed) -> Result<M, Status> {
+    codec::decode(&sealed.sealed).map_err(|error| refuse(&error))
+}
+
+/// What a sender is told; the name travels beside the words.
+fn refuse(error: &CodecError) -> Status {
+    let code = match error {
+        CodecError::FutureVersion { .. } => Code::FailedPrecondition,
+        CodecError::Malformed { .. } => Code::InvalidArgument,
+        CodecError::TooLarge { .. } => Code::OutOfRange,
+    };
+    ledger::wire::named(Status::new(code, error.to_string()), error.name())
+}
+
+/// Whether somebody of an earlier version has refused a message because it cannot know what is in it.
+#[must_use]
+pub fn is_too_new(status: &Status) -> bool {
+    ledger::wire::refusal_name(status) == Some("future_version")
 }
 
 #[must_use]

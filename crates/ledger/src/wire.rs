@@ -131,12 +131,16 @@ impl From<Refusal> for Status {
             Refusal::Stopped(_) => Code::Unavailable,
             _ => Code::FailedPrecondition,
         };
-        let mut status = Status::new(code, refusal.to_string());
-        if let Ok(name) = refusal.name().parse() {
-            status.metadata_mut().insert(REFUSAL, name);
-        }
-        status
+        named(Status::new(code, refusal.to_string()), refusal.name())
     }
+}
+
+/// The same with the name of the refusal beside its words, for a program at the other end.
+pub fn named(mut status: Status, name: &'static str) -> Status {
+    if let Ok(name) = name.parse() {
+        status.metadata_mut().insert(REFUSAL, name);
+    }
+    status
 }
 
 /// The name of the refusal in an answer, if it is one.
@@ -146,11 +150,7 @@ pub fn refusal_name(status: &Status) -> Option<&str> {
 
 /// An error that was made on this side: nothing has left this node.
 pub(crate) fn not_sent(why: String) -> Status {
-    let mut status = Status::unavailable(why);
-    if let Ok(name) = NOT_SENT.parse() {
-        status.metadata_mut().insert(REFUSAL, name);
-    }
-    status
+    named(Status::unavailable(why), NOT_SENT)
 }
 
 /// Version byte and postcard.

@@ -138,7 +138,8 @@ impl Inner {
             service: self.address,
         };
         let (folder, disk) = self.numbers_of_data();
-        Introduction { hello, folder, disk }
+        let program = env!("CARGO_PKG_VERSION").to_owned();
+        Introduction { hello, folder, disk, protocol: trust::PROTOCOL, program }
     }
 
     /// The number of our data folder, or that of our ledger's disk; the other one is 0.

@@ -80,6 +80,7 @@ impl Service {
             let why = format!("{} {} is not of this membership", identity.role, identity.node);
             return Err(Status::permission_denied(why).into());
         }
+        introduction.understand().map_err(ExchangeError::Protocol)?;
         let peer = from.peer;
         if (peer.node, peer.role, peer.boot)
             != (identity.node, identity.role, introduction.hello.boot)
@@ -102,6 +103,7 @@ impl Service {
             ExchangeError::TimedOut => Status::deadline_exceeded(error.to_string()),
             // The caller says hello then, and is told.
             ExchangeError::LostData => Status::failed_precondition(error.to_string()),
+            ExchangeError::Protocol(refusal) => wire::not_understood(&refusal),
             _ => Status::invalid_argument(error.to_string()),
         };
         self.refuse(kind, status)
@@ -169,6 +171,11 @@ impl Membership for Service {
         };
         if !why.is_empty() {
             return Err(self.refuse("role", Status::permission_denied(why)));
+        }
+        if let Err(refusal) = introduction.understand() {
+            let (node, program) = (identity.node, &introduction.program);
+            tracing::warn!(%node, program, kind = refusal.kind(), "a node is refused: {refusal}");
+            return Err(self.refuse(refusal.kind(), wire::not_understood(&refusal)));
         }
         let inner = &self.0;
         inner.numbers.hellos_in.fetch_add(1, Ordering::Relaxed);

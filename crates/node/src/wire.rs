@@ -13,7 +13,7 @@ use membership::heartbeat::{Heartbeat, Overload, Stage};
 use membership::member::{Record, Standing};
 use membership::{Cause, Digest, Entry, Peer, Role, State};
 use tonic::Status;
-use trust::{Identity, check_name};
+use trust::{Identity, PROTOCOL, Protocol, Refusal, check_name};
 
 use crate::member::Known;
 
@@ -116,17 +116,57 @@ fn identity_in(identity: Option<proto::Identity>) -> Result<Identity, Malformed>
     })
 }
 
-/// A [`Hello`] with the number of the data folder, or of a manager's disk.
+/// A [`Hello`] with the number of the data folder, or of a manager's disk, and what is spoken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Introduction {
     pub hello: Hello,
     pub folder: u64,
     pub disk: u64,
+    pub protocol: Protocol,
+    /// The version of the program, for people; perhaps empty.
+    pub program: String,
+}
+
+impl Introduction {
+    /// Whether we can talk to whoever says this.
+    ///
+    /// # Errors
+    /// If the two have no contract in common.
+    pub fn understand(&self) -> Result<(), Refusal> {
+        PROTOCOL.accept(self.protocol)
+    }
+}
+
+/// The longest name of a program's version.
+const PROGRAM_BYTES_MAX: usize = 64;
+/// The metadata key under which a node that does not understand us says what it speaks.
+const SPEAKS: &str = "volley-protocol";
+
+/// What a node is told whose protocol is not ours: the name of the refusal, and what is spoken here.
+#[must_use]
+pub fn not_understood(refusal: &Refusal) -> Status {
+    let mut status =
+        ledger::wire::named(Status::failed_precondition(refusal.to_string()), refusal.kind());
+    if let Ok(ours) = PROTOCOL.to_string().parse() {
+        status.metadata_mut().insert(SPEAKS, ours);
+    }
+    status
+}
+
+/// The same on the side that was told.
+#[must_use]
+pub fn not_understood_by(status: &Status) -> Option<Refusal> {
+    let name = ledger::wire::refusal_name(status)?;
+    if !matches!(name, "protocol_too_new" | "protocol_too_old") {
+        return None;
+    }
+    let theirs = status.metadata().get(SPEAKS)?.to_str().ok()?.parse().ok()?;
+    Some(Refusal::Protocol { ours: PROTOCOL, theirs })
 }
 
 #[must_use]
 pub fn introduction_out(introduction: &Introduction) -> proto::Introduction {
-    let Introduction { hello, folder, disk } = introduction;
+    let Introduction { hello, folder, disk, protocol, program } = introduction;
     let group = hello
         .group
         .map(|group| proto::Group { cluster: group.cluster, generation: group.generation.into() });
@@ -139,7 +179,24 @@ pub fn introduction_out(introduction: &Introduction) -> proto::Introduction {
         gossip: hello.gossip.to_string(),
         service: hello.service.to_string(),
         disk: *disk,
+        protocol: Some(proto::Protocol {
+            major: protocol.major.into(),
+            minor: protocol.minor.into(),
+            program: program.clone(),
+        }),
     }
+}
+
+fn protocol_in(said: Option<proto::Protocol>) -> Result<(Protocol, String), Malformed> {
+    let Some(proto::Protocol { major, minor, program }) = said else {
+        return Ok((Protocol::UNSAID, String::new()));
+    };
+    let number = |number: u32| number.try_into().map_err(|_| bad("protocol"));
+    let is_plain = program.bytes().all(|byte| byte.is_ascii_graphic());
+    if program.len() > PROGRAM_BYTES_MAX || !is_plain {
+        return Err(bad("program"));
+    }
+    Ok((Protocol { major: number(major)?, minor: number(minor)? }, program))
 }
 
 /// # Errors
@@ -163,7 +220,9 @@ pub fn introduction_in(
         gossip: address(&introduction.gossip, "gossip")?,
         service: address(&introduction.service, "service")?,
     };
-    Ok(Introduction { hello, folder: introduction.folder, disk: introduction.disk })
+    let (protocol, program) = protocol_in(introduction.protocol)?;
+    let (folder, disk) = (introduction.folder, introduction.disk);
+    Ok(Introduction { hello, folder, disk, protocol, program })
 }
 
 pub(crate) fn known_out(known: Known) -> proto::Known {

@@ -8,6 +8,7 @@ use std::fmt;
 use fence::NodeId;
 
 use crate::identity::{Identity, IdentityError};
+use crate::protocol::Protocol;
 use crate::role::Role;
 
 /// Whether this cluster has gates in front of its managers.
@@ -83,6 +84,11 @@ pub enum Refusal {
         role: Role,
         node: NodeId,
     },
+    /// The two have no contract in common.
+    Protocol {
+        ours: Protocol,
+        theirs: Protocol,
+    },
 }
 
 impl Refusal {
@@ -104,6 +110,8 @@ impl Refusal {
             Self::Datacenter { .. } => "datacenter",
             Self::Claim { .. } => "claim",
             Self::Receiver { .. } => "receiver",
+            Self::Protocol { ours, theirs } if theirs > ours => "protocol_too_new",
+            Self::Protocol { .. } => "protocol_too_old",
         }
     }
 }
@@ -165,6 +173,14 @@ impl fmt::Display for Refusal {
                     ),
                     None => write!(f, "{role} {node} answered where a {wanted} was expected"),
                 }
+            }
+            Self::Protocol { ours, theirs } => {
+                let late = if theirs > ours { "this node" } else { "the peer" };
+                write!(
+                    f,
+                    "the peer speaks protocol {theirs}, this node {ours}, and the two do not understand each other; \
+                     bring {late} up to the other's version"
+                )
             }
         }
     }

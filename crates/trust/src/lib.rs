@@ -24,6 +24,7 @@ mod identity;
 mod incoming;
 mod inspect;
 mod key;
+mod protocol;
 mod role;
 mod token;
 mod verify;
@@ -37,5 +38,6 @@ pub use identity::{Identity, IdentityError, NAME_BYTES_MAX, NameError, SCHEME, c
 pub use incoming::{Arrival, Incoming, IncomingLimits};
 pub use inspect::{Facts, Files, Finding, InspectError, check, show};
 pub use key::{FreshKey, KeyError};
+pub use protocol::{PROTOCOL, Protocol, ProtocolError};
 pub use role::{Role, RoleError};
 pub use token::{JoinToken, TokenError};

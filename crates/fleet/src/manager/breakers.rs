@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use control::breaker::{self, Change, Failure, Outcome, Permit, State, Tripped};
-use control::fleet::message::{Answer, Ask};
+use control::fleet::message::{Answer, Ask, Refused};
 use fence::{BootId, JobId, NodeId};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -18,7 +18,7 @@ use tokio::time::{sleep, timeout};
 use super::{Parts, Shared, lock, now, roster};
 use crate::verdict;
 use crate::wire::proto::crew_client::CrewClient;
-use crate::wire::{MESSAGE_BYTES_MAX, seal, unseal};
+use crate::wire::{MESSAGE_BYTES_MAX, is_too_new, seal, unseal};
 
 /// A worker that has not answered by then may have done it or not.
 const ASK_WITHIN: Duration = Duration::from_secs(3);
@@ -78,7 +78,7 @@ pub async fn ask(shared: &Shared, parts: &Parts, worker: NodeId, ask: &Ask) -> O
         Ok(Ok(answer)) => (unseal(answer.get_ref()).ok(), Some(Outcome::Answered)),
         Ok(Err(status)) => {
             tracing::debug!(%worker, "a worker did not answer: {}", status.message());
-            (None, verdict::of_status(&status))
+            (too_new(ask, &status), verdict::of_status(&status))
         }
         Err(_) => (None, Some(Outcome::Failed(Failure::NoAnswer))),
     };
@@ -86,6 +86,14 @@ pub async fn ask(shared: &Shared, parts: &Parts, worker: NodeId, ask: &Ask) -> O
         shared.breakers.note(target, permit, outcome);
     }
     answer
+}
+
+/// A worker of an earlier version cannot read what is asked, so it has done nothing. Where that leads on, to another
+/// worker, it is an answer like any other; a stop, though, is proved by the lease alone.
+fn too_new(ask: &Ask, status: &tonic::Status) -> Option<Answer> {
+    let leads_on = matches!(ask, Ask::Reserve { .. } | Ask::Dispatch(_));
+    let why = || format!("it is of an earlier version: {}", status.message());
+    (leads_on && is_too_new(status)).then(|| Answer::Refused(Refused::CannotRun { why: why() }))
 }
 
 /// Tries those whose cool-down is over, and forgets those who are gone.

@@ -35,6 +35,8 @@ const READ_WITHIN: Duration = Duration::from_millis(900);
 const WRITE_WITHIN: Duration = Duration::from_secs(5);
 const BLOB_WITHIN: Duration = Duration::from_secs(25);
 const DESK_WITHIN: Duration = Duration::from_secs(5);
+/// Blobs that are looked for in one call; each may have to be asked for elsewhere.
+const MISSING_MAX: usize = 1_000;
 /// Jobs in one list.
 const LIST_MAX: u32 = 1_000;
 /// Events on their way to a watcher that is slow.
@@ -151,6 +153,12 @@ impl Jobs for Service {
     ) -> Result<Response<proto::MissingReply>, Status> {
         self.who(&request)?;
         let parts = self.0.serving()?;
+        let asked = request.get_ref().blobs.len();
+        if asked > MISSING_MAX {
+            return Err(Status::invalid_argument(format!(
+                "{asked} blobs are asked for at once; at most {MISSING_MAX} are looked for"
+            )));
+        }
         let mut missing = Vec::new();
         for blob in request.into_inner().blobs {
             let known = parts.ledger.get_blob(&blob_in(&blob)?, READ_WITHIN).await;

@@ -204,3 +204,29 @@ impl Office for Service {
         Ok(Response::new(chunks(&blob, content)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures_util::StreamExt;
+    use sha2::{Digest, Sha256};
+
+    use super::*;
+
+    /// A blob is the same on both ends, the first chunk names it, and none is larger than it may be.
+    #[tokio::test]
+    async fn a_blob_survives_being_cut_into_chunks() {
+        for bytes in [0, 1, CHUNK_BYTES - 1, CHUNK_BYTES, CHUNK_BYTES + 1, 3 * CHUNK_BYTES + 5] {
+            let content: Vec<u8> = (0..bytes).map(|n| (n % 251) as u8).collect();
+            let hash = Sha256::digest(&content).into();
+            let blob = control::ledger::BlobRef { hash, bytes: bytes as u64 };
+            let parts: Vec<Chunk> =
+                chunks(&blob, content.clone()).map(Result::unwrap).collect().await;
+            let named: Vec<_> = parts.iter().filter_map(|part| part.blob.as_ref()).collect();
+            assert_eq!(named, [&blob_out(&blob)], "{bytes}");
+            assert!(parts[0].blob.is_some());
+            assert!(parts.iter().all(|part| part.content.len() <= CHUNK_BYTES));
+            let joined: Vec<u8> = parts.iter().flat_map(|part| part.content.to_vec()).collect();
+            assert_eq!(joined, content);
+        }
+    }
+}

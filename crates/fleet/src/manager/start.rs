@@ -23,11 +23,11 @@ use super::breakers::Breakers;
 use super::checkpoints::Keeper;
 use super::config::ManagerConfig;
 use super::{Parts, Shared, breakers, claims, door, jobs, office, peers};
-use crate::wire::MESSAGE_BYTES_MAX;
 use crate::wire::proto::desk_server::DeskServer;
 use crate::wire::proto::door_server::DoorServer;
 use crate::wire::proto::jobs_server::JobsServer;
 use crate::wire::proto::office_server::OfficeServer;
+use crate::wire::{MESSAGE_BYTES_MAX, REQUEST_BYTES_MAX};
 
 /// A public key with a number.
 const ENLIST_BYTES_MAX: usize = 4096;
@@ -158,7 +158,7 @@ impl Manager {
         let office = OfficeServer::new(office::Service(Arc::clone(&shared)));
         let desk = DeskServer::new(peers::Service(Arc::clone(&shared)));
         let door = DoorServer::new(door::Service { shared: Arc::clone(&shared), recruiter });
-        let routes = Routes::new(jobs.max_decoding_message_size(large))
+        let routes = Routes::new(jobs.max_decoding_message_size(REQUEST_BYTES_MAX))
             .add_service(office.max_decoding_message_size(large).max_encoding_message_size(large))
             .add_service(desk.max_decoding_message_size(large).max_encoding_message_size(large))
             .add_service(door.max_decoding_message_size(ENLIST_BYTES_MAX));

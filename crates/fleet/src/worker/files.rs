@@ -11,6 +11,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use control::fleet::codec;
 use control::fleet::message::EndReport;
 use control::fleet::worker::{Event, IssuedFile, Run};
 use control::ledger::Counters;
@@ -72,7 +73,7 @@ impl Folders {
         let mut left = Leftovers::default();
         each(&folders.outbox, |path| {
             let bytes = files::read_all(&wal::RealDisk, path, REPORT_BYTES_MAX)?;
-            left.reports.push(ledger::wire::unseal(&bytes).map_err(bad)?);
+            left.reports.push(codec::decode(&bytes).map_err(bad)?);
             Ok(())
         })?;
         each(&folders.issued, |path| {
@@ -96,7 +97,7 @@ impl Folders {
     }
 
     fn store(&self, report: &EndReport) -> io::Result<()> {
-        let bytes = ledger::wire::seal(report).map_err(io::Error::other)?;
+        let bytes = codec::encode(report).map_err(io::Error::other)?;
         let run = Run::new(report.shard, report.attempt);
         files::replace(&wal::RealDisk, &self.outbox, &name(run), &bytes)
     }

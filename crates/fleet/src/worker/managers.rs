@@ -9,13 +9,12 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use control::breaker::{self, Breakers, Change, Failure, Outcome, Permit};
-use control::fleet::message::{Frames, FramesAnswer, Renew, Renewal, Tell, Told};
-use fence::{Attempt, BootId, Moment, NodeId, ShardKey};
+use control::fleet::codec::{Message, Renewals};
+use control::fleet::message::{Frames, FramesAnswer, Renew, Tell, Told};
+use fence::{BootId, Moment, NodeId};
 use membership::State;
 use membership::agent::View;
 use node::network::Channels;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 use tokio::time::timeout;
 use tonic::transport::Channel;
@@ -154,11 +153,7 @@ impl Managers {
         self.call(to, What::Word, tell, async |mut office, sealed| office.tell(sealed).await).await
     }
 
-    pub async fn renew(
-        &self,
-        to: NodeId,
-        renew: &Renew,
-    ) -> Result<Vec<(ShardKey, Attempt, Renewal)>, Status> {
+    pub async fn renew(&self, to: NodeId, renew: &Renew) -> Result<Renewals, Status> {
         let what = What::Renewal;
         self.call(to, what, renew, async |mut office, sealed| office.renew(sealed).await).await
     }
@@ -168,7 +163,7 @@ impl Managers {
         self.call(to, what, frames, async |mut office, sealed| office.frames(sealed).await).await
     }
 
-    async fn call<Q: Serialize, A: DeserializeOwned>(
+    async fn call<Q: Message, A: Message>(
         &self,
         to: NodeId,
         what: What,

@@ -6,3 +6,4 @@ mod leases;
 mod office;
 mod recovery;
 mod runs;
+mod words;

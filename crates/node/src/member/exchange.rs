@@ -49,6 +49,8 @@ pub enum ExchangeError {
     Impostor,
     /// One that is known here with a later life or another data folder.
     LostData,
+    /// One that speaks another protocol.
+    Protocol(trust::Refusal),
 }
 
 impl ExchangeError {
@@ -63,6 +65,7 @@ impl ExchangeError {
             Self::TooMany => "too_many",
             Self::Impostor => "impostor",
             Self::LostData => "lost_data",
+            Self::Protocol(refusal) => refusal.kind(),
         }
     }
 }
@@ -79,6 +82,7 @@ impl fmt::Display for ExchangeError {
             Self::LostData => {
                 f.write_str("the node has lost its data folder, or runs on a copy of it")
             }
+            Self::Protocol(refusal) => refusal.fmt(f),
         }
     }
 }
@@ -265,6 +269,7 @@ fn admit_answer(
     if !claims || from.peer.role != with.role || !inner.is_of_domain(identity) {
         return Err(ExchangeError::Impostor);
     }
+    introduction.understand().map_err(ExchangeError::Protocol)?;
     if inner.contradiction(&introduction).is_some() {
         return Err(ExchangeError::LostData);
     }

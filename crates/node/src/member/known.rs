@@ -22,7 +22,7 @@ pub(crate) struct Known {
 impl Known {
     /// What a node says of itself.
     pub(crate) fn of(introduction: &Introduction) -> Self {
-        let Introduction { hello, folder, disk } = introduction;
+        let Introduction { hello, folder, disk, .. } = introduction;
         Self { boot: hello.boot, folder: *folder, disk: *disk }
     }
 

@@ -174,13 +174,17 @@ pub(crate) async fn greet(
 ) -> Result<Hello, GreetError> {
     let us = Some(wire::introduction_out(&inner.introduction()));
     let asked = client.hello(proto::HelloRequest { from: us.clone(), you: None }).await;
-    let reply = asked.map_err(|status| GreetError::Call(Box::new(status)))?;
+    let reply = asked.map_err(|status| match wire::not_understood_by(&status) {
+        Some(refusal) => GreetError::Refused(refusal),
+        None => GreetError::Call(Box::new(status)),
+    })?;
     let proto::HelloReply { from, you } = reply.into_inner();
     let introduction = wire::introduction_in(from).map_err(GreetError::Malformed)?;
     if let Some(peer) = certified {
         trust::confirm(&peer.identity, &introduction.hello.identity)
             .map_err(GreetError::Refused)?;
     }
+    introduction.understand().map_err(GreetError::Refused)?;
     let node = introduction.hello.identity.node;
     if node == inner.life.node {
         return Ok(introduction.hello);

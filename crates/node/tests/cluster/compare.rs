@@ -23,12 +23,12 @@ use tonic::{Code, Request, Response, Status, Streaming};
 use crate::exchange::{count, introduction, raw, record};
 use crate::harness::{World, id, key, page, state_of, until, whole};
 
-fn http() -> Option<HttpConfig> {
+pub fn http() -> Option<HttpConfig> {
     Some(HttpConfig { bind: ([127, 0, 0, 1], 0).into(), beyond_loopback: false })
 }
 
 /// The value of a line of `/metrics`.
-async fn metric(address: SocketAddr, line: &str) -> u64 {
+pub async fn metric(address: SocketAddr, line: &str) -> u64 {
     let (_, text) = page(address, "/metrics").await;
     let found = text.lines().find_map(|l| l.strip_prefix(line)).unwrap_or_default();
     found.trim().parse().unwrap()
@@ -60,11 +60,11 @@ async fn who_knows_the_same_is_spared_the_exchange() {
 }
 
 /// An earlier version of the program: it gossips and exchanges, and has never heard of comparisons.
-struct Old {
-    introduction: proto::Introduction,
-    record: proto::Record,
-    asked: AtomicUsize,
-    exchanged: AtomicUsize,
+pub struct Old {
+    pub introduction: proto::Introduction,
+    pub record: proto::Record,
+    pub asked: AtomicUsize,
+    pub exchanged: AtomicUsize,
 }
 
 type Parts<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;

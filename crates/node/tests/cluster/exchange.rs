@@ -58,6 +58,7 @@ pub fn introduction(number: u128, role: Role, port: u16) -> proto::Introduction 
         gossip: format!("127.0.0.1:{port}"),
         service: format!("127.0.0.1:{port}"),
         disk: 0,
+        protocol: None,
     }
 }
 

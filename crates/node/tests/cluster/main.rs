@@ -8,3 +8,4 @@ mod harness;
 mod operators;
 mod raft;
 mod strangers;
+mod versions;

@@ -1,0 +1,105 @@
+//! Managers, and certificates for whoever knocks at them.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use fence::NodeId;
+use fleet::local::{LocalCluster, Place};
+use fleet::manager::{Manager, ManagerConfig};
+use fleet::wire::MESSAGE_BYTES_MAX;
+use fleet::wire::proto::jobs_client::JobsClient;
+use node::CredentialFiles;
+use node::network::{ChannelTiming, Channels, Limits, Mutual};
+use tempfile::TempDir;
+use tonic::transport::Channel;
+use trust::{DevCa, Expected, Gates, Policy, Role, Validity};
+
+const PACE: f64 = 0.2;
+pub const WITHIN: Duration = Duration::from_secs(60);
+
+pub struct Datacenter {
+    temp: TempDir,
+    pub local: LocalCluster,
+    pub managers: Vec<Manager>,
+}
+
+pub fn node(number: u128) -> NodeId {
+    NodeId(number << 96 | 0xabcd)
+}
+
+impl Datacenter {
+    /// So many managers, each changed before it starts; it returns when one of them leads.
+    pub async fn start(managers: usize, change: impl Fn(&mut ManagerConfig, &Place)) -> Self {
+        let temp = TempDir::new().unwrap();
+        let local = LocalCluster::create(temp.path(), managers, 0).unwrap();
+        let mut starting = Vec::new();
+        for place in &local.managers {
+            let mut config = local.manager_config(place).unwrap();
+            config.member.pace = PACE;
+            change(&mut config, place);
+            starting.push(tokio::spawn(Manager::start(config)));
+        }
+        let mut managers = Vec::new();
+        for one in starting {
+            managers.push(one.await.unwrap().unwrap());
+        }
+        let center = Self { temp, local, managers };
+        let leads = |one: &Manager| one.ledger().is_some_and(|ledger| ledger.leads);
+        until("somebody leads", || center.managers.iter().any(leads)).await;
+        center
+    }
+
+    pub async fn alone() -> Self {
+        Self::start(1, |_, _| ()).await
+    }
+
+    pub fn address(&self, number: usize) -> SocketAddr {
+        self.local.managers[number].bind
+    }
+
+    /// The certificate of one who comes: made when it is first asked for.
+    pub fn files(&self, role: Role, number: u128) -> CredentialFiles {
+        let folder = self.temp.path().join(format!("{role}-{number}"));
+        let file = |name: &str| folder.join(name);
+        if !folder.exists() {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+            let validity = Validity::starting(now, Duration::from_secs(86_400));
+            let ca = DevCa::open(&self.temp.path().join("ca")).unwrap();
+            let issued = ca.issue(role, "local", node(number), validity).unwrap();
+            issued.write_as(&folder, "own").unwrap();
+            std::fs::write(file("ca.pem"), ca.certificate()).unwrap();
+        }
+        CredentialFiles {
+            certificate: file("own.pem"),
+            key: file("own-key.pem"),
+            ca: file("ca.pem"),
+        }
+    }
+
+    /// The way to a manager for one who comes.
+    pub fn channel(&self, role: Role, number: u128, to: usize) -> Channel {
+        let policy = Policy { gates: Gates::None, expected: None };
+        let network = Mutual::load(self.files(role, number), policy, Limits::default()).unwrap();
+        let channels = Channels::new(Arc::new(network), ChannelTiming::paced(1.0));
+        channels.to(self.address(to), Expected { role: Role::Manager, node: None })
+    }
+
+    pub fn jobs(&self, role: Role, number: u128, to: usize) -> JobsClient<Channel> {
+        JobsClient::new(self.channel(role, number, to))
+            .max_decoding_message_size(MESSAGE_BYTES_MAX)
+            .max_encoding_message_size(MESSAGE_BYTES_MAX)
+    }
+}
+
+/// Waits until `holds`, for a minute at most: the machine may be busy.
+pub async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = tokio::time::Instant::now();
+    while begun.elapsed() < WITHIN {
+        if holds() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("{what} did not come about");
+}
