@@ -162,6 +162,7 @@ impl Plan {
             is_test: true,
             priority: ::plan::Priority::Auto,
             vus_max,
+            is_open: false,
             length: Duration::from_millis(rng.u64(2_000..20_000)),
             graceful_stop: Duration::from_secs(1),
             quiet: Duration::ZERO,

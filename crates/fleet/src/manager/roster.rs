@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use control::fleet::pool;
 use fence::NodeId;
@@ -23,11 +24,13 @@ pub fn workers(view: &View) -> Vec<pool::Worker> {
     workers.filter_map(worker).collect()
 }
 
-/// Somebody is there of whom it is not known yet what he can do.
-pub fn is_incomplete(view: &View) -> bool {
+/// Somebody has come within this time, and has not said yet what he can do. Somebody who was told of and cannot be
+/// reached is not waited for by every job.
+pub fn is_incomplete(view: &View, within: Duration) -> bool {
     let workers = view.entries.iter().filter(|entry| entry.peer.role == Role::Worker);
     let there = |entry: &&Entry| is_live(entry) || entry.state == State::Unconfirmed;
-    workers.filter(there).any(|entry| worker(entry).is_none())
+    let is_new = |entry: &&Entry| view.age.saturating_sub(entry.since) < within;
+    workers.filter(there).filter(is_new).any(|entry| worker(entry).is_none())
 }
 
 /// None: it has not said yet how many cores it has.

@@ -34,6 +34,8 @@ pub struct Part {
     #[serde(with = "as_number")]
     pub priority: Priority,
     pub vus_max: u32,
+    /// Arrivals at a rate, rather than users that do the same over and over.
+    pub is_open: bool,
     /// From the common start to the last moment at which it starts an iteration.
     pub length: Duration,
     pub graceful_stop: Duration,
@@ -132,6 +134,7 @@ impl Manifest {
             is_test: candidates[number].is_test,
             priority: workflow.priority,
             vus_max: candidates[number].vus_max,
+            is_open: is_open(&workflow.load.executor),
             length: workflow.load.start_after + schedule::latest_end(&workflow.load),
             graceful_stop: workflow.load.graceful_stop,
             quiet: quiet(workflow),
@@ -216,6 +219,10 @@ fn data_part(set: &plan::DataSet) -> DataPart {
         recycle: set.when_exhausted == WhenExhausted::Recycle,
         unique: matches!(set.order, DataOrder::UniquePerVu | DataOrder::UniquePerIteration),
     }
+}
+
+fn is_open(executor: &Executor) -> bool {
+    matches!(executor, Executor::ConstantArrivalRate { .. } | Executor::RampingArrivalRate { .. })
 }
 
 /// One request that takes as long as it may, all pauses of an iteration, and the time between two arrivals.

@@ -53,6 +53,7 @@ impl Owner {
         let Some(slots) = self.pool.draw(needs as usize, &mut self.dice) else {
             let free = self.pool.free();
             let why = format!("{needs} cores are needed, {free} of {total} are free");
+            self.ask_for_room();
             self.wave_again(Some((needs, why)));
             return;
         };
@@ -395,6 +396,7 @@ impl Owner {
             _ => format!("1 core is needed, {free} of {total} are free"),
         };
         self.say_queued(1, free, total, why);
+        self.ask_for_room();
         self.seat_later(sid);
     }
 
