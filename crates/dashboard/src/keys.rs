@@ -25,8 +25,27 @@ pub(crate) fn command(key: KeyEvent, state: RunState) -> Option<Command> {
     }
 }
 
+/// Where the run that is shown takes place; it decides what its keys mean.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Runs {
+    /// In this process: Ctrl-C ends it.
+    #[default]
+    Here,
+    /// On a fleet: it goes on without the view.
+    Elsewhere,
+}
+
 /// The last line of the view.
-pub(crate) fn help(state: RunState) -> &'static str {
+pub(crate) fn help(state: RunState, runs: Runs) -> &'static str {
+    if runs == Runs::Elsewhere {
+        return match state {
+            RunState::Paused => "p resume   q stop the job   Ctrl-C: leave, the job goes on",
+            RunState::Stopping => "letting iterations finish   Ctrl-C: leave, the job goes on",
+            RunState::Done => "",
+            RunState::Preparing => "q stop the job   Ctrl-C: leave, the job goes on",
+            RunState::Running => "p pause   q stop the job   Ctrl-C: leave, the job goes on",
+        };
+    }
     match state {
         RunState::Paused => "p resume   + / - load by 10%   q stop   Ctrl-C twice: end at once",
         RunState::Stopping => "letting iterations finish   Ctrl-C: end at once",

@@ -21,6 +21,7 @@ mod screen;
 mod terminal;
 mod view;
 
+pub use keys::Runs;
 pub use latest::Latest;
 pub use mode::{Environment, Mode, wants_color};
 pub use plain::plain_line;

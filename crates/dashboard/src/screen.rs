@@ -11,16 +11,16 @@ use ratatui::text::{Line, Span};
 use report::format;
 use stats::{HistoryPoint, RunState, Snapshot, StepSnapshot, WorkflowSnapshot, WorkflowState};
 
-use crate::keys;
+use crate::keys::{self, Runs};
 use crate::plain::state_name;
 
 /// Wider than this only makes eyes travel.
 const WIDTH_MAX: u16 = 120;
 
 /// Draws `snapshot` into at most `width` × `height` cells; the buffer is as high as it needs to be.
-pub fn screen(snapshot: &Snapshot, width: u16, height: u16) -> Buffer {
+pub fn screen(snapshot: &Snapshot, runs: Runs, width: u16, height: u16) -> Buffer {
     let width = width.min(WIDTH_MAX);
-    let lines = lines(snapshot, usize::from(width), usize::from(height.max(3)));
+    let lines = lines(snapshot, runs, usize::from(width), usize::from(height.max(3)));
     let mut buffer = Buffer::empty(Rect::new(0, 0, width, lines.len() as u16));
     for (y, line) in lines.iter().enumerate() {
         buffer.set_line(0, y as u16, line, width);
@@ -28,7 +28,7 @@ pub fn screen(snapshot: &Snapshot, width: u16, height: u16) -> Buffer {
     buffer
 }
 
-fn lines(snapshot: &Snapshot, width: usize, height: usize) -> Vec<Line<'static>> {
+fn lines(snapshot: &Snapshot, runs: Runs, width: usize, height: usize) -> Vec<Line<'static>> {
     let mut lists = [
         workflow_lines(snapshot, width),
         step_lines(snapshot, width),
@@ -38,7 +38,7 @@ fn lines(snapshot: &Snapshot, width: usize, height: usize) -> Vec<Line<'static>>
     ];
     let head = vec![header(snapshot, width)];
     let totals = total_lines(snapshot, width);
-    let foot = Line::from(keys::help(snapshot.state)).dim();
+    let foot = Line::from(keys::help(snapshot.state, runs)).dim();
     let fixed = head.len() + totals.len() + 1;
     shorten(&mut lists, height.saturating_sub(fixed));
     let [workflows, steps, outcomes, thresholds, warnings] = lists;

@@ -12,7 +12,7 @@ use crate::canvas::Canvas;
 use crate::latest::Latest;
 use crate::mode::Mode;
 use crate::terminal::{self, TerminalGuard};
-use crate::{Command, keys, plain, screen};
+use crate::{Command, Runs, keys, plain, screen};
 
 /// How long [`View::finish`] waits for a terminal that takes nothing.
 const FINISH_WAIT: Duration = Duration::from_secs(1);
@@ -31,6 +31,7 @@ pub struct Options {
     pub stream: Stream,
     pub color: bool,
     pub frames_per_second: u32,
+    pub runs: Runs,
     /// Between two plain lines.
     pub interval: Duration,
 }
@@ -41,6 +42,7 @@ impl Default for Options {
             stream: Stream::Stderr,
             color: true,
             frames_per_second: 8,
+            runs: Runs::default(),
             interval: Duration::from_secs(3),
         }
     }
@@ -144,7 +146,8 @@ impl Live {
             }
             if let (true, Some(snapshot)) = (dirty, &shown) {
                 let (width, height) = terminal::size();
-                canvas.draw(&screen::screen(snapshot, width, height.saturating_sub(1)))?;
+                let height = height.saturating_sub(1);
+                canvas.draw(&screen::screen(snapshot, self.options.runs, width, height))?;
                 drawn_at = Some(Instant::now());
                 dirty = false;
             }

@@ -6,7 +6,7 @@ mod fake;
 
 use std::path::PathBuf;
 
-use dashboard::{plain_line, screen};
+use dashboard::{Runs, plain_line, screen};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use stats::{RunState, Snapshot, WorkflowState};
@@ -24,7 +24,7 @@ fn golden(name: &str, actual: &str) {
 /// As a terminal of this size would show it.
 fn shown(snapshot: &Snapshot, width: u16, height: u16) -> String {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-    let picture = screen(snapshot, width, height);
+    let picture = screen(snapshot, Runs::Here, width, height);
     terminal.draw(|frame| frame.buffer_mut().merge(&picture)).unwrap();
     let rows = terminal.backend().to_string();
     let rows = rows.lines().map(|row| row.trim_matches('"').trim_end());
@@ -67,7 +67,7 @@ fn any_size_is_drawn_without_a_panic() {
     for snapshot in &snapshots {
         for width in [1, 7, 20, 60, 200] {
             for height in [1, 2, 5, 60] {
-                let picture = screen(snapshot, width, height);
+                let picture = screen(snapshot, Runs::Here, width, height);
                 assert!(picture.area.width <= width && picture.area.height <= height.max(3));
             }
         }
@@ -84,6 +84,19 @@ fn states_are_named_and_the_keys_follow_them() {
     let out = shown(&snapshot, 100, 40);
     assert!(out.contains("stopping") && out.contains("Ctrl-C: end at once"), "{out}");
     assert!(out.contains("failed"), "{out}");
+}
+
+/// A job on a fleet does not end with its view, and cannot be scaled by keys.
+#[test]
+fn the_keys_of_a_job_elsewhere_say_what_they_do() {
+    let mut snapshot = fake::snapshot(12_300);
+    for state in [RunState::Preparing, RunState::Running, RunState::Paused, RunState::Stopping] {
+        snapshot.state = state;
+        let picture = screen(&snapshot, Runs::Elsewhere, 100, 40);
+        let shown: String = picture.content().iter().map(|cell| cell.symbol()).collect();
+        assert!(shown.contains("Ctrl-C: leave, the job goes on"), "{shown}");
+        assert!(!shown.contains("end at once") && !shown.contains("load by"), "{shown}");
+    }
 }
 
 #[test]

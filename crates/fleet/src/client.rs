@@ -36,8 +36,8 @@ pub use blobs::{Progress, blob_of};
 pub use error::{Failure, FleetError, Why};
 pub use watch::{JobWatch, Told};
 
-/// Jobs that are looked through for one whose id was abbreviated.
-const LOOKED_THROUGH_MAX: u32 = 10_000;
+/// Jobs that are named when an abbreviated id means several.
+const ALIKE_MAX: u32 = 100;
 /// Between two rounds over all managers; doubled up to the last.
 const PAUSE_FIRST: Duration = Duration::from_millis(100);
 const PAUSE_LAST: Duration = Duration::from_secs(1);
@@ -234,7 +234,11 @@ impl FleetClient {
             let wait = wanted.min(PAUSE_ASKED_MAX).max(pause);
             if begun.elapsed() + wait > self.patience {
                 let (job, tried_for) = (known_as, begun.elapsed());
-                return Err(FleetError::Undecided { job, reason, tried_for });
+                return Err(match job {
+                    Some(_) => FleetError::Undecided { job, reason, tried_for },
+                    // Whoever asks to come again later has not taken it.
+                    None => FleetError::NotAccepted { address, reason, tried_for },
+                });
             }
             self.tell(&format!("{address}: {reason}; trying again"));
             sleep(wait).await;
@@ -256,8 +260,13 @@ impl FleetClient {
     /// # Errors
     /// If nobody answers.
     pub async fn list(&self, ended: bool, limit: u32) -> Result<proto::ListReply, FleetError> {
-        let ask = move |mut jobs: Jobs| async move {
-            jobs.list(proto::ListRequest { limit, ended }).await
+        self.list_of(proto::ListRequest { limit, ended, prefix: String::new() }).await
+    }
+
+    async fn list_of(&self, request: proto::ListRequest) -> Result<proto::ListReply, FleetError> {
+        let ask = |mut jobs: Jobs| {
+            let request = request.clone();
+            async move { jobs.list(request).await }
         };
         Ok(self.ask(Duration::ZERO, ask).await?.1)
     }
@@ -271,18 +280,19 @@ impl FleetClient {
             return Ok(job);
         }
         let plain = |text: &str| text.replace('-', "").to_ascii_lowercase();
-        let prefix = plain(text);
-        let list = self.list(true, LOOKED_THROUGH_MAX).await?;
+        let wanted = plain(text);
+        let (limit, prefix) = (ALIKE_MAX, wanted.clone());
+        let list = self.list_of(proto::ListRequest { limit, ended: true, prefix }).await?;
         let all = list.jobs.iter().filter_map(|job| wire::job_from(&job.job).ok());
         let mut jobs: Vec<JobId> =
-            all.filter(|job| plain(&job.to_string()).starts_with(&prefix)).collect();
+            all.filter(|job| plain(&job.to_string()).starts_with(&wanted)).collect();
         let prefix = text.to_owned();
         match (jobs.len(), jobs.pop()) {
-            (1, Some(job)) => Ok(job),
+            (1, Some(job)) if list.more == 0 => Ok(job),
             (_, None) => Err(FleetError::NoSuchJob { prefix }),
             (_, Some(last)) => {
                 jobs.push(last);
-                Err(FleetError::Ambiguous { prefix, jobs })
+                Err(FleetError::Ambiguous { prefix, more: list.more, jobs })
             }
         }
     }

@@ -18,3 +18,9 @@ pub mod manager;
 mod verdict;
 pub mod wire;
 pub mod worker;
+
+/// A folder for this user alone: plans lie in it as they were submitted, with the values of their environment.
+fn private_folder(folder: &std::path::Path) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}

@@ -36,6 +36,7 @@ use engine::secrets::{self, SecretLookup};
 use fence::BootId;
 use membership::heartbeat::{Beat, Stage, Work, WorkerBeat};
 use node::Member;
+use node::config::CredentialFiles;
 use node::network::{ChannelTiming, Channels};
 use node::vitals::{self, Vitals};
 use tokio::sync::{mpsc, watch};
@@ -49,7 +50,7 @@ use blobs::Blobs;
 use crew::{CrewService, QUESTIONS_MAX};
 use files::Folders;
 use job::lock;
-use make::{Made, Workshop};
+use make::{Made, NotMade, Workshop};
 use managers::Managers;
 
 /// What a worker is started with.
@@ -151,7 +152,7 @@ pub struct Worker {
 /// that the machine has asked for, and it asks for a bounded number of things at a time.
 enum Word {
     Event(Event),
-    Made(Run, Result<Made, String>),
+    Made(Run, Result<Made, NotMade>),
     Report(Run, Report),
     Aside(Run, AsideEnded),
 }
@@ -177,8 +178,8 @@ impl Inbox {
         self.word(Word::Aside(run, ended));
     }
 
-    fn not_made(&self, run: Run, error: String) {
-        self.word(Word::Made(run, Err(error)));
+    fn not_made(&self, run: Run, why: NotMade) {
+        self.word(Word::Made(run, Err(why)));
     }
 }
 
@@ -197,6 +198,10 @@ impl Worker {
             ..Settings::new(fence::NodeId(0), BootId(0), 0, cores)
         };
         probe.check().map_err(StartError::Settings)?;
+        // Before anybody hears of it: with another's certificate it would speak for that one.
+        if let Some(role) = role_of(&member.credentials).filter(|role| *role != Role::Worker) {
+            return Err(StartError::NotAWorker(role));
+        }
 
         let (questions_in, questions) = mpsc::channel(QUESTIONS_MAX);
         let (words_in, words) = mpsc::unbounded_channel();
@@ -311,6 +316,12 @@ impl Worker {
             tracing::warn!(%unfinished, "cut off");
         }
     }
+}
+
+/// The role that the certificate says, if it can be read; if not, whoever needs it says why.
+fn role_of(credentials: &CredentialFiles) -> Option<Role> {
+    let facts = trust::show(&credentials.certificate).ok()?;
+    facts.into_iter().next()?.identity.ok().map(|identity| identity.role)
 }
 
 /// What heartbeats say: the machine's load, and the worker's cores.

@@ -77,22 +77,26 @@ pub(crate) async fn put(
     }
     let bytes = Bytes::from(bytes);
     let blob = blobs::reference(&bytes);
-    let here = core.blobs.put_as(&blob, bytes.to_vec());
-    timeout_at(deadline, here)
-        .await
-        .map_err(|_| CopyError::NoMajority { copies: 0, voters: 0 })?
-        .map_err(CopyError::Here)?;
-
+    let mut copies = BTreeSet::new();
+    // This disk is one of several: what it does not take the others may, as long as they are a majority.
+    let mut trouble = None;
+    match timeout_at(deadline, core.blobs.put_as(&blob, bytes.to_vec())).await {
+        Ok(Ok(())) => drop(copies.insert(core.me.node)),
+        Ok(Err(error)) => {
+            tracing::warn!(%error, "a blob is not stored here");
+            trouble = Some(error);
+        }
+        Err(_) => return Err(CopyError::NoMajority { copies: 0, voters: 0 }),
+    }
     let configs = core.standing.borrow().configs();
     let voters: BTreeSet<NodeId> = configs.iter().flatten().copied().collect();
-    let mut copies = BTreeSet::new();
     let mut sends: FuturesUnordered<_> = core
         .others()
         .into_iter()
         .filter(|(node, _)| voters.contains(node))
         .map(|(node, member)| send(core, node, member, &blob, &bytes, deadline))
         .collect();
-    while !quorum::reached(&configs, core.me.node, &copies) {
+    while !quorum::reached_by(&configs, &copies) {
         match timeout_at(deadline, sends.next()).await {
             Ok(Some((node, Ok(())))) => {
                 copies.insert(node);
@@ -101,8 +105,11 @@ pub(crate) async fn put(
                 tracing::debug!(%node, %status, "a member has not stored a blob");
             }
             Ok(None) | Err(_) => {
-                let copies = copies.len() + usize::from(voters.contains(&core.me.node));
-                return Err(CopyError::NoMajority { copies, voters: voters.len() });
+                let copies = copies.intersection(&voters).count();
+                return Err(match trouble {
+                    Some(error) => CopyError::Here(error),
+                    None => CopyError::NoMajority { copies, voters: voters.len() },
+                });
             }
         }
     }
@@ -160,7 +167,10 @@ pub(crate) async fn get(
         let per_try = core.timing.request + Duration::from_millis(blob.bytes >> 10);
         match fetch(core, node, &member, blob, left.min(per_try)).await {
             Ok(bytes) => {
-                core.blobs.put_as(blob, bytes.clone()).await.map_err(CopyError::Here)?;
+                // A disk that is full does not keep anybody from reading.
+                if let Err(error) = core.blobs.put_as(blob, bytes.clone()).await {
+                    tracing::warn!(%error, "a blob is not stored here");
+                }
                 core.metrics.blobs_fetched.add(1);
                 return Ok(bytes);
             }

@@ -28,6 +28,15 @@ pub fn reached(configs: &[BTreeSet<NodeId>], me: NodeId, yes: &BTreeSet<NodeId>)
         })
 }
 
+/// Whether these, whoever they are, are a majority of every set.
+#[must_use]
+pub fn reached_by(configs: &[BTreeSet<NodeId>], yes: &BTreeSet<NodeId>) -> bool {
+    let enough = |voters: &BTreeSet<NodeId>| {
+        voters.iter().filter(|id| yes.contains(id)).count() >= majority(voters.len())
+    };
+    !configs.is_empty() && configs.iter().all(enough)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

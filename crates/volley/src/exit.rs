@@ -9,6 +9,8 @@ pub const FAILED: i32 = 1;
 /// `ping` got no answer, or not a good one.
 pub const UNANSWERED: i32 = 99;
 pub const INTERRUPTED: i32 = 105;
+/// No manager has answered for long while a job was watched; what became of the job is not known.
+pub const CONTROL_PLANE_LOST: i32 = 121;
 /// A script threw before its test began.
 pub const EXCEPTION: i32 = 107;
 /// A script ended its own test before it began.

@@ -165,6 +165,7 @@ impl Plan {
             priority: ::plan::Priority::Auto,
             vus_max,
             counts_iterations: rng.u8(..3) == 0,
+            is_open: false,
             length: Duration::from_millis(rng.u64(2_000..20_000)),
             graceful_stop: Duration::from_secs(1),
             quiet: Duration::ZERO,

@@ -39,6 +39,7 @@ mod event;
 mod halt;
 mod loss;
 mod manifest;
+mod room;
 mod seat;
 mod settings;
 mod shard;
@@ -124,6 +125,8 @@ enum Errand {
     Forget(ShardKey, Attempt, NodeId),
     Install(NodeId, BootId),
     Scan(NodeId, BootId),
+    /// How many cores are free there.
+    Room(NodeId),
 }
 
 /// What is stored or fetched.
@@ -169,7 +172,8 @@ pub struct Owner {
     pool: Pool,
     /// When the pool was last what the workers' heartbeats say.
     hinted: Moment,
-    turn: bool,
+    /// Whether it is this job's turn to take cores; `None` until that is known.
+    turn: Option<bool>,
     /// The machine was told to start: there was room for the first time.
     started: bool,
     cancelled: bool,
@@ -204,7 +208,8 @@ pub struct Owner {
     steered: Vec<Steer>,
     steers: u64,
     paused: Option<Moment>,
-    rows: BTreeSet<(Sid, u32)>,
+    /// Rows that are on their way, and how many were wanted again meanwhile.
+    rows: BTreeMap<(Sid, u32), Option<u64>>,
     rtts: BTreeMap<NodeId, Duration>,
     scan_at: Moment,
     absent: BTreeSet<(Sid, Attempt)>,
@@ -273,7 +278,7 @@ impl Owner {
                 self.hinted = self.now;
                 self.look_at_workers();
             }
-            Event::Turn(turn) => self.turn = turn,
+            Event::Turn(turn) => self.turn = Some(turn),
             Event::Threshold { number, reason } => self.threshold(number, reason),
             Event::CancelSeen { reason } => self.cancel(&reason),
             Event::Steer { asked, steer } => self.steer(asked, steer),

@@ -146,6 +146,12 @@ impl Timeouts {
         self.age + now.since(self.taken_up)
     }
 
+    /// It is known to be at least this old now. The ledger's time stands still while nobody leads it, and what runs
+    /// does not.
+    pub fn at_least(&mut self, age: Duration, now: Moment) {
+        self.age += age.saturating_sub(self.age(now));
+    }
+
     /// Until the job's time is over, with what it was extended by.
     #[must_use]
     pub fn left(&self, now: Moment) -> Option<Duration> {

@@ -101,6 +101,21 @@ fn a_job_waits_for_cores_and_says_so() {
     assert_eq!(world.finish(), Outcome::Completed);
 }
 
+/// The heartbeats are old: they say that everything is busy, and it has been free for long. The workers are asked.
+#[test]
+fn a_job_does_not_wait_for_the_next_heartbeat() {
+    let mut plan = manifest(vec![part("load", 100, 2)]);
+    plan.setup = true;
+    let mut world = World::new(plan, &[2, 2]);
+    world.hints_every = Duration::from_secs(60);
+    occupy(&mut world, 0, 2, 10);
+    occupy(&mut world, 1, 2, 10);
+    world.own();
+    world.until(|world| world.running() == 4);
+    assert!(world.at() < ms(1_000), "{:?}", world.at());
+    assert_eq!(world.finish(), Outcome::Completed);
+}
+
 /// Somebody else's cores, for a time.
 fn occupy(world: &mut World, number: u128, cores: u32, millis: u64) {
     let hold = Hold { job: world.job, epoch: fence::Epoch::default(), number: 1 };
@@ -308,6 +323,7 @@ fn an_error_is_final() {
         stats::WorkflowStatus::Failed { error: "no such table".to_owned() }
     );
     assert!(world.record().totals.completed > 0);
+    assert_eq!(world.record().end.as_ref().unwrap().detail, "bad failed: no such table");
 }
 
 /// S41, X6: the failed one is the last of its layer: the layer is over all the same, dependents are SKIPPED with the

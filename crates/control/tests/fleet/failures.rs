@@ -444,3 +444,48 @@ fn a_lie_is_counted() {
     assert_eq!(world.finish(), Outcome::Completed);
     assert_eq!(world.asked(|ask| matches!(ask, Ask::Stop { .. })), 0);
 }
+
+/// LIFE-22: all that a dead worker ran is FAILED before anything is done about any of it.
+#[test]
+fn a_dead_workers_shards_fail_together() {
+    let mut world = World::new(manifest(vec![part("load", 4, 30)]), &[2, 2]);
+    world.own();
+    world.until(|world| world.running() == 4);
+    world.kill(at(&world, 0));
+    world.until(|world| world.running() < 4);
+    let history = world.owner().history();
+    let failed: Vec<_> = history.iter().filter(|moved| moved.to == ShardState::Failed).collect();
+    assert_eq!((failed.len(), history.last().map(|moved| moved.to)), (2, Some(ShardState::Failed)));
+    assert_eq!(failed[0].at, failed[1].at);
+    assert_eq!(world.finish(), Outcome::Completed);
+}
+
+/// LIFE-83: a job that has no workers left ends when its time is over.
+#[test]
+fn a_job_without_workers_has_its_time() {
+    let mut plan = manifest(vec![part("load", 2, 60)]);
+    plan.timeout = Some(Duration::from_secs(20));
+    let mut world = World::new(plan, &[1, 1]);
+    world.own();
+    world.until(|world| world.running() == 2);
+    world.kill(0);
+    world.kill(1);
+    assert_eq!(world.finish(), Outcome::Timeout);
+    assert!(world.at() < Duration::from_secs(40), "{:?}", world.at());
+}
+
+/// G-10, R5: a worker that cannot even begin is passed over, and the timeline says why.
+#[test]
+fn why_a_worker_gave_up_is_said() {
+    let mut world = World::new(manifest(vec![part("load", 1, 3)]), &[1, 1]);
+    let unable = Behaviour { unable: true, ..Behaviour::default() };
+    world.worker(0).behaviours.insert((0, 0), unable);
+    // Worker 1 has no room yet, so that worker 0 is asked first.
+    world.worker(1).draining = true;
+    world.own();
+    world.pass(ms(50));
+    world.worker(1).draining = false;
+    assert_eq!(world.finish(), Outcome::Completed);
+    let said: Vec<_> = world.owner().timeline().iter().map(|note| note.text.clone()).collect();
+    assert!(said.iter().any(|text| text.contains("no space left")), "{said:?}");
+}

@@ -1,7 +1,9 @@
 //! Unique data: each row is issued once in the whole job (R5a).
 
-use control::fleet::owner::DataPart;
+use control::fleet::message::{Ask, Tell};
+use control::fleet::owner::{DataPart, Event};
 use control::ledger::Outcome;
+use fence::Attempt;
 
 use crate::worker::Behaviour;
 use crate::world::{World, manifest, ms, part, worker};
@@ -55,4 +57,19 @@ fn rows_run_out() {
     let mut blocks = rows(&world);
     blocks.retain(|(first, end)| first < end);
     assert_eq!(blocks, [(0, 10), (10, 20), (20, 25)]);
+}
+
+/// A worker has used its rows up at once and asks for more; the wish overtakes the answer to the last block.
+#[test]
+fn a_wish_that_overtakes_an_answer_is_not_lost() {
+    let mut world = leasing(1_000);
+    let blocks = |world: &World| world.asked(|ask| matches!(ask, Ask::Rows { .. }));
+    let before = blocks(&world);
+    let (shard, attempt) = (world.key(0, 0), Attempt(1));
+    let wish = Tell::RowsWanted { shard, attempt, set: 0, at_least: 1 };
+    world.give(Event::Told(wish.clone()));
+    world.until(|world| blocks(world) == before + 1);
+    world.give(Event::Told(wish));
+    world.pass(ms(1_000));
+    assert_eq!(blocks(&world), before + 2);
 }

@@ -188,3 +188,24 @@ fn nobody_renews_for_a_while() {
     assert_eq!(world.finish(), Outcome::Completed);
     world.check_load();
 }
+
+/// The owner led the ledger as well: until another does, its time stands still, and the load goes on. The job is as long
+/// as it was.
+#[test]
+fn the_time_without_a_leader_counts() {
+    let mut world = World::new(manifest(vec![part("load", 2, 20)]), &[2]);
+    world.own();
+    world.until(|world| world.running() == 2);
+    world.pass(ms(5_000));
+    world.kill_owner();
+    world.leaderless = ms(3_000);
+    world.pass(ms(4_000));
+    world.own();
+    world.until(|world| world.running() == 2);
+    let progress = world.owner().progress_of(0, world.now);
+    assert!((0.42..0.50).contains(&progress), "9 of 20 s: {progress}");
+    assert_eq!(world.finish(), Outcome::Completed);
+    let end = world.conclusion.as_ref().unwrap();
+    let took = end.ended - end.began.unwrap();
+    assert!((ms(19_900)..ms(21_000)).contains(&took), "{took:?}");
+}

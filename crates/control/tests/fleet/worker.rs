@@ -21,6 +21,8 @@ pub struct Behaviour {
     /// Ends neither by itself nor when it is told to; only its thread can be ended.
     pub hangs: bool,
     pub cannot_run: bool,
+    /// Its disk is full when it is to be prepared.
+    pub unable: bool,
     pub rows: Option<u32>,
 }
 
@@ -134,6 +136,11 @@ impl ModelWorker {
         for key in keys {
             let Some(run) = self.runs.get_mut(&key) else { continue };
             let attempt = run.dispatch.order.step.attempt;
+            let unable = behaviour(&self.behaviours, key).unable;
+            if run.phase == HeldPhase::Preparing && unable {
+                self.end(key, AttemptStatus::Interrupted, Some("no space left"), now);
+                continue;
+            }
             if run.phase == HeldPhase::Preparing {
                 run.phase = HeldPhase::Ready;
                 self.told.push(Tell::Ready { shard: key, attempt });

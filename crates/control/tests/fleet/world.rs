@@ -42,6 +42,7 @@ pub fn part(name: &str, vus: u32, seconds: u64) -> Part {
         priority: Priority::Auto,
         vus_max: vus,
         counts_iterations: false,
+        is_open: false,
         length: Duration::from_secs(seconds),
         graceful_stop: Duration::from_secs(1),
         quiet: Duration::ZERO,
@@ -106,6 +107,10 @@ pub struct World {
     pub ledger_down: bool,
     /// Nothing is heard of what runs.
     pub mute: bool,
+    /// How long nobody has led the ledger: its time is behind by so much.
+    pub leaderless: Duration,
+    /// The time from one heartbeat to the next.
+    pub hints_every: Duration,
     blobs: BTreeMap<BlobRef, Vec<u8>>,
     /// What the owner's statistics have of each attempt.
     applied: BTreeMap<(ShardKey, Attempt), Counters>,
@@ -153,6 +158,8 @@ impl World {
             routings: BTreeMap::new(),
             ledger_down: false,
             mute: false,
+            leaderless: Duration::ZERO,
+            hints_every: ms(200),
             blobs: BTreeMap::new(),
             applied: BTreeMap::new(),
             queue: BTreeMap::new(),
@@ -215,7 +222,8 @@ impl World {
     }
 
     fn advance_ledger(&mut self) {
-        let target = u64::try_from(self.now.since(self.started).as_millis()).unwrap();
+        let led = self.now.since(self.started).saturating_sub(self.leaderless);
+        let target = u64::try_from(led.as_millis()).unwrap();
         let seen_ms = self.state.now_ms();
         if target > seen_ms {
             self.run(Command::Advance { seen_ms, elapsed_ms: target - seen_ms });
@@ -458,7 +466,7 @@ impl World {
                 self.advance_ledger();
                 let hints = self.hints();
                 self.give(Event::Workers(hints));
-                self.push_at(self.now.after(ms(200)), 0, Item::Hints);
+                self.push_at(self.now.after(self.hints_every), 0, Item::Hints);
             }
         }
     }

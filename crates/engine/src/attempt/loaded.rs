@@ -54,13 +54,28 @@ impl Default for LoadOptions {
     }
 }
 
-/// Why a job cannot be run here. An error of the workflow, not of the machine: it is not retried (R5).
+/// Why a job cannot be run here.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LoadError(pub String);
+pub struct LoadError {
+    pub text: String,
+    /// This machine is to blame, its disk for one: another may well run it. Otherwise it is an error of the plan or
+    /// script, which is not tried again (R5).
+    pub of_machine: bool,
+}
+
+impl LoadError {
+    pub fn new(text: impl Into<String>) -> LoadError {
+        LoadError { text: text.into(), of_machine: false }
+    }
+
+    pub fn of_machine(text: impl Into<String>) -> LoadError {
+        LoadError { text: text.into(), of_machine: true }
+    }
+}
 
 impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.text)
     }
 }
 
@@ -70,13 +85,13 @@ impl std::error::Error for LoadError {}
 /// looked up, and secrets stay where they are.
 pub fn layout_of(plan: &Plan) -> Result<Arc<Layout>, LoadError> {
     let placeholder: SecretLookup = Arc::new(|_| Some("secret".to_owned()));
-    let program = Program::compile(plan, &placeholder).map_err(|error| LoadError(error.0))?;
+    let program = Program::compile(plan, &placeholder).map_err(|error| LoadError::new(error.0))?;
     Ok(program.layout)
 }
 
 /// The same for a script that was opened here.
 pub fn layout_of_script(run: &Arc<ScriptRun>) -> Result<Arc<Layout>, LoadError> {
-    let program = Program::for_script(run.clone()).map_err(|error| LoadError(error.0))?;
+    let program = Program::for_script(run.clone()).map_err(|error| LoadError::new(error.0))?;
     Ok(program.layout)
 }
 
@@ -106,7 +121,7 @@ impl Loaded {
         let folder = Folder::new(&options);
         let plan = parcel.unpack(&folder.0)?;
         let program = Program::compile(&plan, &options.secrets);
-        let program = program.map_err(|error| LoadError(error.0))?;
+        let program = program.map_err(|error| LoadError::new(error.0))?;
         Loaded::new(plan, program, options, Some(folder))
     }
 
@@ -120,7 +135,7 @@ impl Loaded {
     /// A plan that was read on this machine.
     pub fn from_plan(plan: Plan, options: LoadOptions) -> Result<Arc<Loaded>, LoadError> {
         let program = Program::compile(&plan, &options.secrets);
-        let program = program.map_err(|error| LoadError(error.0))?;
+        let program = program.map_err(|error| LoadError::new(error.0))?;
         Loaded::new(plan, program, options, None)
     }
 
@@ -129,7 +144,7 @@ impl Loaded {
         options: LoadOptions,
     ) -> Result<Arc<Loaded>, LoadError> {
         let plan = run.plan.clone();
-        let program = Program::for_script(run).map_err(|error| LoadError(error.0))?;
+        let program = Program::for_script(run).map_err(|error| LoadError::new(error.0))?;
         Loaded::new(plan, program, options, None)
     }
 
@@ -141,7 +156,7 @@ impl Loaded {
     ) -> Result<Arc<Loaded>, LoadError> {
         let prepared = apart(|| {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            let runtime = runtime.map_err(|error| LoadError(format!("cannot start: {error}")))?;
+            let runtime = runtime.map_err(|error| LoadError::of_machine(format!("cannot start: {error}")))?;
             Ok(runtime.block_on(Prepared::new(&program)))
         })?;
         let lines = if program.script.is_some() { ATTEMPTS_MAX } else { 0 };
@@ -300,7 +315,7 @@ impl Drop for Folder {
 /// On a thread of its own: the caller's may belong to a runtime, in which no other can be entered.
 fn apart<T: Send>(work: impl FnOnce() -> Result<T, LoadError> + Send) -> Result<T, LoadError> {
     std::thread::scope(|scope| {
-        let crashed = |_| Err(LoadError("loading has crashed".to_owned()));
+        let crashed = |_| Err(LoadError::new("loading has crashed"));
         scope.spawn(work).join().unwrap_or_else(crashed)
     })
 }

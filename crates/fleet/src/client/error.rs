@@ -48,6 +48,15 @@ impl Failure {
         }
     }
 
+    /// One side does not accept the other's certificate.
+    fn is_refusal(&self) -> bool {
+        let spoke = |error: &HandshakeError| !matches!(error, HandshakeError::Protocol { .. });
+        match &self.why {
+            Why::Connect(ConnectError::Handshake { error, .. }) => self.is_lasting() && spoke(error),
+            _ => self.is_lasting(),
+        }
+    }
+
     fn is_absence(&self) -> bool {
         matches!(
             &self.why,
@@ -96,6 +105,12 @@ pub enum FleetError {
         kind: String,
         reason: String,
     },
+    /// The managers are there and take no jobs at the moment.
+    NotAccepted {
+        address: String,
+        reason: String,
+        tried_for: Duration,
+    },
     /// It may have been accepted or not; the same submission with the same key has the answer.
     Undecided {
         job: Option<JobId>,
@@ -113,6 +128,8 @@ pub enum FleetError {
     Ambiguous {
         prefix: String,
         jobs: Vec<JobId>,
+        /// So many that are not among these.
+        more: u32,
     },
 }
 
@@ -141,6 +158,10 @@ impl fmt::Display for FleetError {
                 write!(f, "the job was rejected: {kind}")
             }
             Self::Rejected { reason, .. } => write!(f, "the job was rejected: {reason}"),
+            Self::NotAccepted { address, reason, tried_for } => write!(
+                f,
+                "the job was not accepted within {tried_for:.0?}: {address}: {reason}; submit it again later"
+            ),
             Self::Undecided { reason, tried_for, .. } => write!(
                 f,
                 "not known after {tried_for:.0?} whether the job was accepted ({reason}); submit it again as it is: \
@@ -157,8 +178,9 @@ impl fmt::Display for FleetError {
                 "no job's id begins with `{prefix}`; it was never created here, or ended so long ago that it is \
                  forgotten"
             ),
-            Self::Ambiguous { prefix, jobs } => {
-                write!(f, "`{prefix}` is the beginning of {} jobs:", jobs.len())?;
+            Self::Ambiguous { prefix, jobs, more } => {
+                let count = jobs.len() as u64 + u64::from(*more);
+                write!(f, "`{prefix}` is the beginning of {count} jobs:")?;
                 jobs.iter().take(SHOWN_MAX).try_for_each(|job| write!(f, " {job}"))?;
                 f.write_str("; write more of it")
             }
@@ -177,19 +199,22 @@ fn nobody(f: &mut fmt::Formatter<'_>, failures: &[Failure], tried_for: Duration)
             for failure in several.iter().take(SHOWN_MAX) {
                 write!(f, "\n  {failure}")?;
             }
-            f.write_str("\n")?;
         }
     }
+    let mut rest = Vec::new();
     if tried_for >= Duration::from_secs(1) {
-        write!(f, "; tried for {:.0?}", Duration::from_secs(tried_for.as_secs()))?;
+        rest.push(format!("tried for {:.0?}", Duration::from_secs(tried_for.as_secs())));
     }
     // The others say themselves what to do.
-    if failures.iter().all(Failure::is_lasting) {
-        f.write_str("; the certificate has to be a client's of that cluster, and valid")
+    if failures.iter().all(Failure::is_refusal) {
+        rest.push("the certificate has to be a client's of that cluster, and valid".to_owned());
     } else if failures.iter().all(Failure::is_absence) {
-        f.write_str("; is a manager running there, and does the network let it through?")
-    } else {
-        Ok(())
+        rest.push("is a manager running there, and does the network let it through?".to_owned());
+    }
+    match (rest.is_empty(), failures.len()) {
+        (true, _) => Ok(()),
+        (false, ..=1) => write!(f, "; {}", rest.join("; ")),
+        (false, _) => write!(f, "\n{}", rest.join("; ")),
     }
 }
 

@@ -46,7 +46,7 @@ impl Keeper {
     /// # Errors
     /// If the folder cannot be made.
     pub fn open(folder: PathBuf) -> io::Result<Self> {
-        std::fs::create_dir_all(&folder)?;
+        crate::private_folder(&folder)?;
         Ok(Self { folder: Arc::new(folder), known: Arc::default() })
     }
 

@@ -192,7 +192,8 @@ struct Watching {
     workers: Vec<Worker>,
     /// When all desks heard of them.
     at: Option<Instant>,
-    told: BTreeMap<JobId, (bool, bool)>,
+    /// Whether it is its turn, and whether it knows of its cancel.
+    told: BTreeMap<JobId, (Option<bool>, bool)>,
 }
 
 impl Watching {
@@ -220,8 +221,8 @@ impl Watching {
         for (job, desk) in &desks {
             let told = self.told.entry(*job).or_default();
             let mine = turn.contains(job);
-            if told.0 != mine && desk.send(Input::Event(Event::Turn(mine))) {
-                told.0 = mine;
+            if told.0 != Some(mine) && desk.send(Input::Event(Event::Turn(mine))) {
+                told.0 = Some(mine);
             }
         }
         for (job, reason) in cancelled {

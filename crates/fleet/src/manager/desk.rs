@@ -45,6 +45,8 @@ pub enum Input {
     Kept(u64),
     /// The final result is stored.
     Concluded(Option<BlobRef>, Vec<u8>),
+    /// Something cannot be stored, and why; it is tried on. `None`: it was stored after all.
+    StoreWaits(Option<String>),
     Depose(&'static str),
 }
 
@@ -87,20 +89,38 @@ pub fn open(shared: &Arc<Shared>, job: JobId, epoch: Epoch) {
         feed: Arc::clone(&feed),
         newest,
     };
+    let entry = Entry { shared: Arc::clone(shared), job, feed: Arc::clone(&feed) };
     let task = tokio::spawn(async move {
-        let shared = Arc::clone(&start.shared);
+        // However this task ends: a desk that has crashed must not keep the job from being taken up again.
+        let _entry = entry;
         if let Some(desk) = start.run().await {
             desk.run(inputs).await;
         }
-        lock(&shared.desks).remove(&job);
     });
     let handle = DeskHandle { inbox, feed, newest: seen, task: task.abort_handle() };
     desks.insert(job, handle);
 }
 
+/// A desk's place among the others; it goes with the desk, and takes no later one with it.
+struct Entry {
+    shared: Arc<Shared>,
+    job: JobId,
+    feed: Arc<Mutex<Feed>>,
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        let mut desks = lock(&self.shared.desks);
+        if desks.get(&self.job).is_some_and(|desk| Arc::ptr_eq(&desk.feed, &self.feed)) {
+            desks.remove(&self.job);
+        }
+    }
+}
+
 /// Stops leading a job. What runs goes on under its leases; whoever owns it next takes it up.
 pub fn close(shared: &Shared, job: JobId, why: &str) {
-    if let Some(desk) = lock(&shared.desks).remove(&job) {
+    let desk = lock(&shared.desks).remove(&job);
+    if let Some(desk) = desk {
         tracing::info!(%job, why, "no longer led here");
         desk.task.abort();
     }
@@ -122,7 +142,7 @@ const HEARTBEATS_WITHIN: Duration = Duration::from_secs(2);
 impl Start {
     async fn wait_for_heartbeats(&self) -> Option<()> {
         let until = tokio::time::Instant::now() + HEARTBEATS_WITHIN;
-        while roster::is_incomplete(&self.shared.parts()?.member.view())
+        while roster::is_incomplete(&self.shared.parts()?.member.view(), HEARTBEATS_WITHIN)
             && tokio::time::Instant::now() < until
         {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -225,10 +245,10 @@ impl Start {
             steers: BTreeMap::new(),
             asked: 0,
             state: RunState::Preparing,
-            began: BTreeMap::new(),
             broken: false,
             paused: job.steered.contains(&Steer::Pause),
             result: None,
+            trouble: None,
             deposed: false,
         };
         tracing::info!(job = %desk.job, epoch = %desk.epoch, "led here");
@@ -263,11 +283,11 @@ struct Desk {
     steers: BTreeMap<u64, oneshot::Sender<Result<(), String>>>,
     asked: u64,
     state: RunState,
-    /// The job's time at which a workflow was first seen to run.
-    began: BTreeMap<usize, Duration>,
     broken: bool,
     paused: bool,
     result: Option<Vec<u8>>,
+    /// Why something cannot be stored at the moment.
+    trouble: Option<String>,
     deposed: bool,
 }
 
@@ -343,8 +363,11 @@ impl Desk {
                 self.step(Event::Steer { asked: self.asked, steer });
             }
             Input::Status(answer) => {
-                let _ =
-                    answer.send(Details { status: status::of_owner(&self.owner, &self.bundle) });
+                let mut status = status::of_owner(&self.owner, &self.bundle);
+                if let Some(trouble) = &self.trouble {
+                    status.detail.clone_from(trouble);
+                }
+                let _ = answer.send(Details { status });
             }
             Input::Kept(number) => {
                 let sealed = self.statistics.as_mut().map(|statistics| statistics.stored(number));
@@ -360,6 +383,14 @@ impl Desk {
             Input::Concluded(result, bytes) => {
                 self.result = Some(bytes);
                 self.step(Event::Concluded { result });
+            }
+            Input::StoreWaits(why) => {
+                if self.trouble != why {
+                    let text = why.clone().unwrap_or_default();
+                    self.trouble = why;
+                    let state = self.state;
+                    self.tell(|feed| feed.state(state, text));
+                }
             }
             Input::Depose(why) => {
                 tracing::info!(job = %self.job, why, "no longer led here");
@@ -422,9 +453,6 @@ impl Desk {
                 }
                 Effect::Moved(moved) => {
                     if moved.to == ShardState::Running {
-                        let workflow = moved.shard.workflow.0 as usize;
-                        let clock = self.owner.clock(now());
-                        self.began.entry(workflow).or_insert(clock);
                         self.set_state(RunState::Running, "");
                     }
                 }
@@ -517,12 +545,10 @@ impl Desk {
         statistics.merge().fill(&mut snapshot);
         for (number, part) in manifest.workflows.iter().enumerate() {
             let (vus, iterations, dropped) = statistics.merge().workflow_counts(number);
-            let since = self.began.get(&number).map(|began| clock.saturating_sub(*began));
-            let length = part.length.as_secs_f64().max(1e-3);
             snapshot.workflows.push(WorkflowSnapshot {
                 name: part.name.clone(),
                 state: self.owner.workflow(number),
-                progress: since.map_or(0.0, |since| (since.as_secs_f64() / length).min(1.0)),
+                progress: self.owner.progress_of(number, now()),
                 load: format!("up to {} VUs", part.vus_max),
                 stage: String::new(),
                 vus,
@@ -548,7 +574,7 @@ impl Desk {
         match stats::wire::encode_result(&result) {
             Ok(bytes) => {
                 self.errands.spawn(async move {
-                    if let Some(blob) = errands::put(&shared, bytes.clone()).await {
+                    if let Some(blob) = errands::put(&shared, &inbox, bytes.clone()).await {
                         let _ = inbox.send(Input::Concluded(Some(blob), bytes)).await;
                     }
                 });

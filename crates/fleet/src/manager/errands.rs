@@ -96,13 +96,24 @@ pub async fn ask(shared: Arc<Shared>, inbox: Inbox, tag: u64, worker: NodeId, as
     let _ = inbox.send(Input::Event(event)).await;
 }
 
-/// Puts bytes on a majority of the managers' disks, for as long as it takes.
-pub async fn put(shared: &Shared, content: Vec<u8>) -> Option<BlobRef> {
+/// Puts bytes on a majority of the managers' disks, for as long as it takes. Whoever waits for the job hears why.
+pub async fn put(shared: &Shared, inbox: &Inbox, content: Vec<u8>) -> Option<BlobRef> {
+    let mut said = false;
     loop {
         let parts = shared.parts()?;
         match parts.ledger.put_blob(content.clone(), STORE_WITHIN).await {
-            Ok(blob) => return Some(blob),
-            Err(error) => tracing::debug!(%error, "a blob waits to be stored"),
+            Ok(blob) => {
+                if said {
+                    let _ = inbox.send(Input::StoreWaits(None)).await;
+                }
+                return Some(blob);
+            }
+            Err(error) => {
+                tracing::debug!(%error, "a blob waits to be stored");
+                said = true;
+                let why = format!("a result cannot be stored: {error}; it is tried again");
+                let _ = inbox.send(Input::StoreWaits(Some(why))).await;
+            }
         }
         if !again(shared).await {
             return None;
@@ -112,7 +123,7 @@ pub async fn put(shared: &Shared, content: Vec<u8>) -> Option<BlobRef> {
 
 pub async fn store(shared: Arc<Shared>, inbox: Inbox, tag: u64, blob: BlobRef, content: Vec<u8>) {
     debug_assert_eq!(blob, blob_of(&content), "an owner names what it stores");
-    if put(&shared, content).await.is_some() {
+    if put(&shared, &inbox, content).await.is_some() {
         let _ = inbox.send(Input::Event(Event::Stored { tag })).await;
     }
 }

@@ -134,7 +134,7 @@ fn reply(submission: &Submission) -> proto::SubmitReply {
         Submission::Rejected(rejection) => Answer::Rejected(rejected(rejection)),
         Submission::Pending { job } => Answer::Pending(Pending { job: job_bytes(*job) }),
         Submission::RetryLater { after_ms, why } => {
-            Answer::Retry(RetryLater { after_ms: *after_ms, reason: format!("{why:?}") })
+            Answer::Retry(RetryLater { after_ms: *after_ms, reason: why.to_string() })
         }
     };
     proto::SubmitReply { answer: Some(answer) }
@@ -298,13 +298,14 @@ impl Jobs for Service {
     ) -> Result<Response<proto::ListReply>, Status> {
         self.who(&request)?;
         let parts = self.0.serving()?;
-        let proto::ListRequest { limit, ended } = request.into_inner();
+        let proto::ListRequest { limit, ended, prefix } = request.into_inner();
         let limit = if limit == 0 { 100 } else { limit.min(LIST_MAX) } as usize;
         let read = parts.ledger.read(ReadLevel::Strong, READ_WITHIN, |state| {
+            let begins = |id: JobId| format!("{:032x}", id.0).starts_with(&prefix);
             let wanted = |job: &Job| ended || job.end.is_none();
             let mut jobs: Vec<(u64, JobStatus)> = state
                 .jobs()
-                .filter(|(_, job)| wanted(job))
+                .filter(|(id, job)| wanted(job) && (prefix.is_empty() || begins(*id)))
                 .map(|(id, job)| (job.created.number, status::of_ledger(id, job, state.now_ms())))
                 .collect();
             jobs.sort_by_key(|(created, _)| std::cmp::Reverse(*created));
@@ -441,12 +442,13 @@ impl Jobs for Service {
                 "`{name}` is no node's id; `volley members` lists them"
             ))
         })?;
-        let said = |said: &str, done: bool| {
-            Ok(Response::new(proto::DrainReply { said: said.to_owned(), done }))
+        // Whether it has ended is seen in the membership.
+        let said = |said: &str| {
+            Ok(Response::new(proto::DrainReply { said: said.to_owned(), done: false }))
         };
         if node == parts.ledger.id() {
             self.0.told_to_leave.send_replace(true);
-            return said("this manager gives its jobs to the others and ends", true);
+            return said("this manager gives its jobs to the others and ends");
         }
         let Some(peer) = roster::peer(&parts.member.view(), node) else {
             return Err(Status::not_found(format!("no node {node} is known here")));
@@ -457,12 +459,12 @@ impl Jobs for Service {
             MemberRole::Worker => {
                 let mut crew = proto::crew_client::CrewClient::new(channel);
                 crew.drain(seal(&())?).await?;
-                said("the worker finishes what it runs, takes no more, and ends", true)
+                said("the worker finishes what it runs, takes no more, and ends")
             }
             MemberRole::Manager => {
                 let mut desk = proto::desk_client::DeskClient::new(channel);
                 desk.leave(seal(&())?).await?;
-                said("the manager gives its jobs to the others and ends", true)
+                said("the manager gives its jobs to the others and ends")
             }
             role => Err(Status::invalid_argument(format!("a {role} is not drained"))),
         }
@@ -532,11 +534,20 @@ impl Service {
             return Err(Status::invalid_argument("the new value must be a number from 0 on"));
         }
         let workflow = WorkflowNo(u32::try_from(number).unwrap_or(u32::MAX));
+        let part = &bundle.manifest.workflows[number];
+        if part.is_open != is_rate {
+            let (has, flag) = match part.is_open {
+                true => ("a rate, and no number of virtual users", "--rate"),
+                false => ("virtual users, and no rate", "--vus"),
+            };
+            let text = format!("{} has {has} to set; say {flag}", part.name);
+            return Err(Status::invalid_argument(text));
+        }
         if is_rate {
             let from = Duration::ZERO;
             return Ok(Steer::Rate { workflow, per_second: scale.value, from });
         }
-        let most = bundle.manifest.workflows[number].vus_max;
+        let most = part.vus_max;
         let vus = scale.value.round();
         if vus > f64::from(most) {
             return Err(Status::invalid_argument(format!("at most {most} VUs are planned for it")));

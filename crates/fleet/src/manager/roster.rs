@@ -1,6 +1,7 @@
 //! Who is there, as membership sees it: hints, which the workers themselves and the ledger correct.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use control::breaker::{self, Tripped};
 use control::fleet::pool;
@@ -62,11 +63,14 @@ pub fn signs(
     }
 }
 
-/// Somebody is there of whom it is not known yet what he can do.
-pub fn is_incomplete(view: &View) -> bool {
+/// Somebody has come within this time, and has not said yet what he can do. Somebody who was told of and cannot be
+/// reached is not waited for by every job.
+pub fn is_incomplete(view: &View, within: Duration) -> bool {
     let workers = view.entries.iter().filter(|entry| entry.peer.role == Role::Worker);
     let there = |entry: &&Entry| is_live(entry) || entry.state == State::Unconfirmed;
-    workers.filter(there).any(|entry| worker(entry, Routing::Route).is_none())
+    let is_new = |entry: &&Entry| view.age.saturating_sub(entry.since) < within;
+    let unknown = |entry: &Entry| worker(entry, Routing::Route).is_none();
+    workers.filter(there).filter(is_new).any(unknown)
 }
 
 /// None: it has not said yet how many cores it has.

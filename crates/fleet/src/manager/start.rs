@@ -109,7 +109,7 @@ fn storage(config: &ManagerConfig, node: NodeId) -> Result<Storage, StartError> 
         snapshot_bytes: 1 << 30,
     };
     let folder = config.member.data.join("ledger");
-    std::fs::create_dir_all(&folder).map_err(StartError::Folder)?;
+    crate::private_folder(&folder).map_err(StartError::Folder)?;
     Storage::open(Arc::new(wal::RealDisk), folder, options, WalOwner::Thread)
         .map_err(|error| StartError::Storage(error.to_string()))
 }

@@ -19,7 +19,11 @@ const NOTES_MAX: usize = 200;
 /// Why a job waits, with the numbers.
 pub fn queued(queued: &Queued) -> String {
     let Queued { needs, free, total, why } = queued;
-    format!("{why} (needs {needs} cores; {free} of {total} are free)")
+    // Most say the numbers themselves.
+    if why.contains("cores are needed") || why.contains("needs") {
+        return why.clone();
+    }
+    format!("{why} (needs {needs}; {free} of {total} are free)")
 }
 
 pub fn counters(counters: &Counters) -> proto::Counters {

@@ -19,10 +19,11 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use super::attempt::{Attempt, MachineUse, Over};
+use super::blobs::NotHere;
 use super::crew::Question;
 use super::files::{self, Leftovers};
 use super::job::{Job, lock};
-use super::make::{self, Made, Workshop};
+use super::make::{self, Made, NotMade, Workshop};
 use super::managers::Managers;
 use super::post::Poster;
 use super::{End, Inbox, Word};
@@ -215,7 +216,7 @@ impl Actor {
         }
     }
 
-    fn made(&mut self, run: Run, made: Result<Made, String>) {
+    fn made(&mut self, run: Run, made: Result<Made, NotMade>) {
         let Some(attempt) = self.state.attempts.get_mut(&run) else {
             // It was ended meanwhile. What was made is let go; its report has been written or is about to be.
             if let Ok(made) = made {
@@ -249,11 +250,18 @@ impl Actor {
         }
     }
 
-    fn not_made(&mut self, run: Run, error: String) {
+    fn not_made(&mut self, run: Run, why: NotMade) {
         if let Some(attempt) = self.state.attempts.remove(&run) {
             attempt.gate.close();
             let log = attempt.job.log();
-            self.state.next.push_back(ended(run, RunHow::Failed(error), log));
+            let how = match why {
+                NotMade::Error(error) => RunHow::Failed(error),
+                NotMade::Machine(why) => {
+                    tracing::warn!(%run, why, "cannot be run on this machine");
+                    RunHow::Unable(why)
+                }
+            };
+            self.state.next.push_back(ended(run, how, log));
             self.settle_jobs();
         }
     }
@@ -344,9 +352,17 @@ impl Actor {
                 tokio::spawn(async move {
                     let mut result = Ok(());
                     for blob in blobs {
-                        result = result.and(cache.get(blob).await.map(drop));
+                        result = cache.get(blob).await.map(drop);
+                        if result.is_err() {
+                            break;
+                        }
                     }
-                    inbox.event(Event::Fetched { run, result });
+                    inbox.event(match result {
+                        Ok(()) => Event::Fetched { run, result: Ok(()) },
+                        Err(NotHere::NotNow(why)) => Event::Fetched { run, result: Err(why) },
+                        // Another machine may have room; waiting for some here would hold everybody up.
+                        Err(NotHere::Disk(why)) => ended(run, RunHow::Unable(why), String::new()),
+                    });
                 });
             }
             Effect::Prepare { dispatch, .. } => self.prepare(dispatch),

@@ -18,6 +18,7 @@ use stats::{Delta, Window};
 
 use super::Inbox;
 use super::job::Job;
+use super::make::NotMade;
 
 /// A window of statistics.
 const WINDOW: Duration = Duration::from_millis(100);
@@ -169,7 +170,8 @@ impl Attempt {
                     Ok(aside) => self.body = Body::Aside(aside),
                     Err(error) => {
                         self.body = Body::Waiting(spec, loaded);
-                        inbox.not_made(run, format!("its thread cannot be started: {error}"));
+                        let why = format!("its thread cannot be started: {error}");
+                        inbox.not_made(run, NotMade::Machine(why));
                     }
                 }
             }

@@ -37,6 +37,33 @@ pub(super) struct Blobs {
     temporary: AtomicU64,
 }
 
+/// Why a blob is not here.
+#[derive(Clone, Debug)]
+pub(super) enum NotHere {
+    /// Nobody could be asked, or nobody had it: a later try may bring it.
+    NotNow(String),
+    /// This machine's disk does not take it.
+    Disk(String),
+}
+
+impl NotHere {
+    pub fn text(self) -> String {
+        match self {
+            Self::NotNow(text) | Self::Disk(text) => text,
+        }
+    }
+
+    fn disk(error: impl std::fmt::Display) -> Self {
+        Self::Disk(format!("cannot write the job down: {error}"))
+    }
+}
+
+impl From<String> for NotHere {
+    fn from(text: String) -> Self {
+        Self::NotNow(text)
+    }
+}
+
 impl Blobs {
     pub fn new(folder: PathBuf, bytes_max: u64, managers: Arc<Managers>) -> Self {
         let (turns, temporary) = (Mutex::default(), AtomicU64::new(0));
@@ -44,9 +71,10 @@ impl Blobs {
     }
 
     /// Where the blob lies; it is fetched if it is not here.
-    pub async fn get(&self, blob: BlobRef) -> Result<PathBuf, String> {
+    pub async fn get(&self, blob: BlobRef) -> Result<PathBuf, NotHere> {
         if blob.bytes > BUNDLE_BYTES_MAX as u64 {
-            return Err(format!("{} bytes are more than a job may have", blob.bytes));
+            let why = format!("{} bytes are more than a job may have", blob.bytes);
+            return Err(NotHere::NotNow(why));
         }
         let turn = {
             let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
@@ -60,7 +88,7 @@ impl Blobs {
         }
         let managers = self.managers.order();
         if managers.is_empty() {
-            return Err("no manager is known to fetch the job from".to_owned());
+            return Err("no manager is known to fetch the job from".to_owned().into());
         }
         let mut why = String::new();
         for manager in managers {
@@ -69,10 +97,12 @@ impl Blobs {
                     self.sweep(&path).await;
                     return Ok(path);
                 }
-                Err(error) => why = format!("manager {manager}: {error}"),
+                // The next manager has the same bytes, and this disk is as full as before.
+                Err(NotHere::Disk(why)) => return Err(NotHere::Disk(why)),
+                Err(NotHere::NotNow(error)) => why = format!("manager {manager}: {error}"),
             }
         }
-        Err(why)
+        Err(why.into())
     }
 
     async fn is_here(&self, path: &Path, bytes: u64) -> bool {
@@ -88,8 +118,9 @@ impl Blobs {
         looked.await.unwrap_or(false)
     }
 
-    async fn fetch(&self, from: fence::NodeId, blob: BlobRef, path: &Path) -> Result<(), String> {
-        let mut office = self.managers.office(from).ok_or("not known to membership")?;
+    async fn fetch(&self, from: fence::NodeId, blob: BlobRef, path: &Path) -> Result<(), NotHere> {
+        let unknown = || "not known to membership".to_owned();
+        let mut office = self.managers.office(from).ok_or_else(unknown)?;
         let late = |_| format!("nothing came for {CHUNK_WITHIN:?}");
         let stream = timeout(CHUNK_WITHIN, office.get(blob_out(&blob))).await.map_err(late)?;
         let mut stream = stream.map_err(|status| status.message().to_owned())?.into_inner();
@@ -98,7 +129,7 @@ impl Blobs {
         let made = temporary.clone();
         let file = spawn_blocking(move || File::create(&made)).await;
         let mut writing = Writing {
-            file: file.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?,
+            file: file.map_err(NotHere::disk)?.map_err(NotHere::disk)?,
             hash: Sha256::new(),
             bytes: 0,
         };
@@ -109,17 +140,17 @@ impl Blobs {
                     break;
                 };
                 if writing.bytes + chunk.content.len() as u64 > blob.bytes {
-                    return Err(format!("it sends more than the {} bytes asked for", blob.bytes));
+                    let why = format!("it sends more than the {} bytes asked for", blob.bytes);
+                    return Err(NotHere::NotNow(why));
                 }
                 let written = spawn_blocking(move || writing.take(&chunk.content)).await;
-                let written = written.map_err(|error| error.to_string())?;
-                writing = written.map_err(|error| format!("cannot write it down: {error}"))?;
+                writing = written.map_err(NotHere::disk)?.map_err(NotHere::disk)?;
             }
             let (temporary, path) = (temporary.clone(), path.to_path_buf());
             let finished = spawn_blocking(move || writing.finish(blob, &temporary, &path)).await;
-            finished.map_err(|error| error.to_string())?
+            finished.map_err(NotHere::disk)?
         };
-        let fetched: Result<(), String> = fetched.await;
+        let fetched: Result<(), NotHere> = fetched.await;
         if fetched.is_err() {
             let _ = spawn_blocking(move || fs::remove_file(temporary)).await;
         }
@@ -150,16 +181,16 @@ impl Writing {
         Ok(self)
     }
 
-    fn finish(self, blob: BlobRef, temporary: &Path, path: &Path) -> Result<(), String> {
+    fn finish(self, blob: BlobRef, temporary: &Path, path: &Path) -> Result<(), NotHere> {
         if self.bytes != blob.bytes {
-            return Err(format!("it sent {} of {} bytes", self.bytes, blob.bytes));
+            return Err(format!("it sent {} of {} bytes", self.bytes, blob.bytes).into());
         }
         if self.hash.finalize()[..] != blob.hash {
-            return Err("what it sent has another hash".to_owned());
+            return Err("what it sent has another hash".to_owned().into());
         }
         // Not synced: what a power failure damages has the wrong length, or is read as damaged and fetched anew.
         drop(self.file);
-        fs::rename(temporary, path).map_err(|error| format!("cannot be kept: {error}"))
+        fs::rename(temporary, path).map_err(NotHere::disk)
     }
 }
 

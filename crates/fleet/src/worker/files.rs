@@ -68,7 +68,7 @@ impl Folders {
             _ => {}
         }
         for folder in [&folders.outbox, &folders.issued, &folders.blobs, &folders.scratch] {
-            fs::create_dir_all(folder).map_err(|error| (folder.clone(), error))?;
+            crate::private_folder(folder).map_err(|error| (folder.clone(), error))?;
         }
         let mut left = Leftovers::default();
         each(&folders.outbox, |path| {
@@ -93,7 +93,13 @@ impl Folders {
     pub fn make_issued(&self, run: Run, boot: BootId) -> io::Result<engine::attempt::IssuedFile> {
         let identity = Identity { shard: run.shard, attempt: run.attempt, boot };
         let identity = postcard::to_allocvec(&identity).map_err(io::Error::other)?;
-        engine::attempt::IssuedFile::create(&self.issued.join(name(run)), &identity)
+        let path = self.issued.join(name(run));
+        let made = engine::attempt::IssuedFile::create(&path, &identity);
+        if made.is_err() {
+            // Half of one would be taken for a damaged one at the next start.
+            let _ = fs::remove_file(&path);
+        }
+        made
     }
 
     fn store(&self, report: &EndReport) -> io::Result<()> {

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use control::ledger::BlobRef;
-use engine::attempt::{LoadOptions, Loaded};
+use engine::attempt::{LoadError, LoadOptions, Loaded};
 use fence::{JobId, NodeId};
 use script::log::{Level, Line, Logger};
 use sha2::{Digest, Sha256};
@@ -41,6 +41,8 @@ pub(super) enum NotLoaded {
     Damaged,
     /// Final (R5).
     Error(String),
+    /// Not the job's fault; the next attempt tries again.
+    Machine(String),
 }
 
 impl Job {
@@ -68,15 +70,16 @@ impl Job {
             return Err(NotLoaded::Damaged);
         }
         let options = LoadOptions { logger: self.logger(), ..options.clone() };
-        let made = Bundle::decode(&bytes).map_err(|error| error.to_string());
+        let made = Bundle::decode(&bytes).map_err(|error| LoadError::new(error.to_string()));
         drop(bytes);
-        let made = made.and_then(|bundle| {
-            let made = match bundle.into_parcel() {
-                Parcel::Plan(parcel) => Loaded::plan(&parcel, options),
-                Parcel::Script(parcel) => Loaded::script(&parcel, options),
-            };
-            made.map_err(|error| error.to_string())
+        let made = made.and_then(|bundle| match bundle.into_parcel() {
+            Parcel::Plan(parcel) => Loaded::plan(&parcel, options),
+            Parcel::Script(parcel) => Loaded::script(&parcel, options),
         });
+        let made = match made {
+            Err(error) if error.of_machine => return Err(NotLoaded::Machine(error.text)),
+            made => made.map_err(|error| error.text),
+        };
         *loaded = Some(made.clone());
         made.map_err(NotLoaded::Error)
     }

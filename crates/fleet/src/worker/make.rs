@@ -20,7 +20,7 @@ use tokio::task::spawn_blocking;
 
 use super::Inbox;
 use super::attempt::{Body, aside_of};
-use super::blobs::Blobs;
+use super::blobs::{Blobs, NotHere};
 use super::files::Folders;
 use super::job::{Job, NotLoaded, lock};
 
@@ -38,43 +38,59 @@ pub(super) struct Made {
     pub issued: Arc<IssuedFile>,
 }
 
-/// Reads, loads and prepares. An error is the attempt's end (R5); what only the disk of this machine can be blamed for
-/// is tried again first.
+/// Why there is nothing that could be started.
+pub(super) enum NotMade {
+    /// The plan or script is to blame. Final (R5).
+    Error(String),
+    /// This machine is to blame; another one may run it.
+    Machine(String),
+}
+
+fn not_here(why: NotHere) -> NotMade {
+    NotMade::Machine(why.text())
+}
+
+/// Reads, loads and prepares. What only the disk of this machine can be blamed for is tried again first.
 pub(super) async fn make(
     workshop: Arc<Workshop>,
     job: Arc<Job>,
     gate: Arc<SendGate>,
     dispatch: Box<Dispatch>,
     inbox: Inbox,
-) -> Result<Made, String> {
+) -> Result<Made, NotMade> {
     let handed = match &dispatch.context {
-        Payload::Inline(bytes) => context::decode(bytes)?,
+        Payload::Inline(bytes) => context::decode(bytes).map_err(NotMade::Error)?,
         Payload::Blob(blob) => {
-            let path = workshop.blobs.get(*blob).await?;
+            let path = workshop.blobs.get(*blob).await.map_err(not_here)?;
             let read = spawn_blocking(move || std::fs::read(path)).await;
-            let read = read.map_err(|error| error.to_string())?;
-            context::decode(&read.map_err(|error| format!("the context: {error}"))?)?
+            let read = read.map_err(|error| NotMade::Machine(error.to_string()))?;
+            let read = read.map_err(|error| NotMade::Machine(format!("the context: {error}")))?;
+            context::decode(&read).map_err(NotMade::Error)?
         }
     };
     let loaded = load(&workshop, &job).await?;
     let made =
         spawn_blocking(move || prepare(&workshop, &job, gate, &dispatch, &handed, &loaded, &inbox));
-    made.await.unwrap_or_else(|error| Err(format!("preparing has crashed: {error}")))
+    let crashed = |error| Err(NotMade::Error(format!("preparing has crashed: {error}")));
+    made.await.unwrap_or_else(crashed)
 }
 
-async fn load(workshop: &Arc<Workshop>, job: &Arc<Job>) -> Result<Arc<Loaded>, String> {
+async fn load(workshop: &Arc<Workshop>, job: &Arc<Job>) -> Result<Arc<Loaded>, NotMade> {
     for _ in 0..2 {
-        let path: PathBuf = workshop.blobs.get(job.bundle).await?;
+        let path: PathBuf = workshop.blobs.get(job.bundle).await.map_err(not_here)?;
         let (workshop, job) = (Arc::clone(workshop), Arc::clone(job));
         let loaded = spawn_blocking(move || job.load(&path, &workshop.options)).await;
-        match loaded.map_err(|error| format!("loading has crashed: {error}"))? {
+        let crashed = |error| NotMade::Error(format!("loading has crashed: {error}"));
+        match loaded.map_err(crashed)? {
             Ok(loaded) => return Ok(loaded),
-            Err(NotLoaded::Error(error)) => return Err(error),
+            Err(NotLoaded::Error(error)) => return Err(NotMade::Error(error)),
+            Err(NotLoaded::Machine(error)) => return Err(NotMade::Machine(error)),
             // It is gone now, so it is fetched again.
             Err(NotLoaded::Damaged) => {}
         }
     }
-    Err("the bundle on this worker's disk is damaged, twice in a row: look at the disk".to_owned())
+    let why = "the bundle on this worker's disk is damaged, twice in a row: look at the disk";
+    Err(NotMade::Machine(why.to_owned()))
 }
 
 fn prepare(
@@ -85,7 +101,7 @@ fn prepare(
     handed: &Handed,
     loaded: &Arc<Loaded>,
     inbox: &Inbox,
-) -> Result<Made, String> {
+) -> Result<Made, NotMade> {
     let run = Run::new(dispatch.order.shard, dispatch.order.step.attempt);
     let workflows = loaded.definition().workflows.len();
     let aside = aside_of(dispatch.task);
@@ -94,14 +110,15 @@ fn prepare(
         None => run.shard.workflow.0 as usize,
     };
     if number > workflows || (aside.is_none() && number == workflows) {
-        return Err(format!("the plan has no workflow {number}"));
+        return Err(NotMade::Error(format!("the plan has no workflow {number}")));
     }
     if let Some(error) = loaded.error_of(number) {
-        return Err(error.to_owned());
+        return Err(NotMade::Error(error.to_owned()));
     }
     let issued = workshop.folders.make_issued(run, workshop.boot);
     let issued = issued.map_err(|error| {
-        format!("no file for its counters in {}: {error}", workshop.folders.issued.display())
+        let folder = workshop.folders.issued.display();
+        NotMade::Machine(format!("no file for its counters in {folder}: {error}"))
     })?;
     let issued = Arc::new(issued);
     let values = values(loaded, number, handed);
@@ -129,10 +146,11 @@ fn prepare(
             sample_sink: None,
         };
         let shard = ShardRun::prepare(loaded, spec, wiring);
-        let shard = shard.map_err(|error| format!("its thread cannot be started: {error}"))?;
+        let why = |error| NotMade::Machine(format!("its thread cannot be started: {error}"));
+        let shard = shard.map_err(why)?;
         Body::Shard(shard, Arc::clone(loaded))
     };
-    let stream = open_stream(job, run, dispatch.task, loaded)?;
+    let stream = open_stream(job, run, dispatch.task, loaded).map_err(NotMade::Machine)?;
     Ok(Made { body, stream, issued })
 }
 

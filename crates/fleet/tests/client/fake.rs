@@ -117,9 +117,16 @@ impl Jobs for Fake {
         found.map(Response::new).ok_or_else(unknown)
     }
 
-    async fn list(&self, _: Request<proto::ListRequest>) -> Reply<proto::ListReply> {
-        let jobs = self.enter()?.jobs.clone();
-        Ok(Response::new(proto::ListReply { jobs, more: 0 }))
+    async fn list(&self, request: Request<proto::ListRequest>) -> Reply<proto::ListReply> {
+        let proto::ListRequest { limit, prefix, .. } = request.into_inner();
+        let mut jobs = self.enter()?.jobs.clone();
+        let digits = |job: &[u8]| job.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        jobs.retain(|one| digits(&one.job).starts_with(&prefix));
+        // As many as a manager puts into one list.
+        let limit = limit.min(1_000) as usize;
+        let more = jobs.len().saturating_sub(limit);
+        jobs.truncate(limit);
+        Ok(Response::new(proto::ListReply { jobs, more: u32::try_from(more).unwrap() }))
     }
 
     async fn watch(&self, request: Request<proto::WatchRequest>) -> Reply<Self::WatchStream> {

@@ -140,6 +140,41 @@ async fn jobs_are_found_by_the_beginning_of_their_id() {
     assert!(error.to_string().contains(&manager.address().to_string()), "{error}");
 }
 
+/// The managers answer, and say why they take nothing: that is no doubt about what they did.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_submission_that_nobody_takes_says_why() {
+    let (world, fake) = (World::new(), Fake::default());
+    let reason = "the disk of the ledger's leader is almost full".to_owned();
+    fake.part().submits = [reply(Answer::Retry(RetryLater { after_ms: 10, reason }))].into();
+    let manager = world.manager(1, &fake).await;
+    let mut options = world.options(&[manager.address()]);
+    options.patience = Duration::from_millis(500);
+    let client = FleetClient::connect(options).await.unwrap();
+    let error = client.submit(&submission()).await.unwrap_err().to_string();
+    assert!(error.contains("not accepted") && error.contains("almost full"), "{error}");
+}
+
+/// A list has an end: the one that is meant may lie beyond it, and one more that begins the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shortened_id_is_looked_for_among_all_jobs() {
+    let (world, fake) = (World::new(), Fake::default());
+    let job = |id: u128| proto::JobStatus {
+        job: wire::job_bytes(JobId(id)),
+        ..proto::JobStatus::default()
+    };
+    let mut jobs: Vec<_> = (0..1_500).map(|number| job((0xab << 120) | number)).collect();
+    jobs.extend([job(9 << 120), job((0xcd << 120) | 1)]);
+    jobs.insert(0, job(0xcd << 120));
+    fake.part().jobs = jobs;
+    let manager = world.manager(1, &fake).await;
+    let client = world.client(&[manager.address()]).await;
+    assert_eq!(client.find("09").await.unwrap(), JobId(9 << 120));
+    let error = client.find("cd").await.unwrap_err().to_string();
+    assert!(error.contains("beginning of 2 jobs"), "{error}");
+    let error = client.find("ab").await.unwrap_err().to_string();
+    assert!(error.contains("beginning of 1500 jobs"), "{error}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn wrong_certificates_are_refused_by_name_and_at_once() {
     let (world, other) = (World::new(), World::new());

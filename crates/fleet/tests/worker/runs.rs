@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use control::fleet::message::{Answer, Ask, Refused, Task};
+use control::fleet::message::{Answer, Ask, Refused, Seat, Task};
 use control::fleet::owner::context::{self, Handed};
 use control::ledger::{AttemptStatus, Payload};
 use fence::{Attempt, Epoch, WorkflowNo};
@@ -70,6 +70,18 @@ async fn two_shards_run_and_their_counts_are_exact() {
     assert_eq!(fleet.worker().figures().cores_free, 2);
 }
 
+/// What is submitted may have passwords in it: only the worker's user reads it.
+#[tokio::test(flavor = "multi_thread")]
+async fn folders_of_a_worker_are_private() {
+    use std::os::unix::fs::PermissionsExt;
+    let fleet = Fleet::start().await;
+    for name in ["blobs", "outbox", "issued", "scratch"] {
+        let folder = fleet.world.data(2).join(name);
+        let mode = std::fs::metadata(&folder).unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{name}: {mode:o}");
+    }
+}
+
 /// R17: without any frame of it, the tail in the report is the whole stream.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_report_alone_has_all_statistics() {
@@ -91,6 +103,32 @@ async fn a_report_alone_has_all_statistics() {
     let finished = merge.finish(Duration::from_secs(10));
     assert!(finished.exact, "{:?}", finished.notes);
     assert_eq!(totals::grand_total(&finished.totals, &finished.layout).completed, 30);
+}
+
+/// R5: a disk that takes nothing is no error of the plan. Another worker can run it, so it is said to be interrupted;
+/// and when the disk takes something again, so does this one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_is_not_the_plans_fault() {
+    let fleet = Fleet::start().await;
+    let bundle = fleet.bundle(&plan("vus: 1, iterations: 3"));
+    assert_eq!(fleet.reserve(1, 2).await, Answer::Done);
+    for (number, folder) in ["scratch", "issued"].into_iter().enumerate() {
+        let folder = fleet.world.data(2).join(folder);
+        std::fs::remove_dir(&folder).unwrap();
+        std::fs::write(&folder, "in the way").unwrap();
+        let shard = u32::try_from(number).unwrap();
+        assert_eq!(fleet.give(fleet.dispatch(bundle, (shard, 2), 1)).await, Answer::Done);
+        let report = fleet.reports(number + 1).await.remove(number);
+        assert_eq!(report.status, AttemptStatus::Interrupted, "{:?}", report.error);
+        assert!(report.error.is_some_and(|error| error.contains("os error")));
+        std::fs::remove_file(&folder).unwrap();
+        std::fs::create_dir(&folder).unwrap();
+    }
+    assert_eq!(fleet.reserve(2, 1).await, Answer::Done);
+    let mut dispatch = fleet.dispatch(bundle, (0, 1), 2);
+    dispatch.seat = Seat::Own(fleet.hold(2));
+    assert_eq!(fleet.give(dispatch).await, Answer::Done);
+    fleet.ready(shard_key(0, 0), 2).await;
 }
 
 /// EXEC-40: a setup runs once, on its own core; what it leaves is in its report, and the load is handed it.

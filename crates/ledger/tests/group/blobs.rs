@@ -41,6 +41,26 @@ async fn a_blob_lies_on_a_majority_or_is_refused() {
     assert!(matches!(alone, Err(CopyError::NoMajority { copies: 1, voters: 3 })), "{alone:?}");
 }
 
+/// A member whose disk takes nothing stores with the others, and reads from them. Only alone it cannot.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_blob_needs_a_majority_and_not_this_disk() {
+    let mut group = Group::start(3).await;
+    let leader = group.leader().await;
+    let folder = group.folder(leader).join("blobs");
+    std::fs::remove_dir_all(&folder).unwrap();
+    std::fs::write(&folder, "in the way").unwrap();
+    let blob = group.node(leader).put_blob(b"result".to_vec(), LONG).await.unwrap();
+    assert_eq!(group.node(leader).get_blob(&blob, LONG).await.unwrap(), b"result");
+    let others: Vec<usize> = (0..3).filter(|index| *index != leader).collect();
+    for index in &others {
+        assert_eq!(files(&group.folder(*index).join("blobs")).len(), 1, "on node {index}");
+    }
+    group.kill(others[0]);
+    let short = Duration::from_millis(700);
+    let alone = group.node(leader).put_blob(b"another".to_vec(), short).await;
+    assert!(matches!(alone, Err(CopyError::Here(_))), "{alone:?}");
+}
+
 /// A damaged copy is never returned; an undamaged one takes its place.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_damaged_blob_is_fetched_again() {

@@ -15,7 +15,7 @@ pub(crate) fn hints(result: &RunResult, rollup: &Rollup) -> Vec<String> {
         }
     }
     hints.extend(drop_hints(result, rollup));
-    hints.extend(generator_hint(result, rollup));
+    hints.extend(generator_hint(result));
     hints.extend(slow_hint(result, rollup));
     if rollup.checked.fails > 0 && rollup.total.failed == 0 {
         hints.push(
@@ -130,9 +130,8 @@ fn drop_hints(result: &RunResult, rollup: &Rollup) -> Vec<String> {
 }
 
 /// A verdict may have many causes; only a busy generator is helped by more of it.
-fn generator_hint(result: &RunResult, rollup: &Rollup) -> Option<String> {
-    let busy = rollup.all.late_starts > 0
-        || result.generator.busiest_core > 0.9
+fn generator_hint(result: &RunResult) -> Option<String> {
+    let busy = result.generator.busiest_core > 0.9
         || result.verdict.reasons.iter().any(|reason| reason.contains("generator"));
     let word = match result.verdict.state {
         VerdictState::Valid => return None,

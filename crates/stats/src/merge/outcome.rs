@@ -1,5 +1,6 @@
 //! What the merged counts are for: live views, and the result at the end.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,6 +30,8 @@ pub struct Finished {
     /// Nothing that was counted is missing from the sums (R17); otherwise the verdict says why.
     pub exact: bool,
     pub series: Option<(Arc<SeriesLayout>, Box<SeriesWindow>, Vec<ThresholdOutcome>)>,
+    /// Virtual users that each workflow had made, over all its shards.
+    pub vus_made: Vec<u64>,
 }
 
 /// What only the owner of the job knows about a run.
@@ -105,6 +108,7 @@ impl Merge {
         let exact = self.incomplete.is_empty();
         let notes = self.notes();
         let generator = self.generator();
+        let vus_made = self.vus_made();
         let series = match (self.schema.series.clone(), self.aggregate.series.take()) {
             (Some(layout), Some(totals)) => {
                 let thresholds = self.series_thresholds.take().unwrap_or_default();
@@ -128,7 +132,22 @@ impl Merge {
             notes,
             exact,
             series,
+            vus_made,
         }
+    }
+
+    /// An attempt that joins later makes those of the one before again, on another worker.
+    fn vus_made(&self) -> Vec<u64> {
+        let mut most: BTreeMap<(u32, u32), u64> = BTreeMap::new();
+        for (key, stream) in &self.streams {
+            let made = most.entry((key.workflow, key.shard)).or_default();
+            *made = (*made).max(stream.generator.vus_made);
+        }
+        let of = |number: usize| {
+            let own = most.iter().filter(|((workflow, _), _)| *workflow as usize == number);
+            own.map(|(_, made)| made).sum()
+        };
+        (0..self.schema.layout.workflows.len()).map(of).collect()
     }
 
     fn generator(&self) -> GeneratorStats {
@@ -186,6 +205,13 @@ impl Finished {
         });
         let mut notes = head.notes;
         notes.extend(self.notes);
+        let mut workflows = head.workflows;
+        for (workflow, made) in workflows.iter_mut().zip(self.vus_made) {
+            // Of a rate, the plan only says how many there may be.
+            workflow.vus_max = if made > 0 { made } else { workflow.vus_max };
+        }
+        let cores = cores_at_once(&workflows).max(self.generator.cores.min(1));
+        let generator = GeneratorStats { cores, ..self.generator };
         RunResult {
             plan: head.plan,
             started_unix_ms: head.started_unix_ms,
@@ -195,14 +221,45 @@ impl Finished {
             stop: head.stop,
             layout: self.layout,
             totals: self.totals,
-            workflows: head.workflows,
+            workflows,
             thresholds: self.thresholds,
             error_samples: self.error_samples,
             timeline: head.timeline,
-            generator: self.generator,
+            generator,
             history: self.history,
             notes,
             script,
         }
+    }
+}
+
+/// The most cores that workflows had beside each other; one after another they use the same ones.
+fn cores_at_once(workflows: &[WorkflowResult]) -> usize {
+    let at = |moment: Duration| {
+        let there = |one: &&WorkflowResult| one.started <= moment && moment < one.ended;
+        workflows.iter().filter(there).map(|one| one.cores).sum()
+    };
+    workflows.iter().map(|one| at(one.started)).max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::WorkflowStatus;
+
+    #[test]
+    fn cores_are_counted_where_workflows_overlap() {
+        let workflow = |cores: usize, from: u64, to: u64| WorkflowResult {
+            name: String::new(),
+            status: WorkflowStatus::Completed,
+            started: Duration::from_secs(from),
+            ended: Duration::from_secs(to),
+            cores,
+            vus_max: 1,
+        };
+        assert_eq!(cores_at_once(&[]), 0);
+        assert_eq!(cores_at_once(&[workflow(2, 0, 5), workflow(2, 5, 9)]), 2, "one after another");
+        let beside = [workflow(2, 0, 5), workflow(3, 4, 9), workflow(1, 8, 10)];
+        assert_eq!(cores_at_once(&beside), 5);
     }
 }

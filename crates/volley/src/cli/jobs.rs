@@ -19,12 +19,13 @@ Examples:
   volley submit plan.yaml --watch --summary s.json -o junit=report.xml
   volley submit script.js --watch -e BASE=http://shop -u 500 -d 10m
   volley submit plan.yaml --cores-min 8 --when-full refuse
-  volley submit plan.yaml --key nightly-2031-05-14     at most one job for this key
+  volley submit plan.yaml --key nightly-2031-05-14     at most one job for this key and certificate
 
 Ctrl-C on --watch leaves the job running (exit code 105) and says how to come back or cancel.
 A submission that was cut off before it had an answer has the same key when it is typed again: it becomes one job.
 
-Exit codes: those of `volley run` with --watch, otherwise 0 accepted · 104 bad plan, or rejected · 1 no answer.";
+Exit codes: those of `volley run` with --watch, otherwise 0 accepted · 104 bad plan, or rejected · 1 no answer.
+121: all managers were lost while the job was watched; it may go on.";
 
 const WATCH: &str = "\
 Examples:
@@ -156,7 +157,7 @@ pub struct SubmitArgs {
     #[arg(long, env = "VOLLEY_QUEUE_AT_MOST", value_name = "TIME", default_value = "24h")]
     #[arg(value_parser = values::length)]
     pub queue_at_most: Duration,
-    /// At most one job for this key, whoever submits it and however often
+    /// At most one job for this key and certificate, however often it is submitted
     #[arg(long, value_name = "KEY", value_parser = values::job_key)]
     pub key: Option<control::ledger::IdempotencyKey>,
     /// How long to try while no manager can accept it

@@ -137,9 +137,9 @@ pub fn job_key(text: &str) -> Result<control::ledger::IdempotencyKey, String> {
 
 /// Hexadecimal digits, with or without dashes.
 pub fn job_prefix(text: &str) -> Result<String, String> {
-    let is_one = !text.is_empty()
-        && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
-        && text.bytes().filter(|byte| *byte != b'-').count() <= 32;
+    let digits = text.bytes().filter(u8::is_ascii_hexdigit).count();
+    let is_one = (1..=32).contains(&digits)
+        && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
     if is_one {
         Ok(text.to_owned())
     } else {

@@ -32,6 +32,8 @@ pub use submit::submit;
 
 const DEADLINE: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Between two looks at a node that drains.
+const LOOK_AGAIN: Duration = Duration::from_millis(300);
 
 /// What to say, and with which code to end.
 pub struct Refusal {
@@ -158,6 +160,15 @@ impl Door {
         };
         Refusal { code, text }
     }
+
+    /// The same of a watch: who has lost all managers does not know what becomes of the job.
+    fn explain_watch(&self, error: &FleetError) -> Refusal {
+        let refusal = self.explain(error);
+        match error {
+            FleetError::Nobody { .. } => Refusal { code: exit::CONTROL_PLANE_LOST, ..refusal },
+            _ => refusal,
+        }
+    }
 }
 
 /// The beginning of an id, as people type it.
@@ -236,9 +247,10 @@ pub fn cancel(args: &CancelArgs) -> i32 {
 fn cancelled(job: JobId, reply: &proto::CancelReply) -> String {
     let job = short(job);
     match (reply.already, reply.state.as_str()) {
-        (true, "ended") => format!("job {job} has ended already"),
-        (true, state) => format!("job {job} was being cancelled already ({state})"),
-        (false, state) => format!("job {job} is being cancelled ({state})"),
+        (false, _) => format!("job {job} is being cancelled"),
+        (true, "cancelling") => format!("job {job} was being cancelled already"),
+        // What is over stays as it was (R5).
+        (true, outcome) => format!("job {job} has ended already: {}", outcome.to_lowercase()),
     }
 }
 
@@ -248,30 +260,49 @@ pub fn drain(args: &DrainArgs) -> i32 {
         let client = door.connect().await?;
         let fleet = client.fleet().await.map_err(|error| door.explain(&error))?;
         let node = one_node(&fleet, &args.node)?;
-        let begun = Instant::now();
-        loop {
-            let reply = client.drain(&node).await.map_err(|error| door.explain(&error))?;
-            let more = args.wait.filter(|wait| begun.elapsed() < *wait && !reply.done);
-            if more.is_some() {
-                sleep(Duration::from_millis(500)).await;
-                continue;
-            }
-            if args.json {
-                let text = json!({ "node": node, "said": reply.said, "done": reply.done });
-                print::line(&text.to_string());
-            } else {
-                print::line(&reply.said);
-            }
-            // Somebody who waits wants to know whether it was enough.
-            return Ok(if args.wait.is_some() && !reply.done { exit::FAILED } else { 0 });
+        let reply = client.drain(&node).await.map_err(|error| door.explain(&error))?;
+        let done = match args.wait {
+            Some(wait) => until_gone(&client, &node, wait).await,
+            None => false,
+        };
+        let said = match done {
+            true => "it has finished and left",
+            false => &reply.said,
+        };
+        if args.json {
+            let text = json!({ "node": node, "said": said, "done": done });
+            print::line(&text.to_string());
+        } else {
+            print::line(said);
         }
+        // Somebody who waits wants to know whether it was enough.
+        Ok(if args.wait.is_some() && !done { exit::FAILED } else { 0 })
     }))
+}
+
+/// Until the others have seen the node leave. Who was asked may be the one that leaves, so that nobody answers is no
+/// reason to give up.
+async fn until_gone(client: &FleetClient, node: &str, wait: Duration) -> bool {
+    let until = Instant::now() + wait;
+    loop {
+        if let Ok(fleet) = client.fleet().await {
+            let known = fleet.nodes.iter().find(|known| known.node == node);
+            if known.is_none_or(|known| known.state == "left" || known.state == "dead") {
+                return true;
+            }
+        }
+        if Instant::now() >= until {
+            return false;
+        }
+        sleep(LOOK_AGAIN).await;
+    }
 }
 
 /// The node that is meant, by its id, the beginning of it, or its address.
 fn one_node(fleet: &proto::FleetReply, wanted: &str) -> Result<String, Refusal> {
     let lower = wanted.to_ascii_lowercase();
-    let is_it = |node: &&proto::FleetNode| node.address == wanted || node.node.starts_with(&lower);
+    let begins = |node: &proto::FleetNode| !lower.is_empty() && node.node.starts_with(&lower);
+    let is_it = |node: &&proto::FleetNode| node.address == wanted || begins(node);
     let found: Vec<&proto::FleetNode> = fleet.nodes.iter().filter(is_it).collect();
     match &found[..] {
         [node] => Ok(node.node.clone()),

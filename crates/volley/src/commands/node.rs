@@ -178,7 +178,12 @@ pub fn worker(args: &WorkerArgs) -> i32 {
 
 async fn run_worker(args: &WorkerArgs) -> Result<i32, String> {
     let mut stopped = interrupts();
-    let cores = args.cores.unwrap_or_else(all_cores);
+    let (cores, here) = (args.cores.unwrap_or_else(all_cores), all_cores());
+    if cores > here {
+        eprintln!(
+            "volley: {cores} cores are offered, and this machine has {here}: its shards will be in each other's way"
+        );
+    }
     let starting = async {
         let config = super::join::worker_config(args, cores).await?;
         Worker::start(WorkerConfig::new(config, cores)).await.map_err(|error| error.to_string())
@@ -190,10 +195,11 @@ async fn run_worker(args: &WorkerArgs) -> Result<i32, String> {
     };
     let member = worker.member();
     print::line(&format!(
-        "{} (start {}) listens on {} with {cores} cores; Ctrl-C drains it, twice stops it",
+        "{} (start {}) listens on {} with {}; Ctrl-C drains it, twice stops it",
         member.identity(),
         member.life().boot,
-        member.address()
+        member.address(),
+        report::format::plural(u64::from(cores), "core")
     ));
     if let Some(address) = member.http_address() {
         print::line(&format!("metrics on http://{address}/metrics"));

@@ -2,12 +2,13 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use fleet::client::{ClientOptions, FleetClient};
 use fleet::local::{LocalCluster, Place};
-use fleet::manager::Manager;
-use fleet::worker::{Worker, WorkerConfig};
+use fleet::manager::{self, Manager};
+use fleet::worker::{self, Worker, WorkerConfig};
 use serde_json::json;
 use trust::Role;
 
@@ -87,7 +88,7 @@ async fn run(args: &UpArgs) -> Result<i32, String> {
         false => start(shape, &local).await?,
     };
     if args.json {
-        for (place, pid) in nodes.places(&local) {
+        for (place, pid) in nodes.places() {
             let line = json!({
                 "role": place.role.to_string(), "name": place.name, "pid": pid,
                 "address": place.bind.to_string(), "node": place.node.to_string(),
@@ -110,11 +111,13 @@ async fn run(args: &UpArgs) -> Result<i32, String> {
     if ready.is_some() {
         // A node that was killed is the point of the exercise: the rest goes on until Ctrl-C.
         while nodes.any_left() {
-            tokio::select! {
+            let at = tokio::select! {
                 biased;
                 _ = stopped.recv() => break,
-                name = nodes.one_ended() => eprintln!("volley: {name} has ended; the others go on"),
-            }
+                at = nodes.one_ended() => at,
+            };
+            let said = nodes.let_go(at).await;
+            eprintln!("volley: {said}; the others go on");
         }
     }
     drop(stopped);
@@ -191,7 +194,7 @@ fn tell(
     token: &Path,
 ) {
     let mut text = format!("ready after {:.1} s\n\n", took.as_secs_f64());
-    for (place, pid) in nodes.places(local) {
+    for (place, pid) in nodes.places() {
         let Place { name, role, bind, .. } = place;
         let what = match role {
             Role::Worker => format!("worker, {} cores", Shape::of(args).cores),
@@ -214,29 +217,61 @@ fn tell(
     print::out(&text);
 }
 
+/// A node in this process.
+pub enum Node {
+    Manager(Box<Manager>),
+    Worker(Box<Worker>),
+}
+
+impl Node {
+    /// Waits until it has to end, and says why. `None`: it was drained.
+    async fn ended(&self) -> Option<String> {
+        match self {
+            Self::Manager(manager) => match manager.ended().await {
+                manager::Ended::Drained => None,
+                ended => Some(ended.to_string()),
+            },
+            Self::Worker(worker) => match worker.ended().await {
+                worker::End::Drained => None,
+                ended => Some(ended.to_string()),
+            },
+        }
+    }
+
+    async fn leave(self) {
+        match self {
+            // What was not finished in time is cut off.
+            Self::Manager(manager) => drop(manager.leave(FAREWELL).await),
+            Self::Worker(worker) => worker.shutdown(FAREWELL).await,
+        }
+    }
+}
+
 /// The nodes, wherever they run.
 pub enum Nodes {
-    Here { managers: Vec<Manager>, workers: Vec<Worker> },
+    Here(Vec<(Place, Node)>),
     Processes(Vec<(Place, Child)>),
 }
 
 async fn start(shape: Shape, local: &LocalCluster) -> Result<Nodes, String> {
-    let (mut managers, mut workers) = (Vec::new(), Vec::new());
+    let mut nodes = Vec::new();
     for place in &local.managers {
         let config = local.manager_config(place).map_err(|error| error.to_string())?;
         let mut config = config;
         config.member.pace = shape.pace;
         config.settings.lease = fence::Terms::new(shape.lease);
         let started = Manager::start(config).await;
-        managers.push(started.map_err(|error| format!("{}: {error}", place.name))?);
+        let manager = started.map_err(|error| format!("{}: {error}", place.name))?;
+        nodes.push((place.clone(), Node::Manager(Box::new(manager))));
     }
     for place in &local.workers {
         let mut config = local.node_config(place).map_err(|error| error.to_string())?;
         config.pace = shape.pace;
         let started = Worker::start(WorkerConfig::new(config, shape.cores)).await;
-        workers.push(started.map_err(|error| format!("{}: {error}", place.name))?);
+        let worker = started.map_err(|error| format!("{}: {error}", place.name))?;
+        nodes.push((place.clone(), Node::Worker(Box::new(worker))));
     }
-    Ok(Nodes::Here { managers, workers })
+    Ok(Nodes::Here(nodes))
 }
 
 /// Starts each node as a process of its own.
@@ -275,11 +310,10 @@ pub fn spawn(shape: Shape, local: &LocalCluster) -> Result<Vec<(Place, Child)>, 
 
 impl Nodes {
     /// Every node with the process it runs in.
-    fn places(&self, local: &LocalCluster) -> Vec<(Place, u32)> {
+    fn places(&self) -> Vec<(Place, u32)> {
         match self {
-            Self::Here { .. } => {
-                let all = local.managers.iter().chain(&local.workers);
-                all.map(|place| (place.clone(), std::process::id())).collect()
+            Self::Here(nodes) => {
+                nodes.iter().map(|(place, _)| (place.clone(), std::process::id())).collect()
             }
             Self::Processes(children) => {
                 children.iter().map(|(place, child)| (place.clone(), child.id())).collect()
@@ -289,35 +323,62 @@ impl Nodes {
 
     fn any_left(&self) -> bool {
         match self {
-            Self::Here { .. } => true,
+            Self::Here(nodes) => !nodes.is_empty(),
             Self::Processes(children) => !children.is_empty(),
         }
     }
 
-    /// Waits until one of them has ended, and says which. Only processes end by themselves one by one.
-    async fn one_ended(&mut self) -> String {
-        loop {
-            if let Self::Processes(children) = self {
+    /// Waits until one of them has to end or has ended, and says which one it is and why it ended.
+    async fn one_ended(&mut self) -> (usize, Option<String>) {
+        match self {
+            Self::Here(nodes) => {
+                let ends = nodes.iter().map(|(_, node)| Box::pin(node.ended()));
+                let mut ends: Vec<_> = ends.collect();
+                std::future::poll_fn(|context| {
+                    for (at, end) in ends.iter_mut().enumerate() {
+                        if let Poll::Ready(why) = end.as_mut().poll(context) {
+                            return Poll::Ready((at, why));
+                        }
+                    }
+                    Poll::Pending
+                })
+                .await
+            }
+            Self::Processes(children) => loop {
                 let ended = children
                     .iter_mut()
                     .position(|(_, child)| matches!(child.try_wait(), Ok(Some(_)) | Err(_)));
                 if let Some(at) = ended {
-                    return children.remove(at).0.name;
+                    return (at, None);
                 }
+                tokio::time::sleep(Duration::from_millis(200)).await;
+            },
+        }
+    }
+
+    /// One of them is done: it says goodbye, and what became of it is told.
+    async fn let_go(&mut self, (at, why): (usize, Option<String>)) -> String {
+        let name = match self {
+            Self::Here(nodes) => {
+                let (place, node) = nodes.remove(at);
+                node.leave().await;
+                place.name
             }
-            tokio::time::sleep(Duration::from_millis(200)).await;
+            Self::Processes(children) => children.remove(at).0.name,
+        };
+        match why {
+            Some(why) => format!("{name} has ended: {why}"),
+            None => format!("{name} has ended"),
         }
     }
 
     pub async fn end(self) {
         match self {
-            Self::Here { managers, workers } => {
-                for worker in workers {
-                    worker.shutdown(FAREWELL).await;
-                }
-                for manager in managers {
-                    // What was not finished in time is cut off; the process ends now.
-                    let _ = manager.leave(FAREWELL).await;
+            Self::Here(mut nodes) => {
+                // Workers first: they have something to tell to managers.
+                nodes.reverse();
+                for (_, node) in nodes {
+                    node.leave().await;
                 }
             }
             Self::Processes(mut children) => {

@@ -129,7 +129,7 @@ fn a_cancelled_job_stops_and_says_so() {
     assert_eq!(target.total(), seen, "nothing is sent after the end");
     let status = cluster.status(&job);
     assert_eq!(status["counters"]["issued"].as_u64().unwrap(), seen, "{status:#}");
-    cluster.volley(&["cancel", &job]).expect(0).says("CANCELLED");
+    cluster.volley(&["cancel", &job]).expect(0).says("has ended already: cancelled");
 }
 
 /// A worker that is drained finishes what it runs, takes no more, and ends.
@@ -148,6 +148,23 @@ fn a_drained_worker_finishes_its_work() {
     assert!(cluster.said("w1").contains("drained"));
 }
 
+/// ARCH-141: a manager that is drained gives its jobs to the others and ends; nothing that runs is touched.
+#[test]
+fn a_drained_manager_gives_its_jobs_to_the_others() {
+    let target = Target::start();
+    let mut cluster = Cluster::start(3, 1, 1);
+    let load = "executor: constant-arrival-rate, rate: 50/s, duration: 8s, max_vus: 20";
+    let job = cluster.submit(&plan(&target.url(), load), &[]);
+    target.wait_for_requests(20);
+    let owner = cluster.owner(&job);
+    let node = cluster.place(&owner).node.to_string();
+    cluster.volley(&["drain", &node, "--wait", "40s"]).expect(0).says("left");
+    assert_eq!(cluster.ended(&owner), 0);
+    let summary = cluster.result(&job, 0);
+    assert_eq!((requests(&summary), target.total()), (400, 400));
+    assert_ne!(cluster.owner(&job), owner);
+}
+
 /// `volley ctl` on a job: pause, resume.
 #[test]
 fn a_job_is_paused_and_resumed() {
@@ -156,6 +173,8 @@ fn a_job_is_paused_and_resumed() {
     let job =
         cluster.submit(&plan(&target.url(), "executor: constant-vus, vus: 2, duration: 4s"), &[]);
     target.wait_for_requests(20);
+    // There is no rate to set where users do the same over and over.
+    cluster.volley(&["ctl", "--job", &job, "scale", "--rate", "5/s"]).expect(1).says("--vus");
     cluster.volley(&["ctl", "--job", &job, "pause"]).expect(0);
     std::thread::sleep(std::time::Duration::from_millis(500));
     let seen = target.total();

@@ -8,3 +8,4 @@ mod jobs;
 mod joins;
 mod kills;
 mod recorder;
+mod up;

@@ -85,7 +85,7 @@ impl Owner {
             now,
             pool: Pool::new(workers),
             hinted: now,
-            turn: false,
+            turn: None,
             started: false,
             cancelled: job.cancel.is_some(),
             shards: BTreeMap::new(),
@@ -109,7 +109,7 @@ impl Owner {
             steered: job.steered.clone(),
             steers: 0,
             paused: job.steered.contains(&Steer::Pause).then_some(now),
-            rows: BTreeSet::new(),
+            rows: BTreeMap::new(),
             rtts: BTreeMap::new(),
             scan_at: now.after(settings.scan_every),
             absent: BTreeSet::new(),
@@ -391,6 +391,7 @@ impl Owner {
                         span.1 = span.1.max(at);
                     }
                 }
+                EventKind::LoadBegun { workflows: 1 } => say("1 workflow started".to_owned(), None),
                 EventKind::LoadBegun { workflows } => {
                     say(format!("{workflows} workflows started"), None);
                 }
@@ -417,11 +418,12 @@ impl Owner {
         }
         self.phase = Phase::Active;
         self.changed();
+        self.catch_up();
         self.recovery.replaying = true;
         self.replay();
         self.recovery.replaying = false;
         if self.started {
-            self.note(format!("taken over under epoch {}", self.epoch), None);
+            self.note("taken over: what runs goes on", None);
         }
         if self.cancelled {
             let reason = stats::StopReason::Cancelled;
@@ -442,6 +444,17 @@ impl Owner {
             }
         }
         self.look_at_workers();
+    }
+
+    /// What runs has gone on while nobody led the ledger, so its clocks know better how old the job is.
+    fn catch_up(&mut self) {
+        for (workflow, (elapsed, at)) in &self.recovery.elapsed {
+            let batch = self.recovery.batches.get(&(*workflow as usize));
+            if let Some(begun) = batch.and_then(|(_, begun)| *begun) {
+                let age = begun + *elapsed + self.now.since(*at);
+                self.timeouts.at_least(age, self.now);
+            }
+        }
     }
 
     /// Tells the machine again what happened, up to the wave that was under way.

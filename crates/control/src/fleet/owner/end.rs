@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use fence::{Attempt, ShardKey};
+use fence::{Attempt, NodeId, ShardKey};
 use stats::WorkflowStatus;
 
 use super::context::{self, SETUP, Values};
@@ -180,6 +180,12 @@ impl Owner {
                         && status == AttemptStatus::Interrupted
                     {
                         shard.failed_on.push((node, boot));
+                        shard.error = Some(format!("worker {node}: {why}"));
+                        if state == State::Dispatched {
+                            // It could not even begin there: not at once again.
+                            shard.refused = shard.refused.saturating_add(1);
+                        }
+                        self.say_interrupted(sid, node, &why);
                     }
                     if state == State::Running
                         && sid.0 != self.asides()
@@ -196,6 +202,15 @@ impl Owner {
                 self.set(sid, Step::Lapsed);
             }
         }
+    }
+
+    fn say_interrupted(&mut self, sid: Sid, node: NodeId, why: &str) {
+        let of = self.divided.get(&(sid.0 as usize)).copied().unwrap_or(1);
+        let what = match sid.0 == self.asides() {
+            true => "a setup or teardown".to_owned(),
+            false => format!("1 of {of} shards of {}", self.machine.name(sid.0 as usize)),
+        };
+        self.note(format!("worker {node} gave up {what}: {why}"), None);
     }
 
     /// The next attempt was about to be started when the end of the one before came: if it is final, there is none.
@@ -484,10 +499,13 @@ impl Owner {
             self.counts.late += 1;
             return;
         };
-        if !self.rows.insert((sid, set)) {
+        if let Some(again) = self.rows.get_mut(&(sid, set)) {
+            // They may have arrived: then this wish has overtaken the answer, and must not be lost.
+            *again = Some(least);
             self.counts.repeats += 1;
             return;
         }
+        self.rows.insert((sid, set), None);
         let of = if data.recycle { u64::MAX } else { data.rows };
         let shards = self.divided.values().sum::<u32>().max(1);
         let share = data.rows / (8 * u64::from(shards));
@@ -503,6 +521,8 @@ impl Owner {
             return;
         };
         let rows = RowBlock { set, first, end };
+        // What was wanted before they were sent was wanted for the same reason.
+        self.rows.insert((sid, set), None);
         if self.shards.get(&sid).is_some_and(|shard| shard.attempt() == attempt && shard.is_out()) {
             self.send(Errand::Rows { sid, attempt, rows });
         } else {
@@ -533,10 +553,12 @@ impl Owner {
             }
             Steer::Resume => self.resume(),
             Steer::Vus { workflow, vus } => {
-                self.note(format!("workflow {} set to {vus} VUs", workflow.0), None);
+                let name = self.machine.name(workflow.0 as usize).to_owned();
+                self.note(format!("{name} set to {vus} VUs"), None);
             }
             Steer::Rate { workflow, per_second, .. } => {
-                self.note(format!("workflow {} set to {per_second} per second", workflow.0), None);
+                let name = self.machine.name(workflow.0 as usize).to_owned();
+                self.note(format!("{name} set to {per_second} per second"), None);
             }
         }
         self.steered.retain(|other| !steer.replaces(other));
@@ -630,7 +652,7 @@ impl Owner {
         Conclusion {
             outcome: self.outcome.unwrap_or(stats::Outcome::Failed),
             stop: self.machine.stop_reason(),
-            detail: self.detail.clone(),
+            detail: self.reason(),
             began: self.began,
             ended: self.age(),
             workflows: self.manifest.workflows.iter().enumerate().map(workflow).collect(),
@@ -667,8 +689,25 @@ impl Owner {
             stats::Outcome::Cancelled => ledger::Outcome::Cancelled,
             stats::Outcome::Timeout => ledger::Outcome::Timeout,
         };
-        let (job, epoch, detail) = (self.id, self.epoch, self.short(&self.detail));
+        let (job, epoch, detail) = (self.id, self.epoch, self.short(&self.reason()));
         self.commit(Purpose::Finish, Command::FinishJob { job, epoch, outcome, detail });
+    }
+
+    /// Why the job ended as it did, in one line: why it was stopped, or what failed first.
+    fn reason(&self) -> String {
+        let failed = matches!(self.outcome, Some(stats::Outcome::Failed | stats::Outcome::Partial));
+        if !self.detail.is_empty() || !failed {
+            return self.detail.clone();
+        }
+        if let Some(error) = self.machine.setup_error() {
+            return format!("setup failed: {error}");
+        }
+        let parts = self.manifest.workflows.iter().enumerate();
+        let mut errors = parts.filter_map(|(number, part)| match self.machine.status(number) {
+            Some(WorkflowStatus::Failed { error }) => Some(format!("{} failed: {error}", part.name)),
+            _ => None,
+        });
+        errors.next().unwrap_or_default()
     }
 
     pub(super) fn finished(&mut self, outcome: ledger::Outcome) {

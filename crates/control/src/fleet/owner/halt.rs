@@ -32,7 +32,8 @@ impl Owner {
         }
         self.cancelled = true;
         self.detail = reason.to_owned();
-        self.note(format!("cancelled: {reason}"), None);
+        let why = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+        self.note(format!("cancelled{why}"), None);
         self.halting = Halt::Graceful;
         if matches!(self.phase, Phase::Recovering { .. }) {
             // Said to the machine when it has been brought up to date.

@@ -189,7 +189,7 @@ impl Owner {
         shard.proof = proof.unwrap_or(Lapse::LeaseLapsed);
         let (key, cancelling) = (shard.key, shard.state == State::Cancelling);
         self.absent.remove(&(sid, attempt));
-        self.rows.retain(|(other, _)| *other != sid);
+        self.rows.retain(|(other, _), _| *other != sid);
         self.leave_hold(sid, false);
         if !cancelling {
             self.go(sid, State::Failed, why);

@@ -36,6 +36,8 @@ pub struct Part {
     pub vus_max: u32,
     /// Its load is a number of iterations.
     pub counts_iterations: bool,
+    /// Arrivals at a rate, rather than users that do the same over and over.
+    pub is_open: bool,
     /// From the common start to the last moment at which it starts an iteration.
     pub length: Duration,
     pub graceful_stop: Duration,
@@ -135,6 +137,7 @@ impl Manifest {
             priority: workflow.priority,
             vus_max: candidates[number].vus_max,
             counts_iterations: schedule::counts_iterations(&workflow.load.executor),
+            is_open: is_open(&workflow.load.executor),
             length: workflow.load.start_after + schedule::latest_end(&workflow.load),
             graceful_stop: workflow.load.graceful_stop,
             quiet: quiet(workflow),
@@ -219,6 +222,10 @@ fn data_part(set: &plan::DataSet) -> DataPart {
         recycle: set.when_exhausted == WhenExhausted::Recycle,
         unique: matches!(set.order, DataOrder::UniquePerVu | DataOrder::UniquePerIteration),
     }
+}
+
+fn is_open(executor: &Executor) -> bool {
+    matches!(executor, Executor::ConstantArrivalRate { .. } | Executor::RampingArrivalRate { .. })
 }
 
 /// One request that takes as long as it may, all pauses of an iteration, and the time between two arrivals.

@@ -54,6 +54,7 @@ impl Owner {
             let free = self.pool.free();
             let aside = self.set_aside();
             let why = format!("{needs} cores are needed, {free} of {total} are free{aside}");
+            self.ask_for_room();
             self.wave_again(Some((needs, why)));
             return;
         };
@@ -407,6 +408,7 @@ impl Owner {
             _ => format!("1 core is needed, {free} of {total} are free{aside}"),
         };
         self.say_queued(1, free, total, why);
+        self.ask_for_room();
         self.seat_later(sid);
     }
 

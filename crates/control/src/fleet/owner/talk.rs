@@ -86,7 +86,9 @@ pub(super) fn ask(owner: &Owner, errand: &Errand) -> Option<(NodeId, Ask)> {
         Errand::Install(worker, boot) if owner.recovery.asked.contains(&(*worker, *boot)) => {
             Some((*worker, Ask::Install { job, epoch, receiver: *boot }))
         }
-        Errand::Scan(worker, _) => Some((*worker, Ask::Inspect { job: Some(job) })),
+        Errand::Scan(worker, _) | Errand::Room(worker) => {
+            Some((*worker, Ask::Inspect { job: Some(job) }))
+        }
         Errand::Steer { .. } | Errand::Install(..) => None,
     }
 }
@@ -175,7 +177,7 @@ impl Owner {
         match &errand {
             Errand::Reserve(number) => self.reserve_unanswered(*number),
             // The hold runs out by itself; a report that is told again is forgotten again; the next scan comes.
-            Errand::Release(..) | Errand::Forget(..) | Errand::Scan(..) => {}
+            Errand::Release(..) | Errand::Forget(..) | Errand::Scan(..) | Errand::Room(..) => {}
             // One that was replaced long ago: the next scan finds it if it is still there.
             Errand::Stop(sid, attempt)
                 if self.shards.get(sid).is_some_and(|shard| shard.attempt() != *attempt) => {}
@@ -196,8 +198,10 @@ impl Owner {
             Errand::Dispatch(sid, attempt) => self.dispatch_answered(sid, attempt, &answer),
             Errand::Start { attempts, .. } => self.start_answered(&attempts, &answer),
             Errand::Stop(sid, attempt) => self.stop_answered(sid, attempt, answer, tries),
-            Errand::Rows { sid, rows, .. } => {
-                self.rows.remove(&(sid, rows.set));
+            Errand::Rows { sid, attempt, rows } => {
+                if let Some(Some(least)) = self.rows.remove(&(sid, rows.set)) {
+                    self.rows_wanted(self.key(sid), attempt, rows.set, least);
+                }
             }
             Errand::Install(worker, boot) => match answer {
                 Answer::Holding(holdings) => self.installed(worker, boot, &holdings),
@@ -206,6 +210,11 @@ impl Owner {
             Errand::Scan(worker, boot) => {
                 if let Answer::Holding(holdings) = answer {
                     self.scanned(worker, boot, &holdings);
+                }
+            }
+            Errand::Room(worker) => {
+                if let Answer::Holding(holdings) = answer {
+                    self.room_heard(worker, &holdings);
                 }
             }
             Errand::Release(..) | Errand::Steer { .. } | Errand::Forget(..) => {}

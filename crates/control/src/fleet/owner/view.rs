@@ -80,6 +80,20 @@ impl Owner {
         self.machine.status(number)
     }
 
+    /// How much of a workflow's schedule is behind it, from 0 to 1.
+    #[must_use]
+    pub fn progress_of(&self, number: usize, at: fence::Moment) -> f64 {
+        let Some(part) = self.manifest.workflows.get(number) else { return 0.0 };
+        let runs = self.batch.as_ref().is_some_and(|batch| batch.workflows.contains(&number));
+        if !self.spans.contains_key(&number) {
+            return 0.0;
+        } else if !runs {
+            return 1.0;
+        }
+        let behind = self.schedule_at(at).as_secs_f64();
+        (behind / part.length.as_secs_f64().max(1e-3)).min(1.0)
+    }
+
     /// The time of the job itself, since anything of it first began: what windows of statistics are numbered by.
     #[must_use]
     pub fn clock(&self, at: fence::Moment) -> std::time::Duration {

@@ -139,8 +139,11 @@ impl Owner {
 
     /// A job's first cores are taken in its turn; what it needs later it may take at any time.
     pub(super) fn has_turn(&mut self, needs: u32) -> bool {
-        if self.turn || self.has_begun() {
+        if self.turn == Some(true) || self.has_begun() {
             return true;
+        }
+        if self.turn.is_none() {
+            return false;
         }
         let (free, total) = (self.pool.free(), self.pool.total());
         self.say_queued(needs, free, total, "older jobs wait for cores".to_owned());

@@ -89,6 +89,8 @@ fn extensions_move_the_end() {
 fn extensions_come_to_an_end() {
     let grants: Vec<f64> = (0..6).map(|n| grant(n).as_secs_f64()).collect();
     assert_eq!(grants, [15.0, 7.5, 3.75, 1.875, 1.0, 1.0]);
+    // CORE-114: the first needs no progress.
+    assert!(job(300.0).ask(NodeId(1), 0, false, at(1.0)).is_ok());
     let mut job = job(300.0);
     assert_eq!(job.ask(NodeId(1), 0, true, at(1.0)), Err(Denied::Suspect));
     assert!(job.ask(NodeId(1), 5, false, at(1.0)).is_ok());

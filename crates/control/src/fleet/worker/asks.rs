@@ -92,7 +92,7 @@ impl Worker {
     /// The job is led under this epoch now. Holds of a replaced owner can no longer be dispatched to.
     fn led_by(&mut self, job: JobId, epoch: Epoch, from: NodeId) {
         self.job(job);
-        self.post.owner(job, from);
+        self.post.owner(job, from, self.now);
         let gone = self.cores.release_where(|hold, _| hold.job == job && hold.epoch < epoch);
         self.counts.holds_superseded += gone.len() as u64;
         for hold in gone {

@@ -223,6 +223,7 @@ impl Worker {
             None => match how {
                 RunHow::Completed => (AttemptStatus::Completed, None),
                 RunHow::Failed(error) => (AttemptStatus::Failed, Some(error)),
+                RunHow::Unable(why) => (AttemptStatus::Interrupted, Some(why)),
                 RunHow::Stopped => (AttemptStatus::Stopped, None),
             },
         };

@@ -105,6 +105,7 @@ impl Cause {
                 let why = format!("it had not ended {:.1} s after its start", most.as_secs_f64());
                 (Failed, Some(why))
             }
+            (Self::Overrun(_), RunHow::Unable(why)) => (Interrupted, Some(why)),
             (Self::Leaving, _) => (Interrupted, Some("its worker was shut down".into())),
             (Self::NotPrepared(why) | Self::NotStarted(why), _) => (Interrupted, Some(why)),
         }

@@ -145,6 +145,8 @@ pub enum RunHow {
     Completed,
     /// It could not be prepared, or ran and reported an error. Final (R5).
     Failed(String),
+    /// This machine could not prepare it: its disk is full, it gives no more threads. Another may.
+    Unable(String),
     /// Because it was told to.
     Stopped,
 }

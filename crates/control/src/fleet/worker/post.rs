@@ -112,9 +112,17 @@ impl Post {
         }
     }
 
-    /// This manager leads the job: it has just said something under the job's epoch.
-    pub fn owner(&mut self, job: JobId, owner: NodeId) {
-        self.owners.insert(job, owner);
+    /// This manager leads the job: it has just said something under the job's epoch. Whoever led it before may have
+    /// died with what it was told, so a new one is told at once.
+    pub fn owner(&mut self, job: JobId, owner: NodeId, now: Moment) {
+        let before = self.owners.insert(job, owner);
+        if before == Some(owner) {
+            return;
+        }
+        let waiting = self.entries.iter_mut().filter(|(matter, _)| matter.job() == job);
+        for (_, entry) in waiting.filter(|(_, entry)| entry.flight.is_none()) {
+            entry.next = entry.next.min(now);
+        }
     }
 
     pub fn forget_owner(&mut self, job: JobId) {

@@ -554,10 +554,36 @@ fn what_nobody_starts_is_given_up() {
          0    m1@5 dispatch s0.1 h1  => fetch s0.1, done
          0    s0.1 fetched           => prepare s0.1 on 0
          0    s0.1 prepared          =>
-         60   tick                   => shut s0.1, halt s0.1
-         60   s0.1 stopped           => store s0.1 interrupted, tell 1 m1 s0.1 interrupted",
+         299  tick                   =>
+         300  tick                   => shut s0.1, halt s0.1
+         300  s0.1 stopped           => store s0.1 interrupted, tell 1 m1 s0.1 interrupted",
     );
-    assert_eq!(rig.error("s0.1"), "prepared, but no manager granted it a lease within 60.0 s");
+    assert_eq!(rig.error("s0.1"), "prepared, but no manager granted it a lease within 300.0 s");
+}
+
+/// R5: what only this machine cannot do is not the plan's error; another worker may be asked.
+#[test]
+fn what_this_machine_cannot_prepare_is_interrupted() {
+    let mut rig = Rig::new(1);
+    rig.play(
+        "0    m1@5 reserve h1 1      => done
+         0    m1@5 dispatch s0.1 h1  => fetch s0.1, done
+         0.1  s0.1 unable            => store s0.1 interrupted, tell 1 m1 s0.1 interrupted",
+    );
+    assert_eq!(rig.error("s0.1"), "no space left");
+}
+
+/// Whoever led the job has died with what it was told. Its successor is told when it comes, not a quarter of a minute
+/// later.
+#[test]
+fn a_new_owner_is_told_at_once() {
+    let mut rig = Rig::new(1);
+    rig.running(&["s0.1"]).play(
+        "1.1  s0.1 aborts             => tell 2 m1 s0.1 aborts
+         1.1  tell 2 taken            =>
+         1.2  m1@5 install            => 0/1 free; s0.1 running@5
+         1.3  m2@9 install            => 0/1 free; s0.1 running@9, tell 3 m2 s0.1 aborts",
+    );
 }
 
 /// A script that asks to end the job is heard, also when the owner dies with the message.

@@ -105,7 +105,8 @@ impl Default for Times {
             hold_max: s(60),
             prepare: s(60),
             fetch_again: ms(500),
-            start: s(60),
+            // Others may fail to prepare, and be tried elsewhere; this one waits for them.
+            start: s(300),
             graceful_extra: s(2),
             forced: s(2),
             kill: s(3),

@@ -275,6 +275,7 @@ impl Rig {
             ["completed"] => ended(RunHow::Completed),
             ["failed"] => ended(RunHow::Failed("no such host".into())),
             ["stopped"] => ended(RunHow::Stopped),
+            ["unable"] => ended(RunHow::Unable("no space left".into())),
             ["abandoned"] => Event::Abandoned { run, progress },
             ["stored"] => Event::Stored { run, result: Ok(()) },
             ["not", "stored"] => Event::Stored { run, result: Err("disk full".into()) },

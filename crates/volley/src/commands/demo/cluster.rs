@@ -18,6 +18,7 @@ use target::{RunningTarget, Target, TargetConfig};
 
 use crate::cli::DemoArgs;
 use crate::cluster::ClientFile;
+use crate::commands::node::{QUIET, interrupts};
 use crate::commands::up::{Home, Nodes, Shape, connect, spawn, until_ready};
 use crate::{exit, log, print};
 
@@ -31,11 +32,19 @@ const OWNER_DIES: u64 = 17;
 const SHAPE: Shape = Shape { cores: 1, pace: 0.5, lease: Duration::from_secs(2) };
 
 pub fn demo(args: &DemoArgs) -> i32 {
-    log::to_stderr(crate::commands::node::QUIET);
+    log::to_stderr(QUIET);
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let done = match runtime {
-        Ok(runtime) => runtime.block_on(run(args.output.quiet)),
+        Ok(runtime) => runtime.block_on(async {
+            // Whatever was started ends with it: the processes are killed, their folder is removed.
+            let mut stopped = interrupts();
+            tokio::select! {
+                biased;
+                _ = stopped.recv() => Ok(exit::INTERRUPTED),
+                done = run(args.output.quiet) => done,
+            }
+        }),
         Err(error) => Err(format!("no runtime: {error}")),
     };
     done.unwrap_or_else(|problem| {

@@ -8,7 +8,7 @@ use fence::JobId;
 use report::format;
 use serde_json::{Value, json};
 use stats::feed::{Shown, Tally, WindowEvent};
-use stats::{RunResult, RunState};
+use stats::{RunResult, RunState, Snapshot};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::short;
@@ -19,8 +19,8 @@ use crate::{print, signals};
 
 /// What is said while the live view has the terminal, and shown after it.
 const HELD_LINES_MAX: usize = 200;
-/// A window of the statistics.
-const WINDOW_S: f64 = 0.1;
+/// Windows of the statistics in a second.
+const WINDOWS_PER_S: f64 = 10.0;
 
 /// How following a job has ended.
 pub enum Followed {
@@ -52,11 +52,21 @@ pub async fn follow(
     });
     let latest = dashboard::Latest::new();
     let color = dashboard::wants_color(args.no_color, std::io::stderr().is_terminal());
-    let look = dashboard::Options { color, ..dashboard::Options::default() };
+    let runs = dashboard::Runs::Elsewhere;
+    let look = dashboard::Options { color, runs, ..dashboard::Options::default() };
     let view = dashboard::View::start(mode, latest.clone(), forward(wishes), look);
     let speak = !args.quiet || args.json;
     let voice = Voice { json: args.json, speak, hold: view.mode() == dashboard::Mode::Full };
-    let mut screen = Screen { voice, latest, held: Vec::new(), broken: None, state: None };
+    let name = format!("job {}", short(job));
+    let mut screen = Screen {
+        voice,
+        latest,
+        held: Vec::new(),
+        broken: None,
+        state: None,
+        name,
+        is_seen: false,
+    };
     let views = mode != dashboard::Mode::None;
     let client = client.clone().without_notice();
     let watch = client.watch(job, views);
@@ -162,6 +172,10 @@ struct Screen {
     held: Vec<String>,
     broken: Option<String>,
     state: Option<(RunState, String)>,
+    /// Of the job, until its own view says the plan's.
+    name: String,
+    /// The job has sent a view of itself.
+    is_seen: bool,
 }
 
 impl Screen {
@@ -170,7 +184,11 @@ impl Screen {
             self.say("volley: connected again");
         }
         match shown {
-            Shown::View(view) => self.latest.publish(*view),
+            Shown::View(mut view) => {
+                view.warnings.extend(self.waits_for());
+                self.latest.publish(*view);
+                self.is_seen = true;
+            }
             Shown::Window { window, counted } => {
                 if self.voice.json {
                     print::line(&json!({ "window": window_json(&window, &counted) }).to_string());
@@ -184,6 +202,12 @@ impl Screen {
                     self.mention(&format!("job {name}: {why}"));
                 }
                 self.state = Some((state, why));
+                // There is no view of a job that has not begun: what it waits for is all there is to see.
+                if self.voice.hold && !self.is_seen && state != RunState::Done {
+                    let warnings = self.waits_for().into_iter().collect();
+                    let plan = self.name.clone();
+                    self.latest.publish(Snapshot { plan, state, warnings, ..Snapshot::default() });
+                }
             }
             Shown::Note(note) => {
                 if self.voice.json {
@@ -196,6 +220,10 @@ impl Screen {
             // Taken apart by the client.
             Shown::Final(_) => {}
         }
+    }
+
+    fn waits_for(&self) -> Option<String> {
+        self.state.as_ref().map(|(_, why)| why.clone()).filter(|why| !why.is_empty())
     }
 
     fn finished(&mut self, result: &RunResult) {
@@ -255,7 +283,8 @@ fn tally_json(tally: &Tally) -> Value {
 
 fn window_json(window: &WindowEvent, counted: &Tally) -> Value {
     json!({
-        "from_s": window.first as f64 * WINDOW_S, "to_s": (window.last + 1) as f64 * WINDOW_S,
+        "from_s": window.first as f64 / WINDOWS_PER_S,
+        "to_s": (window.last + 1) as f64 / WINDOWS_PER_S,
         "late": window.late, "partial": window.partial, "coalesced": window.coalesced,
         "told": window.told, "live": window.live, "vus": window.vus,
         "p50_ms": window.latency.percentile_ms(50.0), "p95_ms": window.latency.percentile_ms(95.0),

@@ -22,7 +22,7 @@ pub fn watch(args: &WatchArgs) -> i32 {
         let client = door.connect().await?;
         let job = client.find(&args.job).await.map_err(|error| door.explain(&error))?;
         let followed = follow(&client, job, &args.follow).await;
-        let followed = followed.map_err(|error| door.explain(&error))?;
+        let followed = followed.map_err(|error| door.explain_watch(&error))?;
         if let Followed::Detached = followed {
             detached(job, &door.flags, args.follow.summary.is_some());
         }

@@ -51,7 +51,7 @@ pub fn submit(args: &SubmitArgs) -> i32 {
         }
         packed.introduce();
         let followed = follow(&client, submitted.job, &args.follow).await;
-        let followed = followed.map_err(|error| door.explain(&error))?;
+        let followed = followed.map_err(|error| door.explain_watch(&error))?;
         if let Followed::Detached = followed {
             detached(submitted.job, &door.flags, args.follow.summary.is_some());
         }

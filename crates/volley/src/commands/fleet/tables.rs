@@ -209,11 +209,14 @@ pub fn fleet(fleet: &proto::FleetReply, running: &proto::ListReply) -> String {
         .nodes
         .iter()
         .map(|node| {
+            // What somebody said who is gone by now is no help.
+            let gone = matches!(node.state.as_str(), "dead" | "left");
             let cores = match node.role.as_str() {
-                "worker" => format!("{} of {} free", node.cores_free, node.cores),
+                "worker" if !gone => format!("{} of {} free", node.cores_free, node.cores),
                 _ => "-".to_owned(),
             };
             let work = match node.role.as_str() {
+                "worker" if gone => "-".to_owned(),
                 "worker" => format::plural(u64::from(node.shards), "shard"),
                 _ => format::plural(u64::from(node.jobs), "job"),
             };
