@@ -68,6 +68,8 @@ fn fleet_node() -> proto::FleetNode {
         draining: true,
         jobs: 4,
         leads: true,
+        routing: text("drain"),
+        why: text("its breaker is open"),
     }
 }
 
@@ -164,7 +166,7 @@ fn of_jobs(tested: &mut BTreeSet<String>) {
     examine(t, &proto::CancelRequest { job: job(), reason: text("r") });
     examine(t, &proto::CancelReply { state: text("s"), already: true });
     examine(t, &proto::StatusRequest { job: job() });
-    examine(t, &proto::ListRequest { limit: 1, ended: true });
+    examine(t, &proto::ListRequest { limit: 1, ended: true, prefix: text("0a") });
     examine(t, &proto::ListReply { jobs: vec![status(), status()], more: 2 });
     examine(t, &status());
     examine(t, &counters());
