@@ -106,7 +106,9 @@ impl Bundle {
             Content::Bytes(bytes) => Ok((name, bytes.to_vec())),
             Content::Stored(path) => match std::fs::read(&path) {
                 Ok(bytes) => Ok((name, bytes)),
-                Err(error) => Err(LoadError::new(format!("cannot read {}: {error}", path.display()))),
+                Err(error) => {
+                    Err(LoadError::new(format!("cannot read {}: {error}", path.display())))
+                }
             },
         });
         let format = FORMATS.iter().position(|known| *known == parcel.format).unwrap_or_default();

@@ -156,12 +156,8 @@ pub enum ReadError {
 impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoLeader => {
-                f.write_str("nobody leads at the moment; try again")
-            }
-            Self::NoQuorum => {
-                f.write_str("the leader cannot reach a majority; try again")
-            }
+            Self::NoLeader => f.write_str("nobody leads at the moment; try again"),
+            Self::NoQuorum => f.write_str("the leader cannot reach a majority; try again"),
             Self::Deadline => f.write_str("no confirmation within the deadline"),
             Self::Stopped(why) => write!(f, "the node has stopped: {why}"),
         }

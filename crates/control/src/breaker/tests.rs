@@ -236,8 +236,8 @@ struct Model {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-    /// ARCH-117, ARCH-136: whatever happens in whatever order, each breaker follows the rules, and does what it would do
-    /// if it were alone.
+    /// ARCH-117, ARCH-136: whatever happens in whatever order, each breaker follows the rules, and does what it would
+    /// do if it were alone.
     #[test]
     fn breakers_follow_the_rules_and_not_each_other(acts in prop::collection::vec(act(), 1..120)) {
         let mut all: Breakers<u8> = Breakers::new(Settings::default());

@@ -156,7 +156,8 @@ impl Loaded {
     ) -> Result<Arc<Loaded>, LoadError> {
         let prepared = apart(|| {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            let runtime = runtime.map_err(|error| LoadError::of_machine(format!("cannot start: {error}")))?;
+            let runtime =
+                runtime.map_err(|error| LoadError::of_machine(format!("cannot start: {error}")))?;
             Ok(runtime.block_on(Prepared::new(&program)))
         })?;
         let lines = if program.script.is_some() { ATTEMPTS_MAX } else { 0 };

@@ -79,7 +79,10 @@ impl PlanParcel {
     /// the plan is used.
     pub(super) fn unpack(&self, folder: &Path) -> Result<Plan, LoadError> {
         let io = |error: std::io::Error| {
-            LoadError::of_machine(format!("cannot unpack the plan into {}: {error}", folder.display()))
+            LoadError::of_machine(format!(
+                "cannot unpack the plan into {}: {error}",
+                folder.display()
+            ))
         };
         std::fs::create_dir_all(folder).map_err(io)?;
         let mut files = BTreeMap::new();
@@ -87,7 +90,8 @@ impl PlanParcel {
             // The last part of the name says what is in the file, and is sent with uploads. The rest of
             // it is the author's business and may lead anywhere.
             let last = Path::new(name).file_name();
-            let last = last.ok_or_else(|| LoadError::new(format!("`{name}` is no name of a file")))?;
+            let last =
+                last.ok_or_else(|| LoadError::new(format!("`{name}` is no name of a file")))?;
             let place = folder.join(number.to_string());
             std::fs::create_dir_all(&place).map_err(io)?;
             let place = place.join(last);
@@ -150,7 +154,8 @@ impl ScriptParcel {
     /// Runs the init code once and puts everything together. Scenarios and metrics have the same numbers
     /// wherever this is done. `memory`: bytes for all virtual users together.
     pub fn open(&self, logger: &Logger, memory: u64) -> Result<ScriptRun, LoadError> {
-        let fail = |error: &dyn std::fmt::Display| LoadError::new(format!("{}: {error}", self.name));
+        let fail =
+            |error: &dyn std::fmt::Display| LoadError::new(format!("{}: {error}", self.name));
         let builtins = script::modules::builtins();
         let sources = Sources::from_loaded(&self.entry, self.files.clone(), builtins);
         let sources = sources.map_err(|error| fail(&error))?;

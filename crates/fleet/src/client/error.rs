@@ -52,7 +52,9 @@ impl Failure {
     fn is_refusal(&self) -> bool {
         let spoke = |error: &HandshakeError| !matches!(error, HandshakeError::Protocol { .. });
         match &self.why {
-            Why::Connect(ConnectError::Handshake { error, .. }) => self.is_lasting() && spoke(error),
+            Why::Connect(ConnectError::Handshake { error, .. }) => {
+                self.is_lasting() && spoke(error)
+            }
             _ => self.is_lasting(),
         }
     }

@@ -138,11 +138,13 @@ struct Start {
 
 /// A job that comes when a worker has just joined waits so long for its first heartbeat, rather than run without it.
 const HEARTBEATS_WITHIN: Duration = Duration::from_secs(2);
+/// Who came longer ago and has still said nothing cannot be reached, and no job waits for it.
+const JUST_JOINED: Duration = Duration::from_secs(10);
 
 impl Start {
     async fn wait_for_heartbeats(&self) -> Option<()> {
         let until = tokio::time::Instant::now() + HEARTBEATS_WITHIN;
-        while roster::is_incomplete(&self.shared.parts()?.member.view(), HEARTBEATS_WITHIN)
+        while roster::is_incomplete(&self.shared.parts()?.member.view(), JUST_JOINED)
             && tokio::time::Instant::now() < until
         {
             tokio::time::sleep(Duration::from_millis(20)).await;

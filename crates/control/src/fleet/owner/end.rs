@@ -704,7 +704,9 @@ impl Owner {
         }
         let parts = self.manifest.workflows.iter().enumerate();
         let mut errors = parts.filter_map(|(number, part)| match self.machine.status(number) {
-            Some(WorkflowStatus::Failed { error }) => Some(format!("{} failed: {error}", part.name)),
+            Some(WorkflowStatus::Failed { error }) => {
+                Some(format!("{} failed: {error}", part.name))
+            }
             _ => None,
         });
         errors.next().unwrap_or_default()

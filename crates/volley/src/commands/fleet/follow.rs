@@ -58,15 +58,8 @@ pub async fn follow(
     let speak = !args.quiet || args.json;
     let voice = Voice { json: args.json, speak, hold: view.mode() == dashboard::Mode::Full };
     let name = format!("job {}", short(job));
-    let mut screen = Screen {
-        voice,
-        latest,
-        held: Vec::new(),
-        broken: None,
-        state: None,
-        name,
-        is_seen: false,
-    };
+    let mut screen =
+        Screen { voice, latest, held: Vec::new(), broken: None, state: None, name, is_seen: false };
     let views = mode != dashboard::Mode::None;
     let client = client.clone().without_notice();
     let watch = client.watch(job, views);
