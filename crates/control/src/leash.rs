@@ -11,9 +11,9 @@
 //! ```
 //!
 //! Words go down as well as up: an attempt that turns out to be slow gives back what it had taken in advance, so that
-//! little is lost with it. A lower word holds from the moment it is said, a higher one when it is durable. So the word
-//! of *any* frame from the durable one on is a bound, also of a frame that never arrived: what was taken by then is less
-//! than every word since.
+//! little is lost with it. A lower word holds from the moment it is said, a higher one when it is durable. So the
+//! word of *any* frame from the durable one on is a bound, also of a frame that never arrived: what was taken by then
+//! is less than every word since.
 
 use std::collections::VecDeque;
 

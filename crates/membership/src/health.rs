@@ -19,7 +19,8 @@ const EVICT_AFTER: Duration = Duration::from_secs(60);
 /// How long eviction is held back at most when most nodes fail together (G-20).
 const HOLD_MAX: Duration = Duration::from_secs(60);
 const HISTORY_MAX: usize = 16;
-/// Memory in use, in percent: from here on a node is short of it, until there is clearly more again (ARCH-ISS-66, G-18).
+/// Memory in use, in percent: from here on a node is short of it, until there is clearly more again (ARCH-ISS-66,
+/// G-18).
 const MEMORY_SHORT: u8 = 95;
 const MEMORY_ENOUGH: u8 = 85;
 
@@ -456,7 +457,7 @@ mod tests {
         assert_eq!(judge(120, 5), (Verdict::Stuck, false));
         assert_eq!(judge(179, 5), (Verdict::Stuck, false));
         assert_eq!(judge(180, 5), (Verdict::Stuck, true));
-        assert_eq!(judge(181, 6).1, false);
+        assert!(!judge(181, 6).1);
     }
 
     /// ARCH-ISS-66, G-18: memory has a threshold, and another one to come back; the processor has none (R21).

@@ -92,8 +92,8 @@ pub enum Ask {
 }
 
 impl Ask {
-    /// Whether a worker can do without it for a while: new work, and who only looks. A worker whose breaker is open gets
-    /// none of it. The rest concerns what is there already, and is tried in any case: stops above all.
+    /// Whether a worker can do without it for a while: new work, and who only looks. A worker whose breaker is open
+    /// gets none of it. The rest concerns what is there already, and is tried in any case: stops above all.
     #[must_use]
     pub fn can_wait(&self) -> bool {
         match self {

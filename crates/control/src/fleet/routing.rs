@@ -179,7 +179,7 @@ mod tests {
         let paces = [Pace::Usual, Pace::Low, Pace::Stuck];
         let breakers = [None, Some((State::Open, tripped())), Some((State::HalfOpen, tripped()))];
         for number in 0..3 * 3 * 3 * 8usize {
-            let flag = |place: usize| number / 27 >> place & 1 == 1;
+            let flag = |place: usize| (number / 27) >> place & 1 == 1;
             let signs = Signs {
                 presence: presences[number % 3],
                 pace: paces[number / 3 % 3],

@@ -99,8 +99,8 @@ fn what_a_lost_attempt_may_have_begun_is_not_begun_again() {
     assert_eq!(left_out_after(gave_back), 70, "what it gave back can be begun by others");
 }
 
-/// The report of a process that was killed has what its file counted, and that is not how far it came. It comes when the
-/// next attempt is about to be dispatched.
+/// The report of a process that was killed has what its file counted, and that is not how far it came. It comes when
+/// the next attempt is about to be dispatched.
 #[test]
 fn the_report_of_a_killed_process_hides_nothing() {
     let back_at_once = |world: &mut World| {

@@ -189,8 +189,8 @@ fn nobody_renews_for_a_while() {
     world.check_load();
 }
 
-/// The owner led the ledger as well: until another does, its time stands still, and the load goes on. The job is as long
-/// as it was.
+/// The owner led the ledger as well: until another does, its time stands still, and the load goes on. The job is as
+/// long as it was.
 #[test]
 fn the_time_without_a_leader_counts() {
     let mut world = World::new(manifest(vec![part("load", 2, 20)]), &[2]);

@@ -1,8 +1,8 @@
 //! One circuit breaker per worker: what this manager's own talk with it shows.
 //!
-//! A worker whose breaker is not closed gets no new work from any job that is led here. Stops and whatever else concerns
-//! what it runs are tried all the same. After the cool-down it is asked what it holds, which costs no job anything; an
-//! answer brings it back. A new life of a worker is another one.
+//! A worker whose breaker is not closed gets no new work from any job that is led here. Stops and whatever else
+//! concerns what it runs are tried all the same. After the cool-down it is asked what it holds, which costs no job
+//! anything; an answer brings it back. A new life of a worker is another one.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};

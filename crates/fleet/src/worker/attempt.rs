@@ -45,7 +45,8 @@ pub(super) struct Attempt {
     counters: Counters,
     /// Units of the schedule that attempts before have begun.
     begun_before: u64,
-    /// How far it may go, as it was said with frames that are not known to be durable: the frame, and the word's number.
+    /// How far it may go, as it was said with frames that are not known to be durable: the frame, and the word's
+    /// number.
     words: VecDeque<(u64, u64)>,
     started: Option<Started>,
     generator: Generator,

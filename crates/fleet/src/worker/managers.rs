@@ -1,8 +1,8 @@
 //! The managers that membership offers, and the ways to them.
 //!
-//! Each has a circuit breaker of its own (GATE-69, ARCH-ISS-70). While it is open, tells and statistics go to the others
-//! at once instead of waiting for a manager that does not answer. Renewals are never refused by a breaker: it only makes
-//! that manager the last one to be asked. And when no other is left, everything is tried.
+//! Each has a circuit breaker of its own (GATE-69, ARCH-ISS-70). While it is open, tells and statistics go to the
+//! others at once instead of waiting for a manager that does not answer. Renewals are never refused by a breaker: it
+//! only makes that manager the last one to be asked. And when no other is left, everything is tried.
 
 use std::net::SocketAddr;
 use std::sync::Mutex;

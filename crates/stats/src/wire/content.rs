@@ -55,8 +55,8 @@ pub struct Generator {
     pub unrecordable: u64,
     /// Requests begun, answered or not; from the file that outlives the process.
     pub issued: u64,
-    /// Units of the schedule that this attempt has begun or dropped: arrivals, or iterations where those are counted; of
-    /// the latter how far it may go before another word of it is durable.
+    /// Units of the schedule that this attempt has begun or dropped: arrivals, or iterations where those are counted;
+    /// of the latter how far it may go before another word of it is durable.
     pub begun: u64,
     /// Of the whole process, so not to be added up over the shards of a worker.
     pub memory_max_bytes: u64,
