@@ -251,14 +251,16 @@ impl FleetClient {
         Ok(self.ask(Duration::ZERO, ask).await?.1)
     }
 
-    /// The newest jobs first; with those that have ended, if they are wanted.
+    /// The newest jobs first; with those that have ended, if they are wanted. What runs is asked of its owners.
     ///
     /// # Errors
     /// If nobody answers.
     pub async fn list(&self, ended: bool, limit: u32) -> Result<proto::ListReply, FleetError> {
-        let ask = move |mut jobs: Jobs| async move {
-            jobs.list(proto::ListRequest { limit, ended }).await
-        };
+        self.list_as(proto::ListRequest { limit, ended, live: true }).await
+    }
+
+    async fn list_as(&self, list: proto::ListRequest) -> Result<proto::ListReply, FleetError> {
+        let ask = move |mut jobs: Jobs| async move { jobs.list(list).await };
         Ok(self.ask(Duration::ZERO, ask).await?.1)
     }
 
@@ -272,7 +274,9 @@ impl FleetClient {
         }
         let plain = |text: &str| text.replace('-', "").to_ascii_lowercase();
         let prefix = plain(text);
-        let list = self.list(true, LOOKED_THROUGH_MAX).await?;
+        // Only the names matter.
+        let list = proto::ListRequest { limit: LOOKED_THROUGH_MAX, ended: true, live: false };
+        let list = self.list_as(list).await?;
         let all = list.jobs.iter().filter_map(|job| wire::job_from(&job.job).ok());
         let mut jobs: Vec<JobId> =
             all.filter(|job| plain(&job.to_string()).starts_with(&prefix)).collect();

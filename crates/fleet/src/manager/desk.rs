@@ -15,7 +15,7 @@ use control::fleet::owner::{
     Adoption, Conclusion, Effect, Event, Owner, ShardState, decode_report,
 };
 use control::fleet::statistics::Statistics;
-use control::ledger::{BlobRef, Command, Outcome};
+use control::ledger::{BlobRef, Command, Counters, Outcome};
 use fence::{Epoch, JobId};
 use ledger::ReadLevel;
 use stats::feed::{Feed, FeedLimits};
@@ -31,6 +31,8 @@ use crate::wire::proto::JobStatus;
 /// Inputs that wait; whoever sends one more waits, too.
 const INBOX: usize = 1_024;
 const TICK: Duration = Duration::from_millis(100);
+/// How often the sums are made for those who ask.
+const SUMS_EVERY: Duration = Duration::from_millis(500);
 /// Windows do not wait longer than this for streams.
 const LAST_WINDOWS: Duration = Duration::from_secs(1);
 
@@ -60,6 +62,8 @@ pub struct DeskHandle {
     inbox: mpsc::Sender<Input>,
     pub feed: Arc<Mutex<Feed>>,
     pub newest: watch::Receiver<u64>,
+    /// What the job has counted; none before anything was.
+    pub counted: watch::Receiver<Option<Counters>>,
     task: AbortHandle,
 }
 
@@ -75,6 +79,7 @@ pub fn open(shared: &Arc<Shared>, job: JobId, epoch: Epoch) {
     let (inbox, inputs) = mpsc::channel(INBOX);
     let feed = Arc::new(Mutex::new(Feed::new(epoch.number, FeedLimits::default())));
     let (newest, seen) = watch::channel(0);
+    let (sums, counted) = watch::channel(None);
     let mut desks = lock(&shared.desks);
     if desks.contains_key(&job) {
         return;
@@ -86,6 +91,7 @@ pub fn open(shared: &Arc<Shared>, job: JobId, epoch: Epoch) {
         inbox: inbox.clone(),
         feed: Arc::clone(&feed),
         newest,
+        sums,
     };
     let task = tokio::spawn(async move {
         let shared = Arc::clone(&start.shared);
@@ -94,7 +100,7 @@ pub fn open(shared: &Arc<Shared>, job: JobId, epoch: Epoch) {
         }
         lock(&shared.desks).remove(&job);
     });
-    let handle = DeskHandle { inbox, feed, newest: seen, task: task.abort_handle() };
+    let handle = DeskHandle { inbox, feed, newest: seen, counted, task: task.abort_handle() };
     desks.insert(job, handle);
 }
 
@@ -114,6 +120,7 @@ struct Start {
     inbox: mpsc::Sender<Input>,
     feed: Arc<Mutex<Feed>>,
     newest: watch::Sender<u64>,
+    sums: watch::Sender<Option<Counters>>,
 }
 
 /// A job that comes when a worker has just joined waits so long for its first heartbeat, rather than run without it.
@@ -218,6 +225,8 @@ impl Start {
             inbox: self.inbox,
             feed: self.feed,
             newest: self.newest,
+            sums: self.sums,
+            summed: Instant::now(),
             owner,
             bundle,
             statistics: Some(statistics),
@@ -231,6 +240,7 @@ impl Start {
             result: None,
             deposed: false,
         };
+        desk.sum();
         tracing::info!(job = %desk.job, epoch = %desk.epoch, "led here");
         desk.carry_out(effects);
         Some(desk)
@@ -253,6 +263,9 @@ struct Desk {
     inbox: mpsc::Sender<Input>,
     feed: Arc<Mutex<Feed>>,
     newest: watch::Sender<u64>,
+    sums: watch::Sender<Option<Counters>>,
+    /// When they were made last.
+    summed: Instant,
     owner: Owner,
     bundle: Bundle,
     /// None once the result was made of them.
@@ -469,8 +482,19 @@ impl Desk {
         }
     }
 
+    /// What status and lists show. A look at every attempt is not for every question.
+    fn sum(&mut self) {
+        if let Some(statistics) = &self.statistics {
+            self.summed = Instant::now();
+            self.sums.send_replace(Some(statistics.totals()));
+        }
+    }
+
     /// Ten times a second: windows, thresholds, a checkpoint when it is due.
     fn tick(&mut self) {
+        if self.summed.elapsed() >= SUMS_EVERY {
+            self.sum();
+        }
         let clock = self.clock();
         let Some(statistics) = &mut self.statistics else { return };
         let step = statistics.step(clock);
@@ -534,6 +558,7 @@ impl Desk {
     /// Makes the final result and stores it.
     fn conclude(&mut self, conclusion: &Conclusion) {
         let clock = self.clock();
+        self.sum();
         let Some(mut statistics) = self.statistics.take() else {
             // Made before; the ledger has not said so yet.
             return;

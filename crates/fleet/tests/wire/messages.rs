@@ -49,6 +49,7 @@ fn status() -> proto::JobStatus {
         counters: Some(counters()),
         has_result: true,
         ran_ms: 3,
+        live: true,
     }
 }
 
@@ -164,7 +165,7 @@ fn of_jobs(tested: &mut BTreeSet<String>) {
     examine(t, &proto::CancelRequest { job: job(), reason: text("r") });
     examine(t, &proto::CancelReply { state: text("s"), already: true });
     examine(t, &proto::StatusRequest { job: job() });
-    examine(t, &proto::ListRequest { limit: 1, ended: true });
+    examine(t, &proto::ListRequest { limit: 1, ended: true, live: true });
     examine(t, &proto::ListReply { jobs: vec![status(), status()], more: 2 });
     examine(t, &status());
     examine(t, &counters());
@@ -205,6 +206,10 @@ fn of_nodes(tested: &mut BTreeSet<String>) {
     examine(t, &checkpoint());
     examine(t, &proto::KeepReply { kept: true });
     examine(t, &proto::PromiseRequest { job: job(), epoch: 1 });
+    examine(t, &proto::CountsRequest { jobs: vec![job(), job()] });
+    let counts = proto::JobCounts { job: job(), counters: Some(counters()) };
+    examine(t, &counts);
+    examine(t, &proto::CountsReply { counts: vec![counts] });
     examine(t, &proto::PromiseReply { newest: Some(checkpoint()), promised: 3 });
     examine(t, &proto::EnlistRequest { public_key: Bytes::from_static(b"key"), cores: 4 });
     let reply = proto::EnlistReply {
