@@ -255,12 +255,12 @@ impl FleetClient {
         Ok(self.ask(Duration::ZERO, ask).await?.1)
     }
 
-    /// The newest jobs first; with those that have ended, if they are wanted.
+    /// The newest jobs first; with those that have ended, if they are wanted. What runs is asked of its owners.
     ///
     /// # Errors
     /// If nobody answers.
     pub async fn list(&self, ended: bool, limit: u32) -> Result<proto::ListReply, FleetError> {
-        self.list_of(proto::ListRequest { limit, ended, prefix: String::new() }).await
+        self.list_of(proto::ListRequest { limit, ended, prefix: String::new(), live: true }).await
     }
 
     async fn list_of(&self, request: proto::ListRequest) -> Result<proto::ListReply, FleetError> {
@@ -282,7 +282,9 @@ impl FleetClient {
         let plain = |text: &str| text.replace('-', "").to_ascii_lowercase();
         let wanted = plain(text);
         let (limit, prefix) = (ALIKE_MAX, wanted.clone());
-        let list = self.list_of(proto::ListRequest { limit, ended: true, prefix }).await?;
+        // Only the names matter.
+        let list = proto::ListRequest { limit, ended: true, prefix, live: false };
+        let list = self.list_of(list).await?;
         let all = list.jobs.iter().filter_map(|job| wire::job_from(&job.job).ok());
         let mut jobs: Vec<JobId> =
             all.filter(|job| plain(&job.to_string()).starts_with(&wanted)).collect();

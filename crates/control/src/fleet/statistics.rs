@@ -192,6 +192,19 @@ impl Statistics {
         Some((counters, frames))
     }
 
+    /// What was applied of the whole job, replaced attempts included (R17).
+    pub fn totals(&self) -> Counters {
+        let attempts = self.merge.resume_points();
+        let attempts = attempts.map(|(key, _)| (key.workflow, key.shard, key.attempt));
+        let attempts: BTreeSet<(u32, u32, u32)> = attempts.collect();
+        let mut sum = Counters::default();
+        for (workflow, shard, attempt) in attempts {
+            let counted = self.counters(workflow, shard, attempt);
+            sum.add(&counted.map(|(counters, _)| counters).unwrap_or_default());
+        }
+        sum
+    }
+
     /// Nothing more counts of this attempt: its worker is gone, and another takes over.
     pub fn seal(&mut self, shard: ShardKey, attempt: Attempt) {
         let (workflow, number, n) = numbers(&shard, attempt);
@@ -351,6 +364,30 @@ mod tests {
             totals: postcard::to_allocvec(&sender.tail()).unwrap(),
             log: String::new(),
         }
+    }
+
+    /// R17: the sum is over all attempts, those that were replaced too, and what is said twice counts once.
+    #[test]
+    fn totals_are_the_sum_over_all_attempts() {
+        let (mut statistics, first) = begin();
+        let key = StreamKey { attempt: 2, id: 10, ..first.key() };
+        let second = Sender::new(key, schema(), SenderLimits::default());
+        assert_eq!(statistics.totals(), Counters::default());
+        for (mut sender, issued) in [(first, 7), (second, 5)] {
+            assert_eq!(open(&mut statistics, &sender), Ok(1));
+            sender.resume(1).unwrap();
+            let mut content = Content::default();
+            (content.generator.issued, content.generator.begun) = (issued, issued + 1);
+            sender.push(0, content);
+            let frames = vec![sender.next_frame().unwrap().bytes.to_vec()];
+            let (job, worker, boot) = (JOB, NodeId(7), BootId(1));
+            let post = Frames { job, worker, boot, open: Vec::new(), frames };
+            for _ in 0..2 {
+                statistics.frames(&post, Duration::ZERO, |_, _, _| true);
+            }
+        }
+        let totals = statistics.totals();
+        assert_eq!((totals.issued, totals.begun), (12, 14));
     }
 
     /// Its worker had made it ready, and it was ended before it began.

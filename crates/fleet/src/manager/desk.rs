@@ -15,7 +15,7 @@ use control::fleet::owner::{
     Adoption, Conclusion, Effect, Event, Owner, ShardState, decode_report,
 };
 use control::fleet::statistics::Statistics;
-use control::ledger::{BlobRef, Command, Outcome};
+use control::ledger::{BlobRef, Command, Counters, Outcome};
 use fence::{Epoch, JobId};
 use ledger::ReadLevel;
 use stats::feed::{Feed, FeedLimits};
@@ -31,6 +31,8 @@ use crate::wire::proto::JobStatus;
 /// Inputs that wait; whoever sends one more waits, too.
 const INBOX: usize = 1_024;
 const TICK: Duration = Duration::from_millis(100);
+/// How often the sums are made for those who ask.
+const SUMS_EVERY: Duration = Duration::from_millis(500);
 /// Windows do not wait longer than this for streams.
 const LAST_WINDOWS: Duration = Duration::from_secs(1);
 
@@ -62,6 +64,8 @@ pub struct DeskHandle {
     inbox: mpsc::Sender<Input>,
     pub feed: Arc<Mutex<Feed>>,
     pub newest: watch::Receiver<u64>,
+    /// What the job has counted; none before anything was.
+    pub counted: watch::Receiver<Option<Counters>>,
     task: AbortHandle,
 }
 
@@ -77,6 +81,7 @@ pub fn open(shared: &Arc<Shared>, job: JobId, epoch: Epoch) {
     let (inbox, inputs) = mpsc::channel(INBOX);
     let feed = Arc::new(Mutex::new(Feed::new(epoch.number, FeedLimits::default())));
     let (newest, seen) = watch::channel(0);
+    let (sums, counted) = watch::channel(None);
     let mut desks = lock(&shared.desks);
     if desks.contains_key(&job) {
         return;
@@ -88,6 +93,7 @@ pub fn open(shared: &Arc<Shared>, job: JobId, epoch: Epoch) {
         inbox: inbox.clone(),
         feed: Arc::clone(&feed),
         newest,
+        sums,
     };
     let entry = Entry { shared: Arc::clone(shared), job, feed: Arc::clone(&feed) };
     let task = tokio::spawn(async move {
@@ -97,7 +103,7 @@ pub fn open(shared: &Arc<Shared>, job: JobId, epoch: Epoch) {
             desk.run(inputs).await;
         }
     });
-    let handle = DeskHandle { inbox, feed, newest: seen, task: task.abort_handle() };
+    let handle = DeskHandle { inbox, feed, newest: seen, counted, task: task.abort_handle() };
     desks.insert(job, handle);
 }
 
@@ -134,6 +140,7 @@ struct Start {
     inbox: mpsc::Sender<Input>,
     feed: Arc<Mutex<Feed>>,
     newest: watch::Sender<u64>,
+    sums: watch::Sender<Option<Counters>>,
 }
 
 /// A job that comes when a worker has just joined waits so long for its first heartbeat, rather than run without it.
@@ -240,6 +247,8 @@ impl Start {
             inbox: self.inbox,
             feed: self.feed,
             newest: self.newest,
+            sums: self.sums,
+            summed: Instant::now(),
             owner,
             bundle,
             statistics: Some(statistics),
@@ -253,6 +262,7 @@ impl Start {
             trouble: None,
             deposed: false,
         };
+        desk.sum();
         tracing::info!(job = %desk.job, epoch = %desk.epoch, "led here");
         desk.carry_out(effects);
         let told = desk.statistics.as_ref().map(|statistics| statistics.told(desk.job));
@@ -277,6 +287,9 @@ struct Desk {
     inbox: mpsc::Sender<Input>,
     feed: Arc<Mutex<Feed>>,
     newest: watch::Sender<u64>,
+    sums: watch::Sender<Option<Counters>>,
+    /// When they were made last.
+    summed: Instant,
     owner: Owner,
     bundle: Bundle,
     /// None once the result was made of them.
@@ -501,8 +514,19 @@ impl Desk {
         }
     }
 
+    /// What status and lists show. A look at every attempt is not for every question.
+    fn sum(&mut self) {
+        if let Some(statistics) = &self.statistics {
+            self.summed = Instant::now();
+            self.sums.send_replace(Some(statistics.totals()));
+        }
+    }
+
     /// Ten times a second: windows, thresholds, a checkpoint when it is due.
     fn tick(&mut self) {
+        if self.summed.elapsed() >= SUMS_EVERY {
+            self.sum();
+        }
         let clock = self.clock();
         let Some(statistics) = &mut self.statistics else { return };
         let step = statistics.step(clock);
@@ -564,6 +588,7 @@ impl Desk {
     /// Makes the final result and stores it.
     fn conclude(&mut self, conclusion: &Conclusion) {
         let clock = self.clock();
+        self.sum();
         let Some(mut statistics) = self.statistics.take() else {
             // Made before; the ledger has not said so yet.
             return;

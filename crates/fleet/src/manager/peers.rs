@@ -1,15 +1,22 @@
-//! What managers ask of each other: to keep an owner's checkpoint, to give a new owner the newest one, to leave.
+//! What managers ask of each other: to keep an owner's checkpoint, to give a new owner the newest one, what running
+//! jobs have counted, to leave.
 
 use std::sync::Arc;
 
 use tonic::{Request, Response, Status};
 use trust::Role;
 
-use super::Shared;
 use super::checkpoints::{Kept, Promised};
+use super::{Shared, status};
 use crate::wire::proto::desk_server::Desk;
-use crate::wire::proto::{Checkpoint, KeepReply, PromiseReply, PromiseRequest, Sealed};
+use crate::wire::proto::{
+    Checkpoint, CountsReply, CountsRequest, JobCounts, KeepReply, PromiseReply, PromiseRequest,
+    Sealed,
+};
 use crate::wire::{self, caller, job_from};
+
+/// As many as a list has.
+const COUNTS_MAX: usize = 1_000;
 
 pub struct Service(pub Arc<Shared>);
 
@@ -44,6 +51,26 @@ impl Desk for Service {
             }
             Promised::Refused { promise } => PromiseReply { newest: None, promised: promise },
         }))
+    }
+
+    async fn counts(
+        &self,
+        request: Request<CountsRequest>,
+    ) -> Result<Response<CountsReply>, Status> {
+        caller(&request, &[Role::Manager])?;
+        let asked = request.into_inner().jobs;
+        if asked.len() > COUNTS_MAX {
+            let why = format!("{} jobs at once; at most {COUNTS_MAX} are counted", asked.len());
+            return Err(Status::invalid_argument(why));
+        }
+        let mut counts = Vec::new();
+        for job in asked {
+            let desk = self.0.desk(job_from(&job)?);
+            let counted = desk.and_then(|desk| *desk.counted.borrow());
+            let counters = counted.map(|counted| status::counters(&counted));
+            counts.extend(counters.map(|counters| JobCounts { job, counters: Some(counters) }));
+        }
+        Ok(Response::new(CountsReply { counts }))
     }
 
     async fn leave(&self, request: Request<Sealed>) -> Result<Response<Sealed>, Status> {

@@ -16,6 +16,9 @@ use crate::wire::proto::{self, JobStatus, Note, ShardStatus, WorkflowStatus};
 /// Entries of a timeline in one status; the newest are the ones that matter.
 const NOTES_MAX: usize = 200;
 
+/// The state of a job that nothing happens to any more.
+const ENDED: &str = "ended";
+
 /// Why a job waits, with the numbers.
 pub fn queued(queued: &Queued) -> String {
     let Queued { needs, free, total, why } = queued;
@@ -38,7 +41,7 @@ pub fn of_ledger(id: JobId, job: &Job, now_ms: u64) -> JobStatus {
         Phase::Running if job.shards.is_empty() => ("queued", String::new()),
         Phase::Running => ("running", String::new()),
         Phase::Cancelling => ("cancelling", String::new()),
-        Phase::Ended(outcome) => ("ended", outcome.to_string()),
+        Phase::Ended(outcome) => (ENDED, outcome.to_string()),
     };
     let detail = match (&job.end, &job.cancel) {
         (Some(end), _) => end.detail.clone(),
@@ -59,6 +62,16 @@ pub fn of_ledger(id: JobId, job: &Job, now_ms: u64) -> JobStatus {
         counters: Some(counters(&job.totals)),
         has_result: job.result.is_some(),
         ran_ms,
+        live: false,
+    }
+}
+
+/// What the owner has counted, where the ledger knows only of attempts that have ended.
+pub fn count(status: &mut JobStatus, ended: &Counters, counted: Option<Counters>) {
+    if let Some(counted) = counted.filter(|_| status.state != ENDED) {
+        // A new owner may know less than the ledger, until running workers have said the rest again.
+        status.counters = Some(counters(&counted.at_least(ended)));
+        status.live = true;
     }
 }
 
@@ -109,7 +122,7 @@ pub fn of_owner(owner: &Owner, bundle: &Bundle) -> JobStatus {
 
 /// Puts the owner's words over the ledger's.
 pub fn join(mut status: JobStatus, details: JobStatus) -> JobStatus {
-    if !details.detail.is_empty() && status.state != "ended" {
+    if !details.detail.is_empty() && status.state != ENDED {
         status.detail = details.detail;
     }
     (status.workflows, status.timeline) = (details.workflows, details.timeline);

@@ -52,6 +52,7 @@ async fn every_call_is_for_its_roles_only() {
         assert_eq!(code(desk.keep(proto::Checkpoint::default()).await), denied);
         assert_eq!(code(desk.promise(proto::PromiseRequest::default()).await), denied);
         assert_eq!(code(desk.leave(seal(&()).unwrap()).await), denied);
+        assert_eq!(code(desk.counts(proto::CountsRequest::default()).await), denied);
     }
 }
 

@@ -49,6 +49,7 @@ fn status() -> proto::JobStatus {
         counters: Some(counters()),
         has_result: true,
         ran_ms: 3,
+        live: true,
     }
 }
 
@@ -166,7 +167,8 @@ fn of_jobs(tested: &mut BTreeSet<String>) {
     examine(t, &proto::CancelRequest { job: job(), reason: text("r") });
     examine(t, &proto::CancelReply { state: text("s"), already: true });
     examine(t, &proto::StatusRequest { job: job() });
-    examine(t, &proto::ListRequest { limit: 1, ended: true, prefix: text("0a") });
+    let list = proto::ListRequest { limit: 1, ended: true, prefix: text("0a"), live: true };
+    examine(t, &list);
     examine(t, &proto::ListReply { jobs: vec![status(), status()], more: 2 });
     examine(t, &status());
     examine(t, &counters());
@@ -207,6 +209,10 @@ fn of_nodes(tested: &mut BTreeSet<String>) {
     examine(t, &checkpoint());
     examine(t, &proto::KeepReply { kept: true });
     examine(t, &proto::PromiseRequest { job: job(), epoch: 1 });
+    examine(t, &proto::CountsRequest { jobs: vec![job(), job()] });
+    let counts = proto::JobCounts { job: job(), counters: Some(counters()) };
+    examine(t, &counts);
+    examine(t, &proto::CountsReply { counts: vec![counts] });
     examine(t, &proto::PromiseReply { newest: Some(checkpoint()), promised: 3 });
     examine(t, &proto::EnlistRequest { public_key: Bytes::from_static(b"key"), cores: 4 });
     let reply = proto::EnlistReply {

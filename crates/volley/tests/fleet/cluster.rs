@@ -92,6 +92,25 @@ impl Cluster {
         child.wait().unwrap();
     }
 
+    /// Stops a process where it stands, until [`Cluster::resume`].
+    pub fn pause(&self, name: &str) {
+        self.signal(name, "-STOP");
+    }
+
+    pub fn resume(&self, name: &str) {
+        self.signal(name, "-CONT");
+    }
+
+    fn signal(&self, name: &str, signal: &str) {
+        let pid = self.running[name].id().to_string();
+        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+    }
+
+    /// The folder of the client's certificate.
+    pub fn client(&self) -> &str {
+        self.local.client.to_str().unwrap()
+    }
+
     /// Waits until a node has ended by itself.
     pub fn ended(&mut self, name: &str) -> i32 {
         let begin = Instant::now();

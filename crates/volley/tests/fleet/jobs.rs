@@ -113,6 +113,67 @@ teardown: [ {{ name: tidy, get: /tidied }} ]
     assert_eq!(String::from_utf8_lossy(&found.stdout), "", "the secret was written down");
 }
 
+/// ARCH-96: what runs is counted as it runs, whichever manager is asked. An owner that does not answer holds nobody up.
+#[test]
+fn a_running_job_shows_what_it_has_counted() {
+    let target = Target::start();
+    let cluster = Cluster::start(3, 1, 1);
+    let job =
+        cluster.submit(&plan(&target.url(), "executor: constant-vus, vus: 2, duration: 60s"), &[]);
+    target.wait_for_requests(100);
+    let seen = target.total();
+    let counts = |value: &serde_json::Value| {
+        let counters = &value["counters"];
+        (counters["live"] == true, counters["completed"].as_u64().unwrap())
+    };
+    for manager in cluster.local.addresses() {
+        let one = |args: &[&str]| {
+            let at = ["--json", "--manager", &manager, "--certs", cluster.client()];
+            let done = cluster.room.volley([args, &at[..]].concat()).expect(0);
+            serde_json::from_str::<serde_json::Value>(&done.out).unwrap()
+        };
+        until("its status counts", || {
+            let (live, completed) = counts(&one(&["status", &job]));
+            live && completed >= seen
+        });
+        let list = one(&["jobs"]);
+        let (live, completed) = counts(&list["jobs"][0]);
+        assert!(live && completed >= seen, "{list:#}");
+    }
+    let owner = cluster.owner(&job);
+    cluster.pause(&owner);
+    let other = cluster.local.managers.iter().find(|place| place.name != owner).unwrap();
+    // If it led the ledger, too, another one has to be elected first.
+    until("another manager lists it", || {
+        let begun = std::time::Instant::now();
+        let at = ["jobs", "--manager", &other.bind.to_string(), "--certs", cluster.client()];
+        let said = cluster.room.volley(at);
+        assert!(begun.elapsed() < std::time::Duration::from_secs(8), "{:?}", begun.elapsed());
+        said.out.contains(&job[..8])
+    });
+    // Another one leads it soon, and counts on.
+    let paused = cluster.place(&owner).node.to_string();
+    until("it is counted again", || {
+        let at = ["status", &job, "--json", "--manager", &other.bind.to_string()];
+        let at = [&at[..], &["--certs", cluster.client()]].concat();
+        let said = cluster.room.volley(at);
+        let status = serde_json::from_str::<serde_json::Value>(&said.out).unwrap_or_default();
+        let led = status["owner"].as_str().is_some_and(|node| node != paused);
+        led && counts(&status).0 && counts(&status).1 > seen
+    });
+    cluster.resume(&owner);
+    cluster.volley(&["cancel", &job]).expect(0);
+    until("it has ended", || cluster.status(&job)["state"] == "ended");
+    let status = cluster.status(&job);
+    // Each of the two users may have had a request cut off on its way.
+    let (live, completed) = counts(&status);
+    assert!(
+        !live && completed.abs_diff(target.total()) <= 2,
+        "{} seen: {status:#}",
+        target.total()
+    );
+}
+
 /// A cancel is durable, stops the load, and is the outcome (LIFE-, EXEC-: cancel).
 #[test]
 fn a_cancelled_job_stops_and_says_so() {

@@ -66,6 +66,11 @@ fn state_of(job: &proto::JobStatus) -> String {
     }
 }
 
+/// Whether it runs, and its numbers are those of the ledger, which knows only of attempts that have ended.
+fn is_behind(job: &proto::JobStatus) -> bool {
+    !job.live && matches!(job.state.as_str(), "running" | "cancelling")
+}
+
 pub fn jobs(list: &proto::ListReply, ended: bool) -> String {
     if list.jobs.is_empty() {
         return match ended {
@@ -84,7 +89,7 @@ pub fn jobs(list: &proto::ListReply, ended: bool) -> String {
                 state_of(job),
                 age(job.age_ms),
                 if job.ran_ms > 0 { age(job.ran_ms) } else { "-".to_owned() },
-                format::count(counters.completed),
+                format::count(counters.completed) + if is_behind(job) { "+" } else { "" },
                 format::clean(&job.name),
                 format::clean(&job.detail),
             ]
@@ -93,6 +98,9 @@ pub fn jobs(list: &proto::ListReply, ended: bool) -> String {
     let mut text = table(["job", "state", "age", "took", "requests", "name", "detail"], &rows);
     if list.more > 0 {
         let _ = writeln!(text, "... and {} more (--limit)", list.more);
+    }
+    if list.jobs.iter().any(is_behind) {
+        text += "+ what has ended of it; its owner was not reached\n";
     }
     text
 }
@@ -134,7 +142,7 @@ pub fn job_json(job: &proto::JobStatus) -> Value {
         "has_result": job.has_result,
         "counters": {
             "issued": counters.issued, "completed": counters.completed, "failed": counters.failed,
-            "iterations": counters.iterations, "dropped": counters.dropped,
+            "iterations": counters.iterations, "dropped": counters.dropped, "live": job.live,
         },
         "workflows": workflows, "timeline": timeline,
     })
@@ -156,8 +164,10 @@ pub fn job(job: &proto::JobStatus) -> String {
     let took = if job.ran_ms > 0 { format!(", took {}", age(job.ran_ms)) } else { String::new() };
     line("created", &format!("{} ago{took}", age(job.age_ms)));
     if let Some(counters) = &job.counters {
+        let of_ledger =
+            if is_behind(job) { " (what has ended; its owner was not reached)" } else { "" };
         let counts = format!(
-            "{} issued, {} completed, {} failed; {} iterations, {} dropped",
+            "{} issued, {} completed, {} failed; {} iterations, {} dropped{of_ledger}",
             format::count(counters.issued),
             format::count(counters.completed),
             format::count(counters.failed),
@@ -324,6 +334,31 @@ mod tests {
             (&json["nodes"][1]["routing"], &json["nodes"][0]["why"]),
             (&json!("drain"), &json!(""))
         );
+    }
+
+    /// A running job's numbers are its owner's; the ledger's are marked, because they stand still while it runs.
+    #[test]
+    fn numbers_that_are_behind_are_marked() {
+        let mut one = some_job(1 << 120, "running", "");
+        let counters = proto::Counters { completed: 70, ..proto::Counters::default() };
+        one.counters = Some(counters);
+        let list = |one: &proto::JobStatus| {
+            jobs(&proto::ListReply { jobs: vec![one.clone()], more: 0 }, false)
+        };
+        assert!(
+            list(&one).contains("70+") && list(&one).contains("owner was not reached"),
+            "{}",
+            list(&one)
+        );
+        assert!(job(&one).contains("its owner was not reached"), "{}", job(&one));
+        assert_eq!(job_json(&one)["counters"]["live"], false);
+        one.live = true;
+        assert!(!list(&one).contains('+') && !job(&one).contains("not reached"), "{}", job(&one));
+        assert_eq!(job_json(&one)["counters"]["live"], true);
+        one.live = false;
+        one.outcome = "COMPLETED".to_owned();
+        one.state = "ended".to_owned();
+        assert!(!list(&one).contains('+'), "the end is the end: {}", list(&one));
     }
 
     #[test]

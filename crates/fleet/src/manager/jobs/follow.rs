@@ -1,0 +1,162 @@
+//! Watching a job from owner to owner, until it has ended.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fence::JobId;
+use futures_util::{Stream, StreamExt};
+use stats::feed::{Event, Position, What};
+use tokio::sync::mpsc;
+use tokio::time::{sleep, timeout};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status};
+use trust::Identity;
+
+use super::{BLOB_WITHIN, DESK_WITHIN, Service, unavailable};
+use crate::manager::desk::DeskHandle;
+use crate::manager::lock;
+use crate::wire::proto;
+use crate::wire::proto::jobs_client::JobsClient;
+use crate::wire::{job_bytes, job_from};
+
+/// Events on their way to a watcher that is slow.
+const EVENTS_AHEAD: usize = 64;
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+
+pub(super) type Events = Pin<Box<dyn Stream<Item = Result<proto::WatchEvent, Status>> + Send>>;
+
+impl Service {
+    pub(super) async fn watch(
+        &self,
+        request: Request<proto::WatchRequest>,
+    ) -> Result<Response<Events>, Status> {
+        let who = self.who(&request)?;
+        let request = request.into_inner();
+        let job = job_from(&request.job)?;
+        self.job(job, |_, _| ()).await?;
+        let (events, stream) = mpsc::channel(EVENTS_AHEAD);
+        let service = Self(Arc::clone(&self.0));
+        tokio::spawn(async move {
+            let ended = service.follow(who, job, request, &events).await;
+            if let Err(status) = ended {
+                // Whoever watched may have gone.
+                let _ = events.send(Err(status)).await;
+            }
+        });
+        Ok(Response::new(Box::pin(ReceiverStream::new(stream))))
+    }
+
+    /// Follows a job from owner to owner until its end.
+    async fn follow(
+        &self,
+        who: Option<Identity>,
+        job: JobId,
+        request: proto::WatchRequest,
+        events: &mpsc::Sender<Result<proto::WatchEvent, Status>>,
+    ) -> Result<(), Status> {
+        let proto::WatchRequest { epoch, seq, window, views, .. } = request;
+        let mut position = Position { epoch, seq, window };
+        loop {
+            if events.is_closed() {
+                return Ok(());
+            }
+            if let Some(desk) = self.0.desk(job) {
+                if self.pass_on(&desk, &mut position, views, events).await {
+                    return Ok(());
+                }
+            } else if let Some(owner) = self.elsewhere(who.as_ref(), job).await? {
+                if from_other(owner, job, &mut position, views, events).await {
+                    return Ok(());
+                }
+            } else {
+                let (result, epoch) = self
+                    .job(job, |job, _| {
+                        (job.end.as_ref().map(|_| job.result), job.epoch.map(|epoch| epoch.number))
+                    })
+                    .await?;
+                if let Some(result) = result {
+                    let parts = self.0.serving()?;
+                    let content = match result {
+                        Some(blob) => parts.ledger.get_blob(&blob, BLOB_WITHIN).await,
+                        None => Ok(Vec::new()),
+                    };
+                    let content = content.map_err(|error| unavailable(&error))?;
+                    let epoch = epoch.unwrap_or_default();
+                    let event = Event { epoch, seq: u64::MAX, what: What::Final(content) };
+                    send(events, &event).await;
+                    return Ok(());
+                }
+            }
+            sleep(LOOK_AGAIN).await;
+        }
+    }
+
+    /// True: the watcher has its result, or has gone.
+    async fn pass_on(
+        &self,
+        desk: &DeskHandle,
+        position: &mut Position,
+        views: bool,
+        events: &mpsc::Sender<Result<proto::WatchEvent, Status>>,
+    ) -> bool {
+        let mut newest = desk.newest.clone();
+        loop {
+            newest.borrow_and_update();
+            let news = lock(&desk.feed).since(position, false);
+            for event in news {
+                let is_view = matches!(event.what, What::View(_));
+                advance(position, &event);
+                if is_view && !views {
+                    continue;
+                }
+                let is_last = matches!(event.what, What::Final(_));
+                if !send(events, &event).await || is_last {
+                    return true;
+                }
+            }
+            tokio::select! {
+                biased;
+                () = events.closed() => return true,
+                changed = newest.changed() => if changed.is_err() {
+                    // The owner has gone, here; another goes on.
+                    return false;
+                },
+            }
+        }
+    }
+}
+
+fn advance(position: &mut Position, event: &Event) {
+    if let What::Window(window) = &event.what {
+        position.window = position.window.max(window.last + 1);
+    }
+    (position.epoch, position.seq) = (event.epoch, event.seq);
+}
+
+async fn send(events: &mpsc::Sender<Result<proto::WatchEvent, Status>>, event: &Event) -> bool {
+    events.send(Ok(proto::WatchEvent { event: event.encode().into() })).await.is_ok()
+}
+
+/// Passes on what another manager tells. True: the watcher has its result, or has gone.
+async fn from_other(
+    mut owner: JobsClient<tonic::transport::Channel>,
+    job: JobId,
+    position: &mut Position,
+    views: bool,
+    events: &mpsc::Sender<Result<proto::WatchEvent, Status>>,
+) -> bool {
+    let Position { epoch, seq, window } = *position;
+    let request = proto::WatchRequest { job: job_bytes(job), epoch, seq, window, views };
+    let Ok(Ok(stream)) = timeout(DESK_WITHIN, owner.watch(request)).await else { return false };
+    let mut stream = stream.into_inner();
+    while let Some(Ok(told)) = stream.next().await {
+        let Ok(event) = Event::decode(&told.event) else { return false };
+        advance(position, &event);
+        let is_last = matches!(event.what, What::Final(_));
+        if events.send(Ok(told)).await.is_err() || is_last {
+            return true;
+        }
+    }
+    false
+}

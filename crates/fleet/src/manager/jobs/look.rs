@@ -1,0 +1,174 @@
+//! What people see of jobs and nodes: status, lists, results, logs.
+
+use control::fleet::owner::decode_report;
+use control::ledger::{BlobRef, Counters, Job};
+use fence::{JobId, NodeId};
+use ledger::ReadLevel;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+use tonic::{Request, Response, Status};
+use trust::Role;
+
+use super::{BLOB_WITHIN, READ_WITHIN, Service, counts, unavailable};
+use crate::bundle::Bundle;
+use crate::manager::desk::Input;
+use crate::manager::office::{Chunks, chunks};
+use crate::manager::{status, survey};
+use crate::wire::proto::{self, JobStatus};
+use crate::wire::{job_bytes, job_from};
+
+/// Jobs in one list.
+const LIST_MAX: u32 = 1_000;
+
+/// A job in a list.
+struct Line {
+    job: JobId,
+    status: JobStatus,
+    /// What its ended attempts have counted.
+    ended: Counters,
+    /// Whom to ask how it goes on.
+    owner: Option<NodeId>,
+}
+
+impl Service {
+    pub(super) async fn status(
+        &self,
+        request: Request<proto::StatusRequest>,
+    ) -> Result<Response<JobStatus>, Status> {
+        let who = self.who(&request)?;
+        let job = job_from(&request.get_ref().job)?;
+        let look = |known: &Job, now_ms| (status::of_ledger(job, known, now_ms), known.totals);
+        let (mut known, ended) = self.job(job, look).await?;
+        if let Some(desk) = self.0.desk(job) {
+            status::count(&mut known, &ended, *desk.counted.borrow());
+            let (answer, details) = oneshot::channel();
+            if desk.send(Input::Status(answer))
+                && let Ok(Ok(details)) = timeout(READ_WITHIN, details).await
+            {
+                return Ok(Response::new(status::join(known, details.status)));
+            }
+        } else if let Some(mut owner) = self.elsewhere(who.as_ref(), job).await? {
+            let asked = owner.status(proto::StatusRequest { job: job_bytes(job) });
+            if let Ok(Ok(answer)) = timeout(READ_WITHIN, asked).await {
+                return Ok(answer);
+            }
+        }
+        Ok(Response::new(known))
+    }
+
+    pub(super) async fn list(
+        &self,
+        request: Request<proto::ListRequest>,
+    ) -> Result<Response<proto::ListReply>, Status> {
+        self.who(&request)?;
+        let parts = self.0.serving()?;
+        let proto::ListRequest { limit, ended, prefix, live } = request.into_inner();
+        let limit = if limit == 0 { 100 } else { limit.min(LIST_MAX) } as usize;
+        let read = parts.ledger.read(ReadLevel::Strong, READ_WITHIN, |state| {
+            let begins = |id: JobId| format!("{:032x}", id.0).starts_with(&prefix);
+            let wanted = state.jobs().filter(|(id, job)| {
+                (ended || job.end.is_none()) && (prefix.is_empty() || begins(*id))
+            });
+            // The newest of them, before anything is written out: there may be many thousands.
+            let mut newest: Vec<(JobId, &Job)> = wanted.collect();
+            newest.sort_by_key(|(_, job)| std::cmp::Reverse(job.created.number));
+            let more = newest.len().saturating_sub(limit);
+            newest.truncate(limit);
+            let line = |(id, job): (JobId, &Job)| Line {
+                job: id,
+                status: status::of_ledger(id, job, state.now_ms()),
+                ended: job.totals,
+                owner: job.owner.filter(|_| job.end.is_none()).map(|owner| owner.node),
+            };
+            (newest.into_iter().map(line).collect::<Vec<Line>>(), more)
+        });
+        let (mut lines, more) = read.await.map_err(|error| unavailable(&error))?.value;
+        if live {
+            let led = lines.iter().filter_map(|line| Some((line.job, line.owner?)));
+            let led: Vec<_> = led.collect();
+            let counted = counts::gather(&self.0, &parts, &led).await;
+            for Line { job, status, ended, .. } in &mut lines {
+                status::count(status, ended, counted.get(job).copied());
+            }
+        }
+        let jobs = lines.into_iter().map(|line| line.status).collect();
+        let more = u32::try_from(more).unwrap_or(u32::MAX);
+        Ok(Response::new(proto::ListReply { jobs, more }))
+    }
+
+    pub(super) async fn result(
+        &self,
+        request: Request<proto::JobRequest>,
+    ) -> Result<Response<Chunks>, Status> {
+        self.who(&request)?;
+        let job = job_from(&request.get_ref().job)?;
+        let (result, ended) = self.job(job, |job, _| (job.result, job.end.is_some())).await?;
+        let Some(blob) = result else {
+            return Err(Status::failed_precondition(if ended {
+                "the job ended without a result; `volley status` says why"
+            } else {
+                "the job has not ended yet; `volley watch` follows it"
+            }));
+        };
+        let parts = self.0.serving()?;
+        let content = parts.ledger.get_blob(&blob, BLOB_WITHIN).await;
+        let content = content.map_err(|error| unavailable(&error))?;
+        Ok(Response::new(chunks(&blob, content)))
+    }
+
+    pub(super) async fn logs(
+        &self,
+        request: Request<proto::JobRequest>,
+    ) -> Result<Response<proto::LogsReply>, Status> {
+        self.who(&request)?;
+        let id = job_from(&request.get_ref().job)?;
+        let parts = self.0.serving()?;
+        let (plan, ends) = self
+            .job(id, |job, _| {
+                let ends: Vec<BlobRef> =
+                    job.attempts().filter_map(|record| record.end.as_ref()?.result).collect();
+                (job.plan, ends)
+            })
+            .await?;
+        let content = parts.ledger.get_blob(&plan, BLOB_WITHIN).await;
+        let content = content.map_err(|error| unavailable(&error))?;
+        let bundle =
+            Bundle::decode(&content).map_err(|error| Status::internal(error.to_string()))?;
+        let mut logs = Vec::new();
+        for blob in ends {
+            let content = parts.ledger.get_blob(&blob, BLOB_WITHIN).await;
+            let content = content.map_err(|error| unavailable(&error))?;
+            let Ok(report) = decode_report(&content) else { continue };
+            let workflow = bundle.manifest.workflows.get(report.shard.workflow.0 as usize);
+            logs.push(proto::AttemptLog {
+                workflow: workflow.map_or("setup and teardown", |part| &part.name).to_owned(),
+                shard: report.shard.shard,
+                attempt: report.attempt.0,
+                worker: report.worker.to_string(),
+                status: report.status.to_string(),
+                error: report.error.unwrap_or_default(),
+                text: report.log,
+                counters: Some(status::counters(&report.counters)),
+            });
+        }
+        Ok(Response::new(proto::LogsReply { logs }))
+    }
+
+    pub(super) async fn fleet(
+        &self,
+        request: Request<proto::FleetRequest>,
+    ) -> Result<Response<proto::FleetReply>, Status> {
+        let who = self.who(&request)?;
+        let parts = self.0.serving()?;
+        let owned = parts.ledger.read(ReadLevel::Eventual, READ_WITHIN, |state| {
+            let live = state.jobs().filter(|(_, job)| job.end.is_none());
+            live.filter_map(|(_, job)| job.owner.map(|owner| owner.node)).collect::<Vec<_>>()
+        });
+        let owned = owned.await.map_err(|error| unavailable(&error))?.value;
+        let mut reply = survey::here(&self.0, &parts, &owned);
+        if who.is_none_or(|who| who.role != Role::Manager) {
+            survey::everywhere(&parts, &mut reply).await;
+        }
+        Ok(Response::new(reply))
+    }
+}

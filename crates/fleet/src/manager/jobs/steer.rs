@@ -1,0 +1,191 @@
+//! What changes a job that is there, or a node: cancel, live control, drain.
+
+use std::time::Duration;
+
+use control::fleet::message::Steer;
+use control::ledger::{Command, Reply};
+use fence::{JobId, NodeId, WorkflowNo};
+use ledger::Written;
+use membership::Role as MemberRole;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+use tonic::{Request, Response, Status};
+
+use super::{BLOB_WITHIN, DESK_WITHIN, Service, WRITE_WITHIN, unavailable};
+use crate::bundle::Bundle;
+use crate::manager::desk::Input;
+use crate::manager::roster;
+use crate::wire::proto;
+use crate::wire::{job_from, seal};
+
+impl Service {
+    pub(super) async fn cancel(
+        &self,
+        request: Request<proto::CancelRequest>,
+    ) -> Result<Response<proto::CancelReply>, Status> {
+        let who = self.who(&request)?;
+        let parts = self.0.serving()?;
+        let proto::CancelRequest { job, reason } = request.into_inner();
+        let job = job_from(&job)?;
+        self.job(job, |_, _| ()).await?;
+        let requestor = who.map(|who| who.to_string()).unwrap_or_default();
+        let command = Command::CancelJob { job, reason, requestor };
+        let (state, already) = match parts.ledger.propose(command, WRITE_WITHIN).await {
+            Written::Committed { reply: Reply::Done { .. }, .. } => {
+                ("cancelling".to_owned(), false)
+            }
+            Written::Committed { reply: Reply::Already { .. }, .. } => {
+                ("cancelling".to_owned(), true)
+            }
+            Written::Committed { reply: Reply::Ended { outcome, .. }, .. } => {
+                (outcome.to_string(), true)
+            }
+            Written::Committed { reply: Reply::Refused(refusal), .. } => {
+                return Err(Status::failed_precondition(refusal.to_string()));
+            }
+            Written::Committed { reply, .. } => return Err(Status::internal(format!("{reply:?}"))),
+            Written::NotCommitted(why) => return Err(unavailable(&why)),
+            Written::Unknown(_) => {
+                let why = "it is not known whether the cancel was written; say it again";
+                return Err(Status::unavailable(why));
+            }
+        };
+        Ok(Response::new(proto::CancelReply { state, already }))
+    }
+
+    pub(super) async fn steer(
+        &self,
+        request: Request<proto::SteerRequest>,
+    ) -> Result<Response<proto::SteerReply>, Status> {
+        let who = self.who(&request)?;
+        let request = request.into_inner();
+        let job = job_from(&request.job)?;
+        let Some(desk) = self.0.desk(job) else {
+            if let Some(mut owner) = self.elsewhere(who.as_ref(), job).await? {
+                return owner.steer(request).await;
+            }
+            let state = self.job(job, |job, _| job.end.is_some()).await?;
+            let why =
+                if state { "the job has ended" } else { "the job has no owner yet; try again" };
+            return Err(Status::failed_precondition(why));
+        };
+        let steer = self.read_steer(job, request.what).await?;
+        let said = said(&steer);
+        let (answer, answered) = oneshot::channel();
+        if !desk.send(Input::Steer(steer, answer)) {
+            return Err(Status::unavailable("the job's owner is busy; try again"));
+        }
+        match timeout(DESK_WITHIN, answered).await {
+            Ok(Ok(Ok(()))) => Ok(Response::new(proto::SteerReply { said })),
+            Ok(Ok(Err(why))) => Err(Status::failed_precondition(why)),
+            Ok(Err(_)) | Err(_) => Err(Status::unavailable(
+                "the job's owner has not answered; look at `volley status`",
+            )),
+        }
+    }
+
+    pub(super) async fn drain(
+        &self,
+        request: Request<proto::DrainRequest>,
+    ) -> Result<Response<proto::DrainReply>, Status> {
+        self.who(&request)?;
+        let parts = self.0.serving()?;
+        let name = request.into_inner().node;
+        let node: NodeId = name.parse().map_err(|_| {
+            Status::invalid_argument(format!(
+                "`{name}` is no node's id; `volley members` lists them"
+            ))
+        })?;
+        // Whether it has ended is seen in the membership.
+        let said = |said: &str| {
+            Ok(Response::new(proto::DrainReply { said: said.to_owned(), done: false }))
+        };
+        if node == parts.ledger.id() {
+            self.0.told_to_leave.send_replace(true);
+            return said("this manager gives its jobs to the others and ends");
+        }
+        let Some(peer) = roster::peer(&parts.member.view(), node) else {
+            return Err(Status::not_found(format!("no node {node} is known here")));
+        };
+        let role = peer.role;
+        let channel = parts.member.channel(peer.address, role, node);
+        match role {
+            MemberRole::Worker => {
+                let mut crew = proto::crew_client::CrewClient::new(channel);
+                crew.drain(seal(&())?).await?;
+                said("the worker finishes what it runs, takes no more, and ends")
+            }
+            MemberRole::Manager => {
+                let mut desk = proto::desk_client::DeskClient::new(channel);
+                desk.leave(seal(&())?).await?;
+                said("the manager gives its jobs to the others and ends")
+            }
+            role => Err(Status::invalid_argument(format!("a {role} is not drained"))),
+        }
+    }
+
+    async fn read_steer(
+        &self,
+        job: JobId,
+        what: Option<proto::steer_request::What>,
+    ) -> Result<Steer, Status> {
+        use proto::steer_request::What as Wish;
+        let (scale, is_rate) = match what {
+            Some(Wish::Pause(_)) => return Ok(Steer::Pause),
+            Some(Wish::Resume(_)) => return Ok(Steer::Resume),
+            Some(Wish::Vus(scale)) => (scale, false),
+            Some(Wish::Rate(scale)) => (scale, true),
+            None => return Err(Status::invalid_argument("nothing is asked for")),
+        };
+        let parts = self.0.serving()?;
+        let plan = self.job(job, |job, _| job.plan).await?;
+        let content = parts.ledger.get_blob(&plan, BLOB_WITHIN).await;
+        let content = content.map_err(|error| unavailable(&error))?;
+        let bundle =
+            Bundle::decode(&content).map_err(|error| Status::internal(error.to_string()))?;
+        let names: Vec<&str> =
+            bundle.manifest.workflows.iter().map(|part| part.name.as_str()).collect();
+        let number = match (&scale.workflow[..], &names[..]) {
+            ("", [_]) => Some(0),
+            (name, names) => names.iter().position(|known| *known == name),
+        };
+        let Some(number) = number else {
+            return Err(Status::invalid_argument(format!(
+                "which workflow? This job has: {}",
+                names.join(", ")
+            )));
+        };
+        if !scale.value.is_finite() || scale.value < 0.0 {
+            return Err(Status::invalid_argument("the new value must be a number from 0 on"));
+        }
+        let workflow = WorkflowNo(u32::try_from(number).unwrap_or(u32::MAX));
+        let part = &bundle.manifest.workflows[number];
+        if part.is_open != is_rate {
+            let (has, flag) = match part.is_open {
+                true => ("a rate, and no number of virtual users", "--rate"),
+                false => ("virtual users, and no rate", "--vus"),
+            };
+            let text = format!("{} has {has} to set; say {flag}", part.name);
+            return Err(Status::invalid_argument(text));
+        }
+        if is_rate {
+            let from = Duration::ZERO;
+            return Ok(Steer::Rate { workflow, per_second: scale.value, from });
+        }
+        let most = part.vus_max;
+        let vus = scale.value.round();
+        if vus > f64::from(most) {
+            return Err(Status::invalid_argument(format!("at most {most} VUs are planned for it")));
+        }
+        Ok(Steer::Vus { workflow, vus: vus as u32 })
+    }
+}
+
+fn said(steer: &Steer) -> String {
+    match steer {
+        Steer::Pause => "paused".to_owned(),
+        Steer::Resume => "resumed".to_owned(),
+        Steer::Vus { vus, .. } => format!("{vus} VUs from now on"),
+        Steer::Rate { per_second, .. } => format!("{per_second} per second from now on"),
+    }
+}
