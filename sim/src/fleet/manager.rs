@@ -7,7 +7,6 @@ use control::breaker::{self, Breakers, Failure, Outcome, Permit};
 use control::fleet::claims::{Duty, Managers, duties};
 use control::fleet::message::Ask;
 use control::fleet::owner::Event;
-use control::fleet::routing::{self, Pace, Presence, Signs};
 use control::fleet::{pool, queue};
 use control::ledger::{Command, Proposal, Reply, RequestId, SessionId, State, Submission};
 use fence::{BootId, Epoch, Hlc, JobId, NodeId};
@@ -255,45 +254,6 @@ impl World {
             _ => None,
         });
         workers.collect()
-    }
-
-    fn routing(
-        &self,
-        m: usize,
-        of: (NodeId, BootId),
-        live: bool,
-        accepting: bool,
-    ) -> routing::Routing {
-        let host = &self.managers[m];
-        let local = host.clock.read(self.now);
-        let tripped = host.breakers.tripped(of);
-        let signs = Signs {
-            presence: if live { Presence::There } else { Presence::Gone },
-            accepting,
-            pace: Pace::Usual,
-            short_of_memory: false,
-            overdue: false,
-            breaker: tripped.map(|tripped| (host.breakers.state(of, local), tripped)),
-        };
-        routing::route(&signs).0
-    }
-
-    /// Tries the workers whose cool-down is over; those that are gone or live anew are forgotten.
-    fn try_again(&mut self, m: usize) {
-        let local = self.managers[m].clock.read(self.now);
-        if self.managers[m].breakers.due(local).next().is_none() {
-            return;
-        }
-        let there: Vec<(NodeId, BootId)> =
-            self.roster(m).iter().filter(|w| w.live).map(|w| (w.node, w.boot)).collect();
-        let host = &mut self.managers[m];
-        host.breakers.retain(|target| there.contains(&target));
-        let due: Vec<(NodeId, BootId)> = host.breakers.due(local).collect();
-        for (node, _) in due {
-            if let Some(w) = self.workers.iter().position(|worker| worker.node == node) {
-                self.ask(m, w, None, Ask::Inspect { job: Some(JobId::default()) });
-            }
-        }
     }
 
     pub fn beat_manager(&mut self, m: usize) {

@@ -258,6 +258,7 @@ mod tests {
         pool.believe_hints();
         assert_eq!(pool.free_on(NodeId(1)), 8);
     }
+
     /// ARCH-72, ARCH-SC-46, ARCH-136: odd workers get what the others have no room for, drained and evicted ones
     /// nothing.
     #[test]

@@ -91,7 +91,7 @@ impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Gone => f.write_str("it is gone"),
-            Self::Overdue => f.write_str("stuck for too long"),
+            Self::Overdue => f.write_str("stuck or unreachable for too long"),
             Self::Suspect => f.write_str("others cannot reach it"),
             Self::Draining => f.write_str("it takes no more"),
             Self::Stuck => f.write_str("stuck: it has work, and nothing has moved for two minutes"),

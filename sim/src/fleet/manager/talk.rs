@@ -3,6 +3,7 @@
 use control::breaker::{Change, Outcome};
 use control::fleet::message::{Answer, Ask, Frames, FramesAnswer, Renew, Tell, Told};
 use control::fleet::owner::Event;
+use control::fleet::routing::{self, Pace, Presence, Signs};
 use control::ledger::Command;
 use fence::{BootId, Epoch, JobId, NodeId};
 
@@ -51,6 +52,45 @@ impl World {
             Some(Change::Opened) => self.reach(Mark::Opened),
             Some(Change::Closed) => self.reach(Mark::Closed),
             None => {}
+        }
+    }
+
+    pub(super) fn routing(
+        &self,
+        m: usize,
+        of: (NodeId, BootId),
+        live: bool,
+        accepting: bool,
+    ) -> routing::Routing {
+        let host = &self.managers[m];
+        let local = host.clock.read(self.now);
+        let tripped = host.breakers.tripped(of);
+        let signs = Signs {
+            presence: if live { Presence::There } else { Presence::Gone },
+            accepting,
+            pace: Pace::Usual,
+            short_of_memory: false,
+            overdue: false,
+            breaker: tripped.map(|tripped| (host.breakers.state(of, local), tripped)),
+        };
+        routing::route(&signs).0
+    }
+
+    /// Tries the workers whose cool-down is over; those that are gone or live anew are forgotten.
+    pub(super) fn try_again(&mut self, m: usize) {
+        let local = self.managers[m].clock.read(self.now);
+        if self.managers[m].breakers.due(local).next().is_none() {
+            return;
+        }
+        let there: Vec<(NodeId, BootId)> =
+            self.roster(m).iter().filter(|w| w.live).map(|w| (w.node, w.boot)).collect();
+        let host = &mut self.managers[m];
+        host.breakers.retain(|target| there.contains(&target));
+        let due: Vec<(NodeId, BootId)> = host.breakers.due(local).collect();
+        for (node, _) in due {
+            if let Some(w) = self.workers.iter().position(|worker| worker.node == node) {
+                self.ask(m, w, None, Ask::Inspect { job: Some(JobId::default()) });
+            }
         }
     }
 
