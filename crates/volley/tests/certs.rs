@@ -76,6 +76,8 @@ fn a_certificate_says_role_cluster_environment_datacenter_and_node() {
     assert_eq!(shown[0]["not_after"], made["not_after"]);
     room.volley(["certs", "show", "w/w7.pem"]).expect(0).says("fra-2").says("days left");
     room.volley(["certs", "show", "w/ca.pem"]).expect(0).says("a CA");
+    room.volley(["certs", "show", "w"]).expect(0).says("fra-2");
+    room.volley(["certs", "show", "ca"]).expect(0).says("a CA");
     // Seven days are soon.
     room.volley(["certs", "check", "w"]).expect(0).says("warning").says("issue a new one");
 }

@@ -108,7 +108,7 @@ pub struct CertsTokenArgs {
 
 #[derive(Args)]
 pub struct CertsShowArgs {
-    /// A PEM file, or a gossip key
+    /// A PEM file, a gossip key, or the folder of a node or CA
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// As JSON

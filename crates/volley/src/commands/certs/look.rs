@@ -6,13 +6,18 @@ use std::path::Path;
 use serde_json::{Value, json};
 use trust::{CredentialsError, DevCa, Facts, Files, Finding, Identity, InspectError, Utc};
 
-use super::folder::{self, CA_KEY_FILE, GOSSIP_FILE};
+use super::folder::{self, CA_FILE, CA_KEY_FILE, GOSSIP_FILE};
 use super::{gossip, unix_now};
 use crate::cli::{CertsCheckArgs, CertsShowArgs};
 use crate::{exit, print};
 
 pub fn show(args: &CertsShowArgs) -> Result<i32, String> {
-    let found = match trust::show(&args.file) {
+    let file = match args.file.is_dir() {
+        true if args.file.join(CA_KEY_FILE).exists() => args.file.join(CA_FILE),
+        true => folder::find(&args.file)?.certificate,
+        false => args.file.clone(),
+    };
+    let found = match trust::show(&file) {
         Ok(found) => found,
         Err(error @ InspectError::Read { .. }) => return Err(error.to_string()),
         Err(error) => return show_something_else(args, &error),
