@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fence::NodeId;
+use membership::discovery::Seed;
 use node::config::CredentialFiles;
 use node::secret::GossipKey;
 use trust::{DevCa, Gates, Role, Validity, create_private};
@@ -143,7 +144,9 @@ impl LocalCluster {
     pub fn founders(&self) -> Vec<String> {
         match &self.managers[..] {
             [_] => Vec::new(),
-            several => several.iter().map(|place| ledger_of(place.bind).to_string()).collect(),
+            several => {
+                several.iter().map(|place| ledger_of(&place.bind.into()).to_string()).collect()
+            }
         }
     }
 
@@ -216,6 +219,6 @@ impl LocalCluster {
 
 /// The ledger of a manager listens on the port after the manager's own.
 #[must_use]
-pub fn ledger_of(bind: SocketAddr) -> SocketAddr {
-    SocketAddr::new(bind.ip(), bind.port().wrapping_add(1))
+pub fn ledger_of(manager: &Seed) -> Seed {
+    manager.at_port(manager.port().wrapping_add(1))
 }

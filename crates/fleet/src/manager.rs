@@ -27,13 +27,13 @@ mod start;
 mod status;
 mod survey;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use control::fleet::pool::Worker;
 use control::fleet::routing::{self, Routing, Why};
-use fence::{JobId, Moment};
+use fence::{JobId, Moment, NodeId};
 use membership::Entry;
 use node::Member;
 use tokio::sync::watch;
@@ -56,6 +56,8 @@ pub(crate) struct Shared {
     silent: Duration,
     desks: Mutex<BTreeMap<JobId, DeskHandle>>,
     breakers: Breakers,
+    /// Who may change the jobs of others, and drain nodes. Nobody: all clients may.
+    operators: BTreeSet<NodeId>,
     keeper: Keeper,
     /// Takes nothing more, gives up what it has.
     leaving: watch::Sender<bool>,

@@ -17,8 +17,11 @@ pub enum Bootstrap {
 /// What a node is started with.
 #[derive(Clone, Debug)]
 pub struct NodeConfig {
-    /// Where this node listens, and how the others reach it: `host:port`. 127.0.0.1:7400.
+    /// How the others reach this node: `host:port`. A name is asked for again whenever a connection is made, so that
+    /// what is behind it may move. 127.0.0.1:7400.
     pub address: String,
+    /// Where it listens, if that is not `address`: an IP address with a port.
+    pub listen: Option<String>,
     pub bootstrap: Bootstrap,
     pub timing: Timing,
     pub limits: Limits,
@@ -32,6 +35,7 @@ impl Default for NodeConfig {
     fn default() -> Self {
         Self {
             address: "127.0.0.1:7400".to_owned(),
+            listen: None,
             bootstrap: Bootstrap::Alone,
             timing: Timing::default(),
             limits: Limits::default(),

@@ -72,10 +72,11 @@ impl Node {
     ) -> Result<Self, StartError> {
         config.check().map_err(StartError::Config)?;
         let timing = config.timing.scaled();
+        let here = config.listen.as_ref().unwrap_or(&config.address);
         let incoming = transport
-            .listen(&config.address)
+            .listen(here)
             .await
-            .map_err(|error| StartError::Listen { address: config.address.clone(), error })?;
+            .map_err(|error| StartError::Listen { address: here.clone(), error })?;
 
         let identity = storage.identity();
         let me = End { node: identity.node, disk: identity.disk };

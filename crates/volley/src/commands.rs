@@ -13,6 +13,7 @@ mod new;
 pub mod node;
 mod ping;
 pub mod quick;
+mod reach;
 mod run;
 mod runner;
 mod script;

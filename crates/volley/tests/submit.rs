@@ -90,7 +90,7 @@ fn without_a_cluster_it_is_said_how_to_name_one() {
         &["cancel", "3f"],
         &["ctl", "--job", "3f", "pause"],
     ] {
-        volley(&room, args).expect(1).says("--manager HOST:PORT").says("volley up");
+        volley(&room, args).expect(1).says("--manager HOST").says("volley up");
     }
     volley(&room, &["jobs", "--manager", "127.0.0.1:1"])
         .expect(1)

@@ -21,40 +21,46 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use fence::{Attempt, BootId, Epoch, JobId, Moment, NodeId, ShardKey, WorkflowNo};
-use sha2::{Digest, Sha256};
+use fence::{Attempt, BootId, Epoch, JobId, Moment, NodeId, ShardKey};
 use stats::Outcome;
 
-use crate::fleet::message::{Ask, EndReport, Halt, Hold, RowBlock, Steer, Task, Tell};
+use crate::fleet::message::{EndReport, Halt, Hold, RowBlock, Steer};
 use crate::fleet::pool::{Dice, Pool};
 use crate::fleet::timeouts::Timeouts;
 use crate::job;
-use crate::ledger::{self, BlobRef, Command, Refusal, Reply, StopCause};
+use crate::ledger::{BlobRef, Command, StopCause};
 
 mod adopt;
+mod answers;
 pub mod check;
+mod close;
 pub mod context;
-mod end;
 mod event;
 mod halt;
+mod layer;
 mod loss;
 mod manifest;
+mod recover;
+mod report;
 mod room;
 mod seat;
 mod settings;
 mod shard;
+mod steer;
 mod talk;
+mod tools;
 mod view;
 mod wave;
 
 pub use adopt::Adoption;
-pub use end::decode_report;
 pub use event::{Conclusion, Conclusive, Effect, Event, Gap, Mended, Note, Queued};
 pub use manifest::{
     DataPart, Manifest, OnWorkerLoss, Part, Policy, Provided, WhenFull, WhenNoneLeft,
 };
+pub use report::decode_report;
 pub use settings::Settings;
 pub use shard::{State as ShardState, Transition};
+pub use tools::blob_of;
 
 use context::Values;
 use shard::{Shard, State, Step};
@@ -246,7 +252,7 @@ pub struct Owner {
     reports: BTreeMap<(Sid, Attempt), EndReport>,
     holds: BTreeMap<u32, Held>,
     hold_numbers: u32,
-    recovery: adopt::Recovery,
+    recovery: recover::Recovery,
 
     history: Vec<Transition>,
     timeline: Vec<Note>,
@@ -257,10 +263,6 @@ pub struct Owner {
     changes: u64,
     out: Vec<Effect>,
 }
-
-/// Lines of history and of the timeline kept for one job.
-const HISTORY_MAX: usize = 200_000;
-const TIMELINE_MAX: usize = 20_000;
 
 impl Owner {
     /// One event, and what is to be done about it. `now` is CLOCK_BOOTTIME of this host (R4) and never goes back.
@@ -372,289 +374,4 @@ impl Owner {
         // What was due by now was looked at in the last step; if it still stands, it waits for something else.
         due.into_iter().filter(|at| *at > self.now).min()
     }
-
-    // ── small tools ────────────────────────────────────────────────────────────────────────────
-
-    fn asides(&self) -> u32 {
-        u32::try_from(self.manifest.workflows.len()).unwrap_or(u32::MAX)
-    }
-
-    fn key(&self, sid: Sid) -> ShardKey {
-        ShardKey { job: self.id, workflow: WorkflowNo(sid.0), shard: sid.1 }
-    }
-
-    fn shards_of(&self, workflow: usize) -> impl Iterator<Item = &Shard> + Clone {
-        let number = u32::try_from(workflow).unwrap_or(u32::MAX);
-        self.shards.range((number, 0)..=(number, u32::MAX)).map(|(_, shard)| shard)
-    }
-
-    /// Time since the job was created.
-    fn age(&self) -> Duration {
-        self.timeouts.age(self.now)
-    }
-
-    fn changed(&mut self) {
-        self.changes += 1;
-    }
-
-    fn tag(&mut self) -> u64 {
-        self.tags += 1;
-        self.tags
-    }
-
-    fn commit(&mut self, purpose: Purpose, command: Command) {
-        let tag = self.tag();
-        self.commits.insert(tag, purpose);
-        self.backlog.push_back((tag, command));
-        self.changed();
-    }
-
-    fn store(&mut self, parcel: Parcel, content: Vec<u8>) {
-        let tag = self.tag();
-        self.parcels.insert(tag, parcel);
-        self.out.push(Effect::Store { tag, blob: blob_of(&content), content });
-        self.changed();
-    }
-
-    fn fetch(&mut self, parcel: Parcel, blob: BlobRef) {
-        let tag = self.tag();
-        self.parcels.insert(tag, parcel);
-        self.out.push(Effect::Fetch { tag, blob });
-    }
-
-    /// LIFE-2: validated against the table; what the table does not have changes nothing, and is counted.
-    fn go(&mut self, sid: Sid, to: State, reason: impl Into<String>) -> bool {
-        let at = self.age();
-        let Some(shard) = self.shards.get_mut(&sid) else { return false };
-        let from = shard.state;
-        if !from.may_become(to) {
-            self.counts.illegal += 1;
-            return false;
-        }
-        shard.state = to;
-        let attempt = match to {
-            State::Pending => shard.attempt().next(),
-            _ => shard.attempt(),
-        };
-        if to.is_terminal() {
-            shard.step = Step::Over;
-            shard.due = None;
-            shard.stop = None;
-        }
-        let reason = reason.into();
-        let moved = Transition { shard: shard.key, attempt, from, to, at, reason };
-        if to.is_forward() {
-            self.timeouts.progressed(self.now);
-        }
-        self.out.push(Effect::Moved(moved.clone()));
-        if self.history.len() < HISTORY_MAX {
-            self.history.push(moved);
-        } else {
-            self.counts.dropped += 1;
-        }
-        self.changed();
-        true
-    }
-
-    fn set(&mut self, sid: Sid, step: Step) {
-        if let Some(shard) = self.shards.get_mut(&sid) {
-            shard.step = step;
-            self.changed();
-        }
-    }
-
-    fn note(&mut self, text: impl Into<String>, gap: Option<Gap>) {
-        if self.recovery.replaying {
-            // It happened under an owner before; the ledger's history says when.
-            return;
-        }
-        let note = Note { at: self.age(), text: text.into(), gap };
-        if self.timeline.len() < TIMELINE_MAX {
-            self.timeline.push(note.clone());
-        } else {
-            self.counts.dropped += 1;
-        }
-        self.out.push(Effect::Noted(note));
-    }
-
-    /// A text that the ledger takes.
-    fn short(&self, text: &str) -> String {
-        let mut end = text.len().min(self.settings.text_bytes);
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
-        text[..end].to_owned()
-    }
-
-    /// Tells the machine, and does what it says.
-    fn tell(&mut self, event: job::Event) {
-        let age = self.age();
-        match self.machine.step(event, age) {
-            Ok(effects) => effects.into_iter().for_each(|effect| self.obey(effect)),
-            Err(_) => self.counts.illegal += 1,
-        }
-        self.changed();
-    }
-
-    fn obey(&mut self, effect: job::Effect) {
-        match effect {
-            job::Effect::RunSetup => self.setup_due = true,
-            job::Effect::StartWorkflow { workflow, .. } => self.waiting.push(workflow),
-            job::Effect::SkipWorkflow { workflow, because_of } => self.skip(workflow, &because_of),
-            job::Effect::StopAll => self.stop_all(),
-            job::Effect::RunTeardown => self.teardown_due = true,
-            job::Effect::Finish { outcome } => {
-                self.outcome = Some(outcome);
-                if self.phase == Phase::Active {
-                    self.phase = Phase::Closing;
-                }
-            }
-        }
-    }
-
-    /// Never dispatched, and why (R5).
-    fn skip(&mut self, workflow: usize, because_of: &str) {
-        let sid = (u32::try_from(workflow).unwrap_or(u32::MAX), 0);
-        let key = self.key(sid);
-        self.shards.entry(sid).or_insert_with(|| Shard::new(key, Task::Load));
-        self.go(sid, State::Skipped, format!("dependency_failed: {because_of}"));
-        let name = self.machine.name(workflow).to_owned();
-        self.note(format!("{name} skipped: {because_of} did not complete"), None);
-    }
-
-    /// Another owner has the job. What happens to it is no longer this one's business.
-    fn depose(&mut self, why: impl Into<String>) {
-        self.phase = Phase::Deposed;
-        self.backlog.clear();
-        self.later.clear();
-        self.out.push(Effect::Deposed { why: why.into() });
-    }
-
-    fn progress(&mut self, key: ShardKey, attempt: Attempt, counters: ledger::Counters) {
-        let (sid, age) = ((key.workflow.0, key.shard), self.age());
-        let current = self.shards.get(&sid).is_some_and(|shard| shard.attempt() == attempt);
-        let Some(one) = self.shards.get_mut(&sid).and_then(|shard| shard.attempt_mut(attempt))
-        else {
-            self.counts.late += 1;
-            return;
-        };
-        // How far it may go goes up and down, and says nothing of how far it is.
-        let done = |counters: ledger::Counters| ledger::Counters { begun: 0, ..counters }.fields();
-        let (old, new) = (done(one.counters), done(counters));
-        // Cumulative: an older frame that comes late has lower numbers, and says nothing new (R17).
-        if old.iter().zip(&new).any(|(old, new)| new < old) {
-            return;
-        }
-        (one.counters, one.unheard) = (counters, false);
-        if old != new {
-            one.heard = Some(age);
-            if current {
-                self.timeouts.progressed(self.now);
-            }
-        }
-    }
-
-    /// Another attempt at this shard must not begin what this one may have begun (R5a).
-    fn is_leashed(&self, sid: Sid) -> bool {
-        self.manifest.workflows.get(sid.0 as usize).is_some_and(|part| part.counts_iterations)
-    }
-
-    // ── answers of the ledger ──────────────────────────────────────────────────────────────────
-
-    fn committed(&mut self, tag: u64, reply: Reply) {
-        let Some(purpose) = self.commits.remove(&tag) else {
-            self.counts.repeats += 1;
-            return;
-        };
-        self.in_flight = self.in_flight.saturating_sub(1);
-        self.changed();
-        if let Reply::Refused(refusal) = &reply {
-            match refusal {
-                Refusal::StaleEpoch { .. }
-                | Refusal::UnknownEpoch { .. }
-                | Refusal::Released { .. }
-                | Refusal::UnknownJob
-                | Refusal::StaleBoot { .. }
-                | Refusal::SessionClosed { .. }
-                | Refusal::UnknownSession => return self.depose(refusal.to_string()),
-                Refusal::Ended { outcome, .. } => return self.finished(*outcome),
-                Refusal::Cancelled { .. } => self.cancel("cancelled"),
-                _ => {}
-            }
-        }
-        match purpose {
-            Purpose::Provision => self.provisioned(&reply),
-            Purpose::Start(sid) => self.attempt_started(sid, &reply),
-            Purpose::Begin => self.load_begun(&reply),
-            Purpose::Revoke(sid, attempt) => self.attempt_revoked(sid, attempt, &reply),
-            Purpose::End(sid, attempt) => self.attempt_ended(sid, attempt, &reply),
-            Purpose::Context(values) => self.context_committed(values, &reply),
-            Purpose::Stop => self.stop_committed(),
-            Purpose::Steer { asked, steer } => self.steer_committed(asked, &steer, &reply),
-            Purpose::Rows { sid, attempt, set } => self.rows_granted(sid, attempt, set, &reply),
-            Purpose::Extend => {}
-            Purpose::Result => self.result_recorded(),
-            Purpose::Finish => match reply {
-                Reply::Finished { outcome, .. } | Reply::Ended { outcome, .. } => {
-                    self.finished(outcome);
-                }
-                other => self.note(format!("the outcome was not taken: {other:?}"), None),
-            },
-        }
-    }
-
-    fn unknown(&mut self, tag: u64) {
-        self.counts.unknown_commits += 1;
-        // To stop is safe whether the ledger knows it yet or not; everything else waits for the answer.
-        if let Some(Purpose::Stop) = self.commits.get(&tag) {
-            self.stop_committed();
-        }
-    }
-
-    fn told(&mut self, tell: Tell) {
-        match tell {
-            Tell::Ready { shard, attempt } => self.ready(shard, attempt),
-            Tell::RowsWanted { shard, attempt, set, at_least } => {
-                self.rows_wanted(shard, attempt, set, at_least);
-            }
-            Tell::Abort { shard, attempt, reason } => self.abort(shard, attempt, reason),
-            Tell::Ended(report) => self.report(*report),
-            Tell::MoreTime { job, worker, boot, progress } if job == self.id => {
-                self.more_time(worker, boot, progress);
-            }
-            Tell::MoreTime { .. } => self.counts.late += 1,
-            Tell::Draining { worker, boot } => {
-                if self.pool.is_live(worker, boot) {
-                    self.pool.set_draining(worker);
-                    self.changed();
-                }
-            }
-        }
-    }
-
-    fn more_time(&mut self, worker: NodeId, boot: BootId, progress: u64) {
-        let suspect = !self.pool.is_live(worker, boot);
-        match self.timeouts.ask(worker, progress, suspect, self.now) {
-            Ok(total) => {
-                let total_ms = u64::try_from(total.as_millis()).unwrap_or(u64::MAX);
-                let (job, epoch) = (self.id, self.epoch);
-                self.commit(Purpose::Extend, Command::ExtendJob { job, epoch, total_ms });
-                self.note(format!("extended by {:.1} s in all", total.as_secs_f64()), None);
-            }
-            Err(denied) if self.timeouts.is_first_denial(worker) => {
-                self.note(format!("worker {worker} gets no more time: {denied}"), None);
-            }
-            Err(_) => {}
-        }
-    }
-
-    fn ask(&self, errand: &Errand) -> Option<(NodeId, Ask)> {
-        talk::ask(self, errand)
-    }
-}
-
-/// The name of a content: its hash and its length.
-#[must_use]
-pub fn blob_of(content: &[u8]) -> BlobRef {
-    BlobRef { hash: Sha256::digest(content).into(), bytes: content.len() as u64 }
 }

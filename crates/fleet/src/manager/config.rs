@@ -1,17 +1,20 @@
 //! What a manager is started with. Every setting but the folder, the certificates and the key has a default that works.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use control::fleet::{owner, queue};
+use membership::discovery::Seed;
+
+use crate::local::ledger_of;
 
 #[derive(Clone)]
 pub struct ManagerConfig {
     /// Where it listens, whom it looks for, its data folder, its certificate.
     pub member: node::Config,
-    /// Where the ledger listens; by default the port after that of the node.
-    pub ledger: Option<SocketAddr>,
+    /// How the other managers reach it, as their lists have it; by default the address that the node tells others. A
+    /// name stays one, so that the manager may move.
+    pub reached_at: Option<Seed>,
     /// The ledger addresses of all founding managers, this one included. Empty: it is alone.
     pub founders: Vec<String>,
     /// It has no group yet and waits until a member of one admits it.
@@ -36,7 +39,7 @@ impl ManagerConfig {
     pub fn new(member: node::Config) -> Self {
         Self {
             member,
-            ledger: None,
+            reached_at: None,
             founders: Vec::new(),
             join: false,
             settings: owner::Settings::default(),
@@ -50,9 +53,14 @@ impl ManagerConfig {
         }
     }
 
-    /// The ledger's address: given, or the next port.
-    pub(super) fn ledger_address(&self) -> SocketAddr {
-        let bind = self.member.advertise.unwrap_or(self.member.bind);
-        self.ledger.unwrap_or_else(|| crate::local::ledger_of(bind))
+    /// How other managers reach its ledger.
+    pub(super) fn ledger_address(&self) -> String {
+        let told = Seed::from(self.member.advertise.unwrap_or(self.member.bind));
+        ledger_of(self.reached_at.as_ref().unwrap_or(&told)).to_string()
+    }
+
+    /// Where its ledger listens.
+    pub(super) fn ledger_listens(&self) -> String {
+        ledger_of(&self.member.bind.into()).to_string()
     }
 }

@@ -3,6 +3,7 @@
 mod counts;
 mod follow;
 mod look;
+mod rights;
 mod steer;
 mod submit;
 

@@ -149,6 +149,7 @@ impl Manager {
             silent: config.silent,
             desks: Mutex::new(BTreeMap::new()),
             breakers: Breakers::new(config.breaker),
+            operators: config.member.operators.clone(),
             keeper: keeper.map_err(StartError::Folder)?,
             leaving: watch::Sender::new(false),
             told_to_leave: watch::Sender::new(false),
@@ -174,15 +175,17 @@ impl Manager {
         let member = Member::start(config.member.clone()).await.map_err(StartError::Member)?;
         let member = Arc::new(member);
 
-        // Port 0 was drawn by now.
-        config.member.bind = member.address();
+        if config.member.bind.port() == 0 {
+            config.member.bind.set_port(member.address().port());
+        }
         let bootstrap = match (&config.founders[..], config.join) {
             (_, true) => Bootstrap::Join,
             ([], false) => Bootstrap::Alone,
             (founders, false) => Bootstrap::Peers(founders.to_vec()),
         };
         let mut ledger = NodeConfig {
-            address: config.ledger_address().to_string(),
+            address: config.ledger_address(),
+            listen: Some(config.ledger_listens()),
             bootstrap,
             state_limits: config.state_limits.clone(),
             ..NodeConfig::default()

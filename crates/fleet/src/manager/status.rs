@@ -63,6 +63,8 @@ pub fn of_ledger(id: JobId, job: &Job, now_ms: u64) -> JobStatus {
         has_result: job.result.is_some(),
         ran_ms,
         live: false,
+        submitted_by: job.tenant.clone(),
+        cancelled_by: job.cancel.as_ref().map(|it| it.requestor.clone()).unwrap_or_default(),
     }
 }
 

@@ -50,6 +50,8 @@ fn status() -> proto::JobStatus {
         has_result: true,
         ran_ms: 3,
         live: true,
+        submitted_by: text("client"),
+        cancelled_by: text("operator"),
     }
 }
 

@@ -94,12 +94,44 @@ impl Seed {
         Ok(Self::Host { host, port })
     }
 
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        match self {
+            Self::Address(address) => address.port(),
+            Self::Host { port, .. } => *port,
+        }
+    }
+
+    /// The same host at another port.
+    #[must_use]
+    pub fn at_port(&self, port: u16) -> Self {
+        match self {
+            Self::Address(address) => Self::Address(SocketAddr::new(address.ip(), port)),
+            Self::Host { host, .. } => Self::Host { host: host.clone(), port },
+        }
+    }
+
     pub(super) fn question(&self) -> Option<Question> {
         match self {
             Self::Address(_) => None,
             Self::Host { host, port } => {
                 Some(Question::Address { name: host.clone(), port: *port })
             }
+        }
+    }
+}
+
+impl From<SocketAddr> for Seed {
+    fn from(address: SocketAddr) -> Self {
+        Self::Address(address)
+    }
+}
+
+impl fmt::Display for Seed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(address) => address.fmt(f),
+            Self::Host { host, port } => write!(f, "{host}:{port}"),
         }
     }
 }

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use fence::NodeId;
 use trust::Role;
 
 use super::NodeArgs;
@@ -33,8 +32,4 @@ pub struct AgentArgs {
     /// Datacenter that the certificate must have, as a safeguard
     #[arg(long, env = "VOLLEY_DATACENTER", value_name = "NAME")]
     pub datacenter: Option<String>,
-    /// Node id of a client certificate that may rotate the gossip key from another machine; may be
-    /// repeated. From this machine every client may
-    #[arg(long = "operator", env = "VOLLEY_OPERATORS", value_name = "UUID", value_delimiter = ',')]
-    pub operators: Vec<NodeId>,
 }

@@ -62,7 +62,7 @@ pub struct FleetPlace {
         long = "manager",
         global = true,
         env = "VOLLEY_MANAGER",
-        value_name = "HOST:PORT",
+        value_name = "HOST[:PORT]",
         value_delimiter = ',',
         value_parser = values::host,
         help_heading = "Cluster"

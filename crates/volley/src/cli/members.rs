@@ -58,7 +58,7 @@ pub struct MemberPlace {
         short = 'a',
         global = true,
         env = "VOLLEY_ADDRESS",
-        value_name = "HOST:PORT",
+        value_name = "HOST[:PORT]",
         default_value = "127.0.0.1:7500",
         value_parser = values::host
     )]

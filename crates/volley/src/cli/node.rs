@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use clap::Args;
 use clap::builder::FalseyValueParser;
+use fence::NodeId;
+use membership::discovery::Seed;
 
 use super::values;
 
@@ -15,13 +17,14 @@ pub struct NodeArgs {
     /// Data folder; made if it is not there. It holds who this node is: never copy or share it
     #[arg(long, env = "VOLLEY_DATA", value_name = "DIR")]
     pub data: PathBuf,
-    /// Address to listen on, for UDP and TCP; port 0 is any free one. Default: 127.0.0.1:7500, or with
-    /// `worker --join` the address by which the manager is reached
+    /// Address to listen on, for UDP and TCP; port 0 is any free one. Default: 127.0.0.1:7500; with --advertise
+    /// every address of this machine; with `worker --join` the one by which the manager is reached
     #[arg(long, env = "VOLLEY_BIND", value_name = "ADDRESS", value_parser = values::listen)]
     pub bind: Option<SocketAddr>,
-    /// Address that others are told; needed where --bind has none of its own (0.0.0.0)
-    #[arg(long, env = "VOLLEY_ADVERTISE", value_name = "ADDRESS", value_parser = values::listen)]
-    pub advertise: Option<SocketAddr>,
+    /// How others reach it, a name or an address; needed where --bind has none of its own (0.0.0.0). A name is
+    /// asked for at the start
+    #[arg(long, env = "VOLLEY_ADVERTISE", value_name = "HOST[:PORT]", value_parser = values::node)]
+    pub advertise: Option<Seed>,
     /// A member to find the others by: HOST, HOST:PORT; may be repeated
     #[arg(long = "seed", env = "VOLLEY_SEEDS", value_name = "HOST[:PORT]", value_delimiter = ',')]
     pub seeds: Vec<String>,
@@ -38,6 +41,10 @@ pub struct NodeArgs {
     /// Multiplies all times of the protocol: 2 for slow networks, 0.1 for tests; the same everywhere
     #[arg(long, env = "VOLLEY_PACE", value_name = "FACTOR", default_value = "1", value_parser = values::factor)]
     pub pace: f64,
+    /// Client that may change more than its own, by the node id in its certificate; may be repeated. See
+    /// `docs/security.md`
+    #[arg(long = "operator", env = "VOLLEY_OPERATORS", value_name = "NODE", value_delimiter = ',')]
+    pub operators: Vec<NodeId>,
     /// This cluster has gates; clients may then ask only those
     #[arg(long, env = "VOLLEY_GATES", value_parser = FalseyValueParser::new())]
     pub gates: bool,
@@ -55,6 +62,8 @@ Examples:
   volley manager --certs ./m1 --data ./d1                      alone, for a small fleet
   volley manager --certs ./m1 --data ./d1 --bind 10.0.0.1:7500 \\
     --peers 10.0.0.1:7500,10.0.0.2:7500,10.0.0.3:7500          one of three
+  volley manager --certs ./m1 --data ./d1 --advertise m1.example.org \\
+    --peers m1.example.org,m2.example.org,m3.example.org       by names, whose addresses may change
   volley manager --certs ./m1 --data ./d1 --ca ./ca            lets workers join with tokens
 
 Its ledger listens on the next port (7501). Ctrl-C or SIGTERM once gives its jobs to the other managers and
@@ -69,8 +78,8 @@ pub struct ManagerArgs {
     #[arg(long, env = "VOLLEY_CERTS", value_name = "DIR")]
     pub certs: PathBuf,
     /// All founding managers, this one included, the same list on each; without it this one is alone
-    #[arg(long, env = "VOLLEY_PEERS", value_name = "ADDRESS", value_delimiter = ',', value_parser = values::listen)]
-    pub peers: Vec<SocketAddr>,
+    #[arg(long, env = "VOLLEY_PEERS", value_name = "HOST[:PORT]", value_delimiter = ',', value_parser = values::node)]
+    pub peers: Vec<Seed>,
     /// Become a member of a group that exists: wait until one of its members admits this one
     #[arg(long, env = "VOLLEY_JOIN_GROUP", conflicts_with = "peers", value_parser = FalseyValueParser::new())]
     pub join_group: bool,
@@ -113,7 +122,7 @@ pub struct WorkerArgs {
     #[arg(long, env = "VOLLEY_CERTS", value_name = "DIR", required_unless_present = "join")]
     pub certs: Option<PathBuf>,
     /// A manager to join at, and to find the others by; may be repeated, they are tried in turn
-    #[arg(long, env = "VOLLEY_JOIN", value_name = "HOST[:PORT]", value_delimiter = ',', value_parser = values::manager)]
+    #[arg(long, env = "VOLLEY_JOIN", value_name = "HOST[:PORT]", value_delimiter = ',', value_parser = values::host)]
     pub join: Vec<String>,
     /// The join token. Others on this machine see it in the list of processes: the variable is better
     #[arg(long, env = "VOLLEY_JOIN_TOKEN", hide_env_values = true, value_name = "TOKEN")]

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::builder::RangedU64ValueParser;
+use membership::discovery::Seed;
 
 pub fn duration(text: &str) -> Result<Duration, String> {
     plan::units::duration(text).map_err(|wrong| wrong.to_string())
@@ -87,32 +88,16 @@ pub fn pair(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// `HOST:PORT`, where the host may be a name; a port alone is on this machine.
-pub fn host(text: &str) -> Result<String, String> {
-    if let Ok(port) = text.trim_start_matches(':').parse::<u16>() {
-        return Ok(format!("127.0.0.1:{port}"));
-    }
-    match text.rsplit_once(':') {
-        Some((host, port))
-            if !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0) =>
-        {
-            Ok(text.to_owned())
-        }
-        _ => Err("expected HOST:PORT, such as 127.0.0.1:7500".to_owned()),
-    }
+/// A node: a name or an address, at the usual port unless another is said. A port alone is on this machine.
+pub fn node(text: &str) -> Result<Seed, String> {
+    let here = text.trim_start_matches(':').parse::<u16>().ok();
+    let text = here.map_or_else(|| text.to_owned(), |port| format!("127.0.0.1:{port}"));
+    Seed::parse(&text, node::config::PORT).map_err(|error| error.to_string())
 }
 
-/// `HOST:PORT` or `HOST`, at the usual port.
-pub fn manager(text: &str) -> Result<String, String> {
-    let bare = text.matches(':').count() != 1 && !text.contains("]:");
-    match bare {
-        true if text.is_empty() => Err("expected HOST or HOST:PORT".to_owned()),
-        true if text.contains(':') && !text.starts_with('[') => {
-            Ok(format!("[{text}]:{}", node::config::PORT))
-        }
-        true => Ok(format!("{text}:{}", node::config::PORT)),
-        false => host(text),
-    }
+/// The same as it is connected to.
+pub fn host(text: &str) -> Result<String, String> {
+    node(text).map(|node| node.to_string())
 }
 
 /// Eight hexadecimal digits.

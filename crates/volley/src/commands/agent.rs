@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use membership::{Change, Notice};
-use node::config::Config;
 use node::{End, Member};
 use tokio::sync::mpsc;
 use trust::Identity;
@@ -29,12 +28,6 @@ pub fn agent(args: &AgentArgs) -> i32 {
     })
 }
 
-fn config(args: &AgentArgs) -> Result<Config, String> {
-    let mut config = super::node::config(&args.node, &args.certs)?;
-    config.operators = args.operators.iter().copied().collect();
-    Ok(config)
-}
-
 /// What was asked for and what the certificate says must agree.
 fn check(args: &AgentArgs, identity: &Identity) -> Result<(), String> {
     let certs = args.certs.display();
@@ -54,7 +47,7 @@ fn check(args: &AgentArgs, identity: &Identity) -> Result<(), String> {
 }
 
 async fn run(args: &AgentArgs) -> Result<i32, String> {
-    let config = config(args)?;
+    let config = super::node::config(&args.node, &args.certs).await?;
     // Before the start, which would already raise the boot in the data folder and speak to others.
     let shown = trust::show(&config.credentials.certificate).map_err(|error| error.to_string())?;
     if let Some(Ok(identity)) = shown.first().map(|facts| &facts.identity) {

@@ -82,7 +82,7 @@ impl Door {
             _ => cluster::find()?,
         };
         let from_file = known.as_ref().map(|(path, file)| (path.display().to_string(), file));
-        let nowhere = "no cluster is known here; name one with --manager HOST:PORT and --certs DIR, or start one with \
+        let nowhere = "no cluster is known here; name one with --manager HOST and --certs DIR, or start one with \
                        `volley up`";
         let managers = match (&place.managers[..], &from_file) {
             ([], Some((_, file))) => file.managers.clone(),

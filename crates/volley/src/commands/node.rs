@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 use trust::Gates;
 
 use super::certs::folder::{self, GOSSIP_FILE};
+use super::reach::{Reach, reach};
 use crate::cli::{ManagerArgs, NodeArgs, WorkerArgs};
 use crate::{exit, log, print, signals};
 
@@ -20,11 +21,12 @@ use crate::{exit, log, print, signals};
 const FAREWELL: Duration = Duration::from_secs(5);
 
 /// None of openraft's own words: it warns of everything that an election overtakes, and of every heartbeat to a member
-/// that is down. What matters is said by the ledger. Who has become a worker is said always.
-pub const QUIET: &str = "warn,openraft=off,enlist=info";
+/// that is down. What matters is said by the ledger. Who has become a worker, and who changes
+/// what runs, is said always.
+pub const QUIET: &str = "warn,openraft=off,enlist=info,steering=info";
 
 /// What every member of a cluster is started with.
-pub fn config(args: &NodeArgs, certs: &Path) -> Result<Config, String> {
+pub async fn config(args: &NodeArgs, certs: &Path) -> Result<Config, String> {
     let files = folder::find(certs)?;
     let key_file = certs.join(GOSSIP_FILE);
     let key = GossipKey::load(&key_file).map_err(|error| {
@@ -36,8 +38,9 @@ pub fn config(args: &NodeArgs, certs: &Path) -> Result<Config, String> {
     let trust::Files { certificate, key: private, ca } = files;
     let credentials = CredentialFiles { certificate, key: private, ca };
     let mut config = Config::new(args.data.clone(), credentials, key);
-    config.bind = args.bind();
-    config.advertise = args.advertise;
+    let Reach { bind, advertise } = reach(args).await?;
+    (config.bind, config.advertise) = (bind, advertise);
+    config.operators = args.operators.iter().copied().collect();
     config.gates = if args.gates { Gates::Configured } else { Gates::None };
     config.pace = args.pace;
     config.http =
@@ -83,21 +86,22 @@ pub fn manager(args: &ManagerArgs) -> i32 {
     serve(run_manager(args))
 }
 
-fn manager_config(args: &ManagerArgs) -> Result<ManagerConfig, String> {
-    let mut config = ManagerConfig::new(config(&args.node, &args.certs)?);
-    let own = args.node.advertise.unwrap_or(args.node.bind());
-    if !args.peers.is_empty() && !args.peers.contains(&own) {
-        return Err(format!("--peers lists all managers, this one included: {own} is missing"));
-    }
+async fn manager_config(args: &ManagerArgs) -> Result<ManagerConfig, String> {
+    let own = args.node.advertise.clone().unwrap_or(args.node.bind().into());
     if own.port() == 0 && !args.peers.is_empty() {
         return Err("managers that know each other need fixed ports: give --bind one".to_owned());
     }
+    if !args.peers.is_empty() && !args.peers.contains(&own) {
+        return Err(format!(
+            "--peers lists all managers, this one included: {own} is missing; --advertise says which of them it is"
+        ));
+    }
+    let mut config = ManagerConfig::new(config(&args.node, &args.certs).await?);
+    config.reached_at.clone_from(&args.node.advertise);
     if args.peers.len() > 1 {
-        let ledgers = args.peers.iter().map(|peer| fleet::local::ledger_of(*peer).to_string());
+        let ledgers = args.peers.iter().map(|peer| fleet::local::ledger_of(peer).to_string());
         config.founders = ledgers.collect();
-        for peer in args.peers.iter().filter(|peer| **peer != own) {
-            config.member.seed(&peer.to_string()).map_err(|error| error.to_string())?;
-        }
+        config.member.seeds.extend(args.peers.iter().filter(|peer| **peer != own).cloned());
     }
     config.join = args.join_group;
     config.settings.lease = fence::Terms::new(args.lease);
@@ -108,11 +112,14 @@ fn manager_config(args: &ManagerArgs) -> Result<ManagerConfig, String> {
 
 async fn run_manager(args: &ManagerArgs) -> Result<i32, String> {
     let mut stopped = interrupts();
-    let starting = Manager::start(manager_config(args)?);
+    let starting = async {
+        let config = manager_config(args).await?;
+        Manager::start(config).await.map_err(|error| error.to_string())
+    };
     let manager = tokio::select! {
         biased;
         _ = stopped.recv() => return Ok(exit::INTERRUPTED),
-        started = starting => started.map_err(|error| error.to_string())?,
+        started = starting => started?,
     };
     let member = manager.member();
     print::line(&format!(

@@ -1,7 +1,7 @@
 //! A datacenter of real processes, each of which can be killed and started again.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -20,6 +20,10 @@ pub struct Cluster {
     pub local: LocalCluster,
     running: BTreeMap<String, Child>,
     cores: u32,
+    /// Managers know each other by name.
+    by_name: bool,
+    /// Who may change the jobs of others.
+    operators: Vec<String>,
 }
 
 impl Drop for Cluster {
@@ -40,13 +44,45 @@ impl Drop for Cluster {
 impl Cluster {
     /// Starts everything and waits until jobs can be submitted.
     pub fn start(managers: usize, workers: usize, cores: u32) -> Cluster {
+        let mut cluster = Self::prepare(managers, workers, cores);
+        cluster.up_all();
+        cluster
+    }
+
+    /// Certificates and folders; nothing runs.
+    pub fn prepare(managers: usize, workers: usize, cores: u32) -> Cluster {
         let room = Room::new();
         let local = LocalCluster::create(&room.path("dc"), managers, workers).unwrap();
-        let mut cluster = Cluster { room, local, running: BTreeMap::new(), cores };
-        let names: Vec<String> = cluster.places().map(|place| place.name.clone()).collect();
-        names.iter().for_each(|name| cluster.up(name));
-        cluster.until_ready(workers);
-        cluster
+        let (running, operators) = (BTreeMap::new(), Vec::new());
+        Cluster { room, local, running, cores, by_name: false, operators }
+    }
+
+    pub fn up_all(&mut self) {
+        let names: Vec<String> = self.places().map(|place| place.name.clone()).collect();
+        names.iter().for_each(|name| self.up(name));
+        self.until_ready(self.local.workers.len());
+    }
+
+    pub fn by_name(mut self) -> Self {
+        self.by_name = true;
+        self
+    }
+
+    pub fn operator(mut self, node: &str) -> Self {
+        self.operators.push(node.to_owned());
+        self
+    }
+
+    /// Another client: the folder of its certificate, and who it is.
+    pub fn another_client(&self, name: &str) -> (PathBuf, String) {
+        let folder = self.room.path(name);
+        let ca = self.local.folder.join("ca");
+        let (ca, out) = (ca.to_str().unwrap(), folder.to_str().unwrap());
+        let issue = ["certs", "issue", "--ca", ca, "--role", "client", "--datacenter", "local"];
+        self.room.volley(issue.into_iter().chain(["--out", out])).expect(0);
+        let said = self.room.volley(["certs", "show", out]).expect(0);
+        let marked = said.out.split_whitespace().skip_while(|word| *word != "node").nth(1);
+        (folder, marked.unwrap_or_else(|| panic!("{}", said.out)).to_owned())
     }
 
     fn places(&self) -> impl Iterator<Item = &Place> {
@@ -64,7 +100,12 @@ impl Cluster {
     /// Starts a node, or starts it again on what it has left.
     pub fn up(&mut self, name: &str) {
         let place = self.place(name).clone();
-        let peers = self.local.addresses().join(",");
+        let named = |address: &String| match self.by_name {
+            true => address.replace("127.0.0.1", "localhost"),
+            false => address.clone(),
+        };
+        let peers: Vec<String> = self.local.addresses().iter().map(named).collect();
+        let peers = peers.join(",");
         let mut command = Command::new(VOLLEY);
         command.arg(place.role.to_string()).args(["--pace", PACE]);
         command.arg("--bind").arg(place.bind.to_string());
@@ -72,6 +113,12 @@ impl Cluster {
         if place.role == Role::Manager {
             command.arg("--peers").arg(peers);
             command.arg("--lease").arg(format!("{}ms", LEASE.as_millis()));
+            if self.by_name {
+                command.arg("--advertise").arg(format!("localhost:{}", place.bind.port()));
+            }
+            for operator in &self.operators {
+                command.arg("--operator").arg(operator);
+            }
             if let Some(ca) = self.local.ca_of(&place) {
                 command.arg("--ca").arg(ca);
             }
@@ -135,6 +182,13 @@ impl Cluster {
         }
         all.extend(["--certs".to_owned(), self.local.client.display().to_string()]);
         all
+    }
+
+    /// A command of another client than usual.
+    pub fn volley_as(&self, certs: &Path, args: &[&str]) -> Done {
+        let mut args = self.args(args);
+        *args.last_mut().unwrap() = certs.display().to_string();
+        self.room.volley(args)
     }
 
     /// A command of a client.

@@ -8,4 +8,5 @@ mod jobs;
 mod joins;
 mod kills;
 mod recorder;
+mod rights;
 mod up;

@@ -14,15 +14,15 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use fence::{Attempt, BootId, Epoch, Handover, Holding, Moment, NodeId, WorkflowNo};
+use fence::{Attempt, Epoch, Handover, Holding, Moment, NodeId, WorkflowNo};
 
 use super::context::{self, Values};
-use super::end::decode_report;
-use super::halt::stop_event;
 use super::manifest::{Manifest, OnWorkerLoss};
+use super::recover::Recovery;
+use super::report::decode_report;
 use super::shard::{Shard, State, Step, Try};
-use super::wave::{Batch, Clock, Kind, Stage, Wave, WaveStep, aside_task};
-use super::{Counts, Errand, Gap, Mended, Note, Owner, Parcel, Phase, Settings, Sid};
+use super::wave::aside_task;
+use super::{Counts, Gap, Mended, Note, Owner, Parcel, Phase, Settings, Sid};
 use crate::fleet::message::{Halt, Steer, Task};
 use crate::fleet::pool::{Dice, Pool, Worker};
 use crate::fleet::timeouts::{Budget, Timeouts};
@@ -42,22 +42,6 @@ pub struct Adoption<'a> {
     /// For choices that nobody should foresee (EXEC-92).
     pub seed: u64,
     pub workers: Vec<Worker>,
-}
-
-/// What a new owner waits for, and what it knows until then.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Recovery {
-    /// Lives of workers that were asked what they hold.
-    pub asked: BTreeSet<(NodeId, BootId)>,
-    /// A workflow's time in its schedule, and when that was.
-    pub elapsed: BTreeMap<u32, (Duration, Moment)>,
-    pub replaying: bool,
-    fetching: usize,
-    /// Workflows by the place in the log at which they were divided, and when their load began.
-    batches: BTreeMap<usize, (u64, Option<Duration>)>,
-    stop: Option<ledger::Stopping>,
-    /// A stop of this owner's own was committed meanwhile.
-    pub stop_stands: bool,
 }
 
 impl Owner {
@@ -401,167 +385,6 @@ impl Owner {
             }
         }
         self.timeline = notes;
-    }
-
-    /// R3: before anything else every worker concerned learns the new epoch, and says what it holds.
-    fn install(&mut self) {
-        for (worker, boot) in self.recovery.asked.clone() {
-            self.send(Errand::Install(worker, boot));
-        }
-    }
-
-    /// ARCH-ISS-28: nothing is decided before everybody has answered, or has had the time to.
-    pub(super) fn recover(&mut self, until: Moment) {
-        let waits = !self.recovery.asked.is_empty() && self.now < until;
-        if self.recovery.fetching > 0 || waits {
-            return;
-        }
-        self.phase = Phase::Active;
-        self.changed();
-        self.catch_up();
-        self.recovery.replaying = true;
-        self.replay();
-        self.recovery.replaying = false;
-        if self.started {
-            self.note("taken over: what runs goes on", None);
-        }
-        if self.cancelled {
-            let reason = stats::StopReason::Cancelled;
-            self.tell(job::Event::StopRequested { reason });
-        } else if let Some(stop) = self.recovery.stop.take() {
-            self.detail.clone_from(&stop.reason);
-            if stop.cause == ledger::StopCause::Timeout {
-                self.halting = Halt::Now;
-            }
-            self.tell(stop_event(stop.cause, stop.reason));
-        } else if std::mem::take(&mut self.recovery.stop_stands) {
-            self.stop_committed();
-        }
-        // Those that did not answer and that nobody knows as living. The others are asked on.
-        for (worker, boot) in self.recovery.asked.clone() {
-            if !self.pool.is_live(worker, boot) {
-                self.lose_worker(worker, boot, "does not answer", None);
-            }
-        }
-        self.look_at_workers();
-    }
-
-    /// What runs has gone on while nobody led the ledger, so its clocks know better how old the job is.
-    fn catch_up(&mut self) {
-        for (workflow, (elapsed, at)) in &self.recovery.elapsed {
-            let batch = self.recovery.batches.get(&(*workflow as usize));
-            if let Some(begun) = batch.and_then(|(_, begun)| *begun) {
-                let age = begun + *elapsed + self.now.since(*at);
-                self.timeouts.at_least(age, self.now);
-            }
-        }
-    }
-
-    /// Tells the machine again what happened, up to the wave that was under way.
-    fn replay(&mut self) {
-        if self.shards.is_empty() && self.committed == 0 {
-            return;
-        }
-        self.started = true;
-        self.tell(job::Event::Started);
-        let asides = self.asides();
-        while self.wave.is_none() && self.outcome.is_none() {
-            if self.setup_due && self.shards.contains_key(&(asides, 0)) {
-                self.setup_due = false;
-                self.rejoin(Kind::Setup, vec![(asides, 0)]);
-            } else if self.teardown_due && self.shards.contains_key(&(asides, 1)) {
-                self.teardown_due = false;
-                self.rejoin(Kind::Teardown, vec![(asides, 1)]);
-            } else if !self.rejoin_batch() {
-                break;
-            }
-        }
-    }
-
-    /// Goes on with a wave of setups or teardowns; one that is over is passed at once.
-    fn rejoin(&mut self, kind: Kind, members: Vec<Sid>) {
-        let over =
-            members.iter().all(|s| self.shards.get(s).is_some_and(|s| s.state.is_terminal()));
-        self.wave = Some(Wave::new(kind, members, WaveStep::Running));
-        if over {
-            self.wave_over();
-        }
-    }
-
-    /// The earliest batch of the present layer that was divided; or one whose own setups have begun.
-    fn rejoin_batch(&mut self) -> bool {
-        let asides = self.asides();
-        let aside = |w: usize, place: u32| (asides, 2 + 2 * u32::try_from(w).unwrap_or(0) + place);
-        let divided = |w: &usize| self.recovery.batches.get(w).map(|(epoch, _)| *epoch);
-        let first = self.waiting.iter().filter_map(divided).min();
-        let Some(first) = first else {
-            let has_begun = |w: &&usize| self.shards.contains_key(&aside(**w, 0));
-            let workflows: Vec<usize> = self.waiting.iter().filter(has_begun).copied().collect();
-            if workflows.is_empty() {
-                return false;
-            }
-            self.waiting.retain(|w| !workflows.contains(w));
-            let members = workflows.iter().map(|w| aside(*w, 0)).collect();
-            self.batch = Some(Batch { workflows, stage: Stage::Setups });
-            self.rejoin(Kind::Setups, members);
-            // Set up, and to be divided next: that is how the owner goes on anyway.
-            return self.wave.is_none() && self.batch.is_none();
-        };
-        let workflows: Vec<usize> =
-            self.waiting.iter().copied().filter(|w| divided(w) == Some(first)).collect();
-        self.waiting.retain(|w| !workflows.contains(w));
-        self.set_up.extend(&workflows);
-        let members: Vec<Sid> = self
-            .shards
-            .keys()
-            .filter(|sid| workflows.contains(&(sid.0 as usize)))
-            .copied()
-            .collect();
-        self.batch = Some(Batch { workflows: workflows.clone(), stage: Stage::Load });
-        let over = |sid: &Sid| self.shards.get(sid).is_some_and(|s| s.state.is_terminal());
-        if !members.iter().all(over) {
-            let clock = self.clock_of(&workflows);
-            let step = if clock.is_some() { WaveStep::Running } else { WaveStep::Dispatching };
-            let mut wave = Wave::new(Kind::Load, members, step);
-            wave.clock = clock;
-            self.wave = Some(wave);
-            if clock.is_some() {
-                for workflow in workflows {
-                    self.tell(job::Event::WorkflowReady { workflow });
-                }
-            }
-            return true;
-        }
-        for workflow in &workflows {
-            self.tell(job::Event::WorkflowReady { workflow: *workflow });
-        }
-        self.set_stage(Stage::Teardowns);
-        let torn: Vec<Sid> = workflows
-            .iter()
-            .filter(|w| self.manifest.workflows[**w].teardown)
-            .map(|w| aside(*w, 1))
-            .filter(|sid| self.shards.contains_key(sid))
-            .collect();
-        let due = workflows.iter().any(|w| self.manifest.workflows[*w].teardown) && !self.cancelled;
-        match (torn.is_empty(), due) {
-            (false, _) => self.rejoin(Kind::Teardowns, torn),
-            (true, true) => return false,
-            (true, false) => self.end_batch(),
-        }
-        true
-    }
-
-    /// Where the schedule is: by what the workers say, or else by the ledger's time.
-    fn clock_of(&self, workflows: &[usize]) -> Option<Clock> {
-        let said = workflows.iter().find_map(|w| {
-            self.recovery.elapsed.get(&u32::try_from(*w).unwrap_or(u32::MAX)).copied()
-        });
-        if let Some((offset, origin)) = said {
-            return Some(Clock { origin, offset, paused: Duration::ZERO });
-        }
-        let begun = workflows.iter().find_map(|w| self.recovery.batches.get(w)?.1)?;
-        let offset = self.age().saturating_sub(begun);
-        Some(Clock { origin: self.now, offset, paused: Duration::ZERO })
     }
 }
 

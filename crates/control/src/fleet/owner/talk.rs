@@ -139,7 +139,7 @@ impl Owner {
     }
 
     fn send_again(&mut self, errand: Errand, tries: u32) {
-        if let Some((worker, ask)) = self.ask(&errand) {
+        if let Some((worker, ask)) = ask(self, &errand) {
             let tag = self.tag();
             self.errands.insert(tag, (errand, tries, worker));
             self.out.push(Effect::Ask { tag, worker, ask });

@@ -27,7 +27,7 @@ impl Service {
         let parts = self.0.serving()?;
         let proto::CancelRequest { job, reason } = request.into_inner();
         let job = job_from(&job)?;
-        self.job(job, |_, _| ()).await?;
+        self.may_change(who.as_ref(), job, "cancel").await?;
         let requestor = who.map(|who| who.to_string()).unwrap_or_default();
         let command = Command::CancelJob { job, reason, requestor };
         let (state, already) = match parts.ledger.propose(command, WRITE_WITHIN).await {
@@ -60,6 +60,7 @@ impl Service {
         let who = self.who(&request)?;
         let request = request.into_inner();
         let job = job_from(&request.job)?;
+        self.may_change(who.as_ref(), job, wish(&request)).await?;
         let Some(desk) = self.0.desk(job) else {
             if let Some(mut owner) = self.elsewhere(who.as_ref(), job).await? {
                 return owner.steer(request).await;
@@ -88,7 +89,7 @@ impl Service {
         &self,
         request: Request<proto::DrainRequest>,
     ) -> Result<Response<proto::DrainReply>, Status> {
-        self.who(&request)?;
+        let who = self.who(&request)?;
         let parts = self.0.serving()?;
         let name = request.into_inner().node;
         let node: NodeId = name.parse().map_err(|_| {
@@ -96,6 +97,7 @@ impl Service {
                 "`{name}` is no node's id; `volley members` lists them"
             ))
         })?;
+        self.may_drain(who.as_ref(), node)?;
         // Whether it has ended is seen in the membership.
         let said = |said: &str| {
             Ok(Response::new(proto::DrainReply { said: said.to_owned(), done: false }))
@@ -178,6 +180,15 @@ impl Service {
             return Err(Status::invalid_argument(format!("at most {most} VUs are planned for it")));
         }
         Ok(Steer::Vus { workflow, vus: vus as u32 })
+    }
+}
+
+fn wish(request: &proto::SteerRequest) -> &'static str {
+    use proto::steer_request::What as Wish;
+    match request.what {
+        Some(Wish::Pause(_)) => "pause",
+        Some(Wish::Resume(_)) => "resume",
+        Some(Wish::Vus(_) | Wish::Rate(_)) | None => "scale",
     }
 }
 

@@ -151,7 +151,7 @@ impl Service {
         fingerprint.update((name.len() as u64).to_le_bytes());
         fingerprint.update(&name);
         fingerprint.update(blob.hash);
-        let tenant = who.map_or_else(|| "nobody".to_owned(), |who| who.node.to_string());
+        let tenant = super::rights::tenant(who.as_ref());
         let fingerprint = fingerprint.finalize().into();
         let create =
             CreateJob { tenant, key, fingerprint, name, plan: blob, age_ms, rehearsal: false };

@@ -138,6 +138,8 @@ pub fn job_json(job: &proto::JobStatus) -> Value {
         "job": id(&job.job), "name": job.name, "state": job.state,
         "outcome": (!job.outcome.is_empty()).then_some(&job.outcome), "detail": job.detail,
         "owner": (!job.owner.is_empty()).then_some(&job.owner),
+        "submitted_by": job.submitted_by,
+        "cancelled_by": (!job.cancelled_by.is_empty()).then_some(&job.cancelled_by),
         "age_s": job.age_ms as f64 / 1e3, "ran_s": job.ran_ms as f64 / 1e3,
         "has_result": job.has_result,
         "counters": {
@@ -148,11 +150,20 @@ pub fn job_json(job: &proto::JobStatus) -> Value {
     })
 }
 
+/// By whom; nothing if it is its own client, as it mostly is.
+fn cancelled_by(job: &proto::JobStatus) -> String {
+    let by = &job.cancelled_by;
+    match by.is_empty() || by.contains(&job.submitted_by) {
+        true => String::new(),
+        false => format!("by {}", format::clean(by)),
+    }
+}
+
 pub fn job(job: &proto::JobStatus) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: &str| {
         if !value.is_empty() {
-            let _ = writeln!(text, "{name:9} {value}");
+            let _ = writeln!(text, "{name:10} {value}");
         }
     };
     line("job", &id(&job.job));
@@ -161,6 +172,8 @@ pub fn job(job: &proto::JobStatus) -> String {
     line("detail", &format::clean(&job.detail));
     let owner = if job.owner.is_empty() { "nobody yet" } else { &job.owner };
     line("owner", if job.outcome.is_empty() { owner } else { "" });
+    line("client", &job.submitted_by);
+    line("cancelled", &cancelled_by(job));
     let took = if job.ran_ms > 0 { format!(", took {}", age(job.ran_ms)) } else { String::new() };
     line("created", &format!("{} ago{took}", age(job.age_ms)));
     if let Some(counters) = &job.counters {

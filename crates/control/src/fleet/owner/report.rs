@@ -1,0 +1,333 @@
+//! The end of one attempt: a worker's last word, or what is known of one that will never speak.
+//!
+//! ```text
+//! report ──store──▶ majority ──EndAttempt──▶ ledger ──Forget──▶ worker's outbox
+//!                                              ╰▶ its shard is settled: over, or free for the next attempt
+//! ```
+
+use std::collections::BTreeMap;
+
+use fence::{Attempt, NodeId, ShardKey};
+
+use super::context::{self, SETUP};
+use super::shard::{State, Step};
+use super::{Errand, Owner, Parcel, Purpose, Sid, blob_of};
+use crate::fleet::message::EndReport;
+use crate::ledger::{AttemptStatus, Command, Counters, Lapse, Payload, Reply};
+
+impl Owner {
+    /// A worker's last word. Not fenced (R3): counted once, whenever it comes (S35, S40).
+    pub(super) fn report(&mut self, mut report: EndReport) {
+        let sid = (report.shard.workflow.0, report.shard.shard);
+        let attempt = report.attempt;
+        let ours = self.shards.get_mut(&sid).filter(|shard| shard.key == report.shard);
+        let Some(one) = ours.and_then(|shard| shard.attempt_mut(attempt)) else {
+            self.counts.late += 1;
+            return;
+        };
+        if (one.worker, one.boot) != (report.worker, report.boot) {
+            self.counts.lies += 1;
+            return;
+        }
+        if one.end.is_some() {
+            self.counts.repeats += 1;
+            let errand = Errand::Forget(report.shard, attempt, report.worker);
+            return self.send(errand);
+        }
+        if one.reporting {
+            self.counts.repeats += 1;
+            return;
+        }
+        one.reporting = true;
+        let begun = report.counters.begun;
+        // The report of a process that was killed has what its file has: less than its frames had told.
+        report.counters = report.counters.at_least(&one.counters);
+        report.counters.begun = match report.status {
+            AttemptStatus::Interrupted => begun.max(one.may_have_begun()),
+            // It has come to its end and knows exactly; its frames had said how far it might go.
+            AttemptStatus::Completed | AttemptStatus::Failed | AttemptStatus::Stopped => begun,
+        };
+        // The next attempt may be dispatched before the ledger has this.
+        (one.counters.begun, one.unheard) = (report.counters.begun, false);
+        self.stop_proven(sid, attempt);
+        let current = self.shards.get(&sid).is_some_and(|shard| shard.attempt() == attempt);
+        if current && let Some(shard) = self.shards.get_mut(&sid) {
+            if shard.is_out() {
+                shard.step = Step::Ending;
+                shard.due = None;
+                self.leave_hold(sid, true);
+            }
+            self.check_context(sid, &mut report);
+        }
+        self.keep(sid, report);
+    }
+
+    /// Makes a report durable: first beside the ledger, then in it.
+    fn keep(&mut self, sid: Sid, mut report: EndReport) {
+        let attempt = report.attempt;
+        let mut content = encode_report(&report);
+        if content.len() > self.settings.result_bytes {
+            report.totals = Vec::new();
+            self.cut.push((report.shard, attempt));
+            let text = format!("the statistics of shard {} were too large to keep", report.shard);
+            self.note(text, None);
+            content = encode_report(&report);
+        }
+        self.reports.insert((sid, attempt), report);
+        self.store(Parcel::Report(sid, attempt), content);
+    }
+
+    pub(super) fn stored(&mut self, tag: u64) {
+        match self.parcels.remove(&tag) {
+            Some(Parcel::Report(sid, attempt)) => {
+                let Some(report) = self.reports.get(&(sid, attempt)) else { return };
+                let command = Command::EndAttempt {
+                    under: Some(self.epoch),
+                    shard: report.shard,
+                    attempt,
+                    status: report.status,
+                    counters: report.counters,
+                    result: Some(blob_of(&encode_report(report))),
+                };
+                self.commit(Purpose::End(sid, attempt), command);
+            }
+            Some(Parcel::Context(values)) => {
+                let content = context::encode_values(&values);
+                self.commit_context(values, Payload::Blob(blob_of(&content)));
+            }
+            _ => self.counts.repeats += 1,
+        }
+    }
+
+    pub(super) fn attempt_ended(&mut self, sid: Sid, attempt: Attempt, reply: &Reply) {
+        if let Reply::Refused(refusal) = reply {
+            let text = format!("the ledger refused the end of an attempt: {refusal}");
+            return self.note(text, None);
+        }
+        let report = self.reports.remove(&(sid, attempt));
+        let status = report.as_ref().map_or(AttemptStatus::Stopped, |report| report.status);
+        let Some(shard) = self.shards.get_mut(&sid) else { return };
+        let current = shard.attempt() == attempt;
+        let Some(one) = shard.attempt_mut(attempt) else { return };
+        one.end = Some(status);
+        let (worker, own_core) = (one.worker, !one.shared);
+        if let Some(report) = &report {
+            one.counters = report.counters;
+            if own_core {
+                // A worker gives a core back before it says that an attempt has ended.
+                self.pool.returned(worker, 1);
+            }
+            let errand = Errand::Forget(report.shard, attempt, report.worker);
+            self.send(errand);
+        }
+        // Replaced, and the answer to the start of the next one is on its way: only the counts were taken (R17).
+        if current && !matches!(reply, Reply::Superseded { .. }) {
+            self.settle(sid, status, report);
+        }
+    }
+
+    /// What the end of its last attempt means for a shard.
+    fn settle(&mut self, sid: Sid, status: AttemptStatus, report: Option<EndReport>) {
+        let Some(shard) = self.shards.get(&sid) else { return };
+        let (state, attempt) = (shard.state, shard.attempt());
+        if shard.step == Step::Over {
+            return;
+        }
+        let age = self.age();
+        if let Some(span) = self.spans.get_mut(&(sid.0 as usize)) {
+            span.1 = age;
+        }
+        if state == State::Pending && self.settle_pending(sid, status, report.as_ref()) {
+            return;
+        }
+        if state == State::Cancelling {
+            // X-10: the cancel wins, the counts are kept.
+            self.go(sid, State::Cancelled, format!("attempt {attempt} has {status}"));
+            return;
+        }
+        match status {
+            AttemptStatus::Completed => {
+                if let Some(report) = report {
+                    let shards = self.provided.entry(sid.0 as usize).or_default();
+                    shards.insert(sid.1, report.provided);
+                    if sid.0 == self.asides() {
+                        self.aside_provided(sid);
+                    }
+                }
+                self.go(sid, State::Completed, "worker reported success");
+            }
+            AttemptStatus::Failed => {
+                let error = report.and_then(|report| report.error);
+                let error = error.unwrap_or_else(|| "it failed without a reason".to_owned());
+                self.give_up(sid, error);
+            }
+            // Nobody here stopped it: its worker is shutting down, or has lost its lease.
+            AttemptStatus::Stopped | AttemptStatus::Interrupted => {
+                let why = report.and_then(|report| report.error);
+                let why = why.unwrap_or_else(|| format!("attempt {attempt} was {status}"));
+                if state != State::Failed {
+                    let Some(shard) = self.shards.get_mut(&sid) else { return };
+                    if let Some((node, boot)) = shard.current().map(|one| (one.worker, one.boot))
+                        && status == AttemptStatus::Interrupted
+                    {
+                        shard.failed_on.push((node, boot));
+                        shard.error = Some(format!("worker {node}: {why}"));
+                        if state == State::Dispatched {
+                            // It could not even begin there: not at once again.
+                            shard.refused = shard.refused.saturating_add(1);
+                        }
+                        self.say_interrupted(sid, node, &why);
+                    }
+                    if state == State::Running
+                        && sid.0 != self.asides()
+                        && let Some(shard) = self.shards.get_mut(&sid)
+                    {
+                        let heard = shard.current().and_then(|one| one.heard).unwrap_or(age);
+                        shard.lost_at = shard.lost_at.or(Some(heard));
+                    }
+                    self.go(sid, State::Failed, why);
+                }
+                if let Some(shard) = self.shards.get_mut(&sid) {
+                    shard.proof = Lapse::Stopped;
+                }
+                self.set(sid, Step::Lapsed);
+            }
+        }
+    }
+
+    fn say_interrupted(&mut self, sid: Sid, node: NodeId, why: &str) {
+        let of = self.divided.get(&(sid.0 as usize)).copied().unwrap_or(1);
+        let what = match sid.0 == self.asides() {
+            true => "a setup or teardown".to_owned(),
+            false => format!("1 of {of} shards of {}", self.machine.name(sid.0 as usize)),
+        };
+        self.note(format!("worker {node} gave up {what}: {why}"), None);
+    }
+
+    /// The next attempt was about to be started when the end of the one before came: if it is final, there is none.
+    ///
+    /// One that is proposed already will be refused as settled, which has the same effect (see `attempt_refused`).
+    fn settle_pending(
+        &mut self,
+        sid: Sid,
+        status: AttemptStatus,
+        report: Option<&EndReport>,
+    ) -> bool {
+        let Some(shard) = self.shards.get_mut(&sid) else { return true };
+        let proposed = shard.step == Step::Proposed;
+        match status {
+            AttemptStatus::Stopped | AttemptStatus::Interrupted => return true,
+            AttemptStatus::Failed => shard.error = report.and_then(|report| report.error.clone()),
+            AttemptStatus::Completed => {
+                let provided = report.map(|report| report.provided.clone()).unwrap_or_default();
+                self.provided.entry(sid.0 as usize).or_default().insert(sid.1, provided);
+                if sid.0 == self.asides() {
+                    self.aside_provided(sid);
+                }
+            }
+        }
+        if !proposed {
+            self.set(sid, Step::Idle);
+            self.leave_hold(sid, false);
+            self.settled(sid, status);
+        }
+        true
+    }
+
+    /// The ledger has the shard's result, although its attempt was taken for lost.
+    pub(super) fn settled(&mut self, sid: Sid, status: AttemptStatus) {
+        self.go(sid, State::Failed, "its report came before it was started again");
+        if status == AttemptStatus::Completed {
+            self.go(sid, State::Completed, "worker reported success");
+            return self.never_mended(sid);
+        }
+        let error = self.shards.get(&sid).and_then(|shard| shard.error.clone());
+        self.give_up(sid, error.unwrap_or_else(|| "it failed without a reason".to_owned()));
+    }
+
+    /// What a setup leaves: the plan's is a stage of its own, a workflow's is for its own shards.
+    pub(super) fn aside_provided(&mut self, sid: Sid) {
+        let asides = self.asides() as usize;
+        let values = self.provided.get_mut(&asides).and_then(|shards| shards.remove(&sid.1));
+        let values = values.unwrap_or_default();
+        if sid.1 == 0 {
+            self.fresh.entry(0).or_default().insert(SETUP.to_owned(), values);
+        } else if sid.1.is_multiple_of(2) {
+            self.own_setups.insert((sid.1 as usize - 2) / 2, values);
+        }
+    }
+
+    pub(super) fn own_setup(&self, workflow: usize) -> Option<&BTreeMap<String, Vec<u8>>> {
+        self.own_setups.get(&workflow)
+    }
+
+    /// X37: a shard that provides more than the job may hand on has failed, and says so.
+    fn check_context(&mut self, sid: Sid, report: &mut EndReport) {
+        let committed: usize = self.values.values().map(context::size).sum();
+        let fresh: usize = self.fresh.values().flat_map(|v| v.values()).map(context::size).sum();
+        let lowest = self.provided.values().filter_map(|shards| shards.values().next());
+        let present: usize = lowest.map(context::size).sum();
+        if let Some(part) = self.manifest.workflows.get(sid.0 as usize) {
+            report.provided.retain(|key, _| part.provide.iter().any(|one| one.key == *key));
+        }
+        let (more, most) = (context::size(&report.provided), self.settings.context_bytes);
+        if committed + fresh + present + more > most && report.status == AttemptStatus::Completed {
+            report.status = AttemptStatus::Failed;
+            report.provided.clear();
+            report.error = Some(format!(
+                "it provides {more} bytes; with what is provided already that is more than the {most} that a job may \
+                 hand on"
+            ));
+        }
+    }
+
+    /// What the owner has of an attempt whose worker is gone.
+    pub(super) fn sealed(
+        &mut self,
+        key: ShardKey,
+        attempt: Attempt,
+        counters: Counters,
+        frames: u64,
+        totals: Vec<u8>,
+    ) {
+        let sid = (key.workflow.0, key.shard);
+        let shard = self.shards.get_mut(&sid).filter(|shard| shard.key == key);
+        let Some(one) = shard.and_then(|shard| shard.attempt_mut(attempt)) else {
+            self.counts.late += 1;
+            return;
+        };
+        if one.end.is_some() || one.reporting {
+            self.counts.repeats += 1;
+            return;
+        }
+        one.reporting = true;
+        let begun = counters.begun.max(one.may_have_begun());
+        (one.counters.begun, one.unheard) = (begun, false);
+        let report = EndReport {
+            shard: key,
+            attempt,
+            worker: one.worker,
+            boot: one.boot,
+            status: AttemptStatus::Interrupted,
+            error: Some("its worker was lost; this is what it had reported".to_owned()),
+            counters: Counters { begun, ..counters },
+            provided: BTreeMap::new(),
+            frames,
+            totals,
+            log: String::new(),
+        };
+        self.unheard.push((key, attempt));
+        self.keep(sid, report);
+    }
+}
+
+pub(super) fn encode_report(report: &EndReport) -> Vec<u8> {
+    postcard::to_allocvec(report).expect("a report has a form in postcard")
+}
+
+/// # Errors
+/// If the bytes are not those of a stored report.
+pub fn decode_report(content: &[u8]) -> Result<EndReport, String> {
+    postcard::from_bytes(content)
+        .map_err(|error| format!("a stored report cannot be read: {error}"))
+}
