@@ -161,6 +161,13 @@ class Cluster:
         self.nodes[name]["pid"] = child.pid
         self.restarted = getattr(self, "restarted", []) + [child]
 
+    def dropped(self, job):
+        """Iterations that were due and not begun, by cause."""
+        path = os.path.join(self.folder, "result.json")
+        self.run("results", job, "--quiet", "--summary", path, check=False)
+        with open(path) as file:
+            return {cause: count for cause, count in json.load(file)["dropped"].items() if count} or 0
+
     def issued_on(self, name):
         """Requests begun by the attempts of a worker that was killed: the files that outlive it."""
         folder = os.path.join(self.dir, name, "data", "issued")
@@ -321,8 +328,10 @@ def part_managers(args):
                 pauses = [b - a for a, b in zip([before] + after, after)]
                 resumed.append(max(pauses, default=float("inf")))
                 print(f"  {what} {run + 1}: {' '.join(victims)} killed; windows again after {resumed[-1]:.2f} s; "
-                      f"planned {rate * length}, seen {seen}, counted {counters['completed']}: "
-                      f"{'exact' if exact else 'NOT EXACT'}; {status['outcome']}", flush=True)
+                      f"planned {rate * length}, seen {seen}, counted {counters['completed']}, "
+                      f"dropped {cluster.dropped(job)}: "
+                      f"{'exact' if exact else 'NOT EXACT'}; {status['outcome']}",
+                      flush=True)
             finally:
                 target.stop()
                 cluster.stop()
@@ -402,6 +411,7 @@ def part_queue(args):
         path = os.path.join(cluster.folder, "plan.yaml")
         with open(path, "w") as file:
             file.write(plan(target.url, "executor: constant-arrival-rate, rate: 10/s, duration: 1s, max_vus: 2"))
+        entries = cluster.json("managers")["applied"]
         begin = time.monotonic()
         count, running = args.jobs, []
         for number in range(count):
@@ -417,14 +427,15 @@ def part_queue(args):
         while left():
             time.sleep(1)
         took = time.monotonic() - begin
-        jobs = [j for j in cluster.json("jobs", "--ended")["jobs"]]
+        entries = cluster.json("managers")["applied"] - entries
+        jobs = [j for j in cluster.json("jobs", "--ended", "--limit", str(count))["jobs"]]
         outcomes = {}
         for job in jobs:
             outcomes[job["outcome"]] = outcomes.get(job["outcome"], 0) + 1
         memory = {name: round(cluster.memory_mb(name)) for name in cluster.nodes}
         seen = target.total()
         print(f"queue: {count} jobs accepted in {accepted:.1f} s, all ended after {took:.1f} s "
-              f"({count / took:.1f} jobs/s); outcomes {outcomes}; seen {seen} of {count * 10}; "
+              f"({count / took:.1f} jobs/s, {entries / took:.0f} entries of the ledger/s); outcomes {outcomes}; seen {seen} of {count * 10}; "
               f"most memory (MB) {memory}; submit codes {set(codes)}")
         return outcomes.get("COMPLETED", 0) == min(count, len(jobs)) and seen == count * 10
     finally:

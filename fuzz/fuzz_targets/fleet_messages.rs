@@ -129,7 +129,11 @@ fuzz_target!(|input: &[u8]| {
         23 => drop(plain::<proto::SteerRequest>(bytes)),
         24 => drop(plain::<proto::WatchRequest>(bytes)),
         25 => drop(plain::<proto::LogsReply>(bytes)),
-        26 => drop(plain::<proto::FleetReply>(bytes)),
+        26 => {
+            drop(plain::<proto::FleetReply>(bytes));
+            drop(plain::<proto::ChangeManagersRequest>(bytes));
+            drop(plain::<proto::ManagersReply>(bytes));
+        }
         27 => drop(plain::<proto::Checkpoint>(bytes)),
         28 => drop(plain::<proto::PromiseReply>(bytes)),
         29 => drop(plain::<proto::EnlistRequest>(bytes)),

@@ -34,6 +34,7 @@
 //! | any with that attempt | EndAttempt, under the epoch held or none | unchanged; the counts are added once |
 //! | any | a request that was answered | unchanged; the same answer |
 //! | Ended, and its time is over | Advance, or any command | (none); the key is free |
+//! | Ended, and its key's time is over | MakeRoom, or a command that finds no room | (none), the oldest first |
 //!
 //! **Invariant:** `apply` is total and pure: no clock, no randomness, no unordered map, no panic, whatever is in the
 //! log.
@@ -105,6 +106,8 @@ pub struct State {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Derived {
+    /// Jobs that have not ended. Those that have may be many more.
+    active: BTreeSet<JobId>,
     /// Jobs that have ended, by when their key may be forgotten.
     expiry: BTreeSet<(u64, JobId)>,
     attempts: u64,
@@ -197,6 +200,11 @@ impl State {
     /// In the order of their ids.
     pub fn jobs(&self) -> impl ExactSizeIterator<Item = (JobId, &Job)> {
         self.jobs.iter().map(|(id, job)| (*id, job.as_ref()))
+    }
+
+    /// Those that have not ended.
+    pub fn active_jobs(&self) -> impl Iterator<Item = (JobId, &Job)> {
+        self.derived.active.iter().filter_map(|id| Some((*id, self.job(*id)?)))
     }
 
     #[must_use]

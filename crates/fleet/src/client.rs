@@ -11,26 +11,25 @@
 //! answer was lost is simply put to the next manager.
 
 mod blobs;
+mod calls;
 pub mod enlist;
 mod error;
 mod watch;
 
-use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use control::ledger::BlobRef;
 use fence::JobId;
 use node::config::CredentialFiles;
-use node::network::{ChannelTiming, ConnectError, Limits, Mutual, Network, channel_on};
-use tokio::time::{Instant, sleep, timeout};
+use node::network::{Limits, Mutual, Network};
+use tokio::time::{Instant, sleep};
 use tonic::transport::Channel;
-use tonic::{Response, Status};
-use trust::{Expected, Gates, Policy, Role};
+use trust::{Gates, Policy};
 
 use crate::wire::proto::jobs_client::JobsClient;
 use crate::wire::{self, proto};
-use error::{Verdict, judge};
+use calls::{PAUSE_FIRST, PAUSE_LAST};
 
 pub use blobs::{Progress, blob_of};
 pub use error::{Failure, FleetError, Why};
@@ -38,9 +37,8 @@ pub use watch::{JobWatch, Told};
 
 /// Jobs that are named when an abbreviated id means several.
 const ALIKE_MAX: u32 = 100;
-/// Between two rounds over all managers; doubled up to the last.
-const PAUSE_FIRST: Duration = Duration::from_millis(100);
-const PAUSE_LAST: Duration = Duration::from_secs(1);
+/// A new manager may have to read the whole ledger.
+const CHANGE_WITHIN: Duration = Duration::from_secs(25);
 /// The longest pause that a manager may ask for.
 const PAUSE_ASKED_MAX: Duration = Duration::from_secs(5);
 
@@ -105,6 +103,17 @@ pub enum Steering {
         workflow: Option<String>,
         per_second: f64,
     },
+}
+
+/// A step of a change of the managers.
+#[derive(Clone, Debug)]
+pub enum ManagerStep {
+    /// One that was started to join learns from now on.
+    Admit { address: String },
+    /// It votes, once it has caught up.
+    Promote { node: String },
+    /// One that is gone counts no more.
+    Remove { node: String },
 }
 
 #[derive(Clone)]
@@ -362,151 +371,37 @@ impl FleetClient {
         Ok(self.ask(Duration::ZERO, ask).await?.1)
     }
 
+    /// Who keeps the ledger, as the one that answers knows it.
+    ///
+    /// # Errors
+    /// If nobody answers.
+    pub async fn managers(&self) -> Result<proto::ManagersReply, FleetError> {
+        let ask = |mut jobs: Jobs| async move { jobs.managers(proto::ManagersRequest {}).await };
+        Ok(self.ask(Duration::ZERO, ask).await?.1)
+    }
+
+    /// One step of a change of the managers; the id of the one concerned. Can be repeated.
+    ///
+    /// # Errors
+    /// If it cannot be done, or nobody can do it in time.
+    pub async fn change_managers(&self, step: &ManagerStep) -> Result<String, FleetError> {
+        use proto::change_managers_request::Step;
+        let step = match step {
+            ManagerStep::Admit { address } => Step::Admit(address.clone()),
+            ManagerStep::Promote { node } => Step::Promote(node.clone()),
+            ManagerStep::Remove { node } => Step::Remove(node.clone()),
+        };
+        let request = proto::ChangeManagersRequest { step: Some(step) };
+        let ask = |mut jobs: Jobs| {
+            let request = request.clone();
+            async move { jobs.change_managers(request).await }
+        };
+        Ok(self.ask_within(self.patience, CHANGE_WITHIN, ask).await?.1.node)
+    }
+
     /// What happens in a job, from its beginning to its result. `views`: with snapshots for a dashboard.
     #[must_use]
     pub fn watch(&self, job: JobId, views: bool) -> JobWatch {
         JobWatch::new(self.clone(), job, views)
     }
-
-    /// Puts a question to one manager after the other, for as long as `patience` allows, and once in any case. The
-    /// answer, and whose it is.
-    async fn ask<A, F>(
-        &self,
-        patience: Duration,
-        question: impl Fn(Jobs) -> F,
-    ) -> Result<(String, A), FleetError>
-    where
-        F: Future<Output = Result<Response<A>, Status>>,
-    {
-        self.ask_within(patience, self.deadline, question).await
-    }
-
-    async fn ask_within<A, F>(
-        &self,
-        patience: Duration,
-        deadline: Duration,
-        question: impl Fn(Jobs) -> F,
-    ) -> Result<(String, A), FleetError>
-    where
-        F: Future<Output = Result<Response<A>, Status>>,
-    {
-        let begun = Instant::now();
-        let mut pause = PAUSE_FIRST;
-        loop {
-            let mut failures = Vec::new();
-            for number in self.in_turn() {
-                match self.ask_one(number, deadline, &question).await {
-                    Ok(answer) => return Ok((self.managers[number].clone(), answer)),
-                    Err(Verdict::Elsewhere(why)) => failures.push(self.failure(number, why)),
-                    Err(Verdict::Final(code, message)) => {
-                        let address = self.managers[number].clone();
-                        return Err(FleetError::Refused { address, code, message });
-                    }
-                }
-            }
-            let tried_for = begun.elapsed();
-            if failures.iter().all(Failure::is_lasting) || tried_for + pause > patience {
-                return Err(FleetError::Nobody { failures, tried_for });
-            }
-            if let Some(first) = failures.first() {
-                self.tell(&format!("{first}; trying again"));
-            }
-            sleep(pause).await;
-            pause = (pause * 2).min(PAUSE_LAST);
-        }
-    }
-
-    async fn ask_one<A, F>(
-        &self,
-        number: usize,
-        deadline: Duration,
-        question: impl Fn(Jobs) -> F,
-    ) -> Result<A, Verdict>
-    where
-        F: Future<Output = Result<Response<A>, Status>>,
-    {
-        let channel = self.channel(number).await.map_err(Verdict::Elsewhere)?;
-        let asked = timeout(deadline, question(jobs_on(channel))).await;
-        match asked {
-            Ok(Ok(answer)) => {
-                self.lock().manager = number;
-                Ok(answer.into_inner())
-            }
-            Ok(Err(status)) => {
-                let verdict = judge(&status);
-                if !matches!(verdict, Verdict::Final(..)) {
-                    self.leave(number);
-                }
-                Err(verdict)
-            }
-            Err(_) => {
-                self.leave(number);
-                Err(Verdict::Elsewhere(Why::TimedOut { after: deadline }))
-            }
-        }
-    }
-
-    /// All managers, from the one that answered last.
-    fn in_turn(&self) -> impl Iterator<Item = usize> + use<> {
-        let (first, count) = (self.lock().manager, self.managers.len());
-        (first..first + count).map(move |number| number % count)
-    }
-
-    async fn channel(&self, number: usize) -> Result<Channel, Why> {
-        let known = self.lock().channel.clone();
-        if let Some((_, channel)) = known.filter(|(at, _)| *at == number) {
-            return Ok(channel);
-        }
-        let address = &self.managers[number];
-        let expected = Expected { role: Role::Manager, node: None };
-        // A watch has to notice soon that the other end is gone.
-        let timing = ChannelTiming { connect: self.deadline, ..ChannelTiming::paced(0.2) };
-        let connecting = async {
-            let connection = self.network.connect(address, expected).await?;
-            channel_on(connection, &timing).await.map_err(|error| ConnectError::Io {
-                address: address.clone(),
-                error: std::io::Error::other(error),
-            })
-        };
-        match timeout(self.deadline, connecting).await {
-            Ok(Ok(channel)) => {
-                let mut last = self.lock();
-                (last.manager, last.channel) = (number, Some((number, channel.clone())));
-                Ok(channel)
-            }
-            Ok(Err(error)) => Err(Why::Connect(error)),
-            Err(_) => Err(Why::TimedOut { after: self.deadline }),
-        }
-    }
-
-    /// The next question goes to somebody else first, and comes back here on a new connection.
-    fn leave(&self, number: usize) {
-        let mut last = self.lock();
-        if last.channel.as_ref().is_some_and(|(at, _)| *at == number) {
-            last.channel = None;
-        }
-        if last.manager == number {
-            last.manager = (number + 1) % self.managers.len();
-        }
-    }
-
-    fn failure(&self, number: usize, why: Why) -> Failure {
-        Failure { address: self.managers[number].clone(), why }
-    }
-
-    fn tell(&self, text: &str) {
-        if let Some(notice) = &self.notice {
-            notice(text);
-        }
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Last> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn jobs_on(channel: Channel) -> Jobs {
-    JobsClient::new(channel)
-        .max_decoding_message_size(wire::MESSAGE_BYTES_MAX)
-        .max_encoding_message_size(wire::MESSAGE_BYTES_MAX)
 }

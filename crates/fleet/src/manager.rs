@@ -39,7 +39,7 @@ use node::Member;
 use tokio::sync::watch;
 use tonic::Status;
 
-pub use config::ManagerConfig;
+pub use config::{KEEP_JOBS_MIN, ManagerConfig, keeping};
 pub use start::{Ended, Manager, StartError};
 
 use breakers::Breakers;

@@ -10,6 +10,9 @@ use crate::core::Core;
 use crate::node::Node;
 use crate::{copies, members, reads};
 
+/// Ended jobs that a leader forgets in one round while its disk is nearly full.
+const FORGET_AT_ONCE: u32 = 64;
+
 /// Moves the ledger's time while this node leads. Time is what a monotonic clock has counted since a state was read,
 /// so a wall clock that jumps moves nothing (R9).
 pub(crate) async fn advance(core: Arc<Core>) {
@@ -70,6 +73,13 @@ pub(crate) async fn tidy(core: Arc<Core>) {
         }
         if core.claims() {
             members::finish(&core).await;
+            if core.storage.space_is_low()
+                && core.applied.read(control::ledger::State::can_make_room)
+            {
+                // Old results must not keep new jobs out; their blobs go in the next rounds, on all members.
+                let command = Command::MakeRoom { jobs: FORGET_AT_ONCE };
+                node.propose_and_forget(command, core.timing.request).await;
+            }
         }
         blobs(&core).await;
         // A session that is silent for an hour may be closed to make room.

@@ -16,7 +16,7 @@ pub use certs::{
 };
 pub use jobs::{
     CancelArgs, DrainArgs, FleetPlace, FleetStatusArgs, FollowArgs, FullPolicy, JobsArgs,
-    LossPolicy, ResultsArgs, SubmitArgs, WatchArgs,
+    LossPolicy, ManagersArgs, ManagersChange, ResultsArgs, SubmitArgs, WatchArgs,
 };
 pub use ledger::{
     CheckArgs, InspectArgs, LedgerAction, LedgerArgs, MembersArgs, MembersChange, ResetArgs,
@@ -90,6 +90,8 @@ pub enum Command {
     Results(Box<ResultsArgs>),
     /// Let a node of a cluster finish what it runs, and take no more
     Drain(DrainArgs),
+    /// Show who keeps the ledger of a cluster, let a manager in, take one out
+    Managers(ManagersArgs),
     /// Steer a running test or a job: pause, resume, scale, stop
     Ctl(CtlArgs),
     /// Run a whole datacenter on this machine: managers and workers, ready for `volley submit`

@@ -39,6 +39,7 @@ pub fn dispatch(command: Command) -> i32 {
         Command::Cancel(args) => fleet::cancel(&args),
         Command::Results(args) => fleet::results(&args),
         Command::Drain(args) => fleet::drain(&args),
+        Command::Managers(args) => fleet::managers(&args),
         Command::Ctl(args) => ctl::ctl(&args),
         Command::Up(args) => up::up(&args),
         Command::Manager(args) => node::manager(&args),

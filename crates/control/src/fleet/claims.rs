@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use fence::{Epoch, JobId, NodeId};
 
-use crate::ledger::{Phase, SessionId, State, preferred_owner};
+use crate::ledger::{SessionId, State, preferred_owner};
 
 /// What is known from outside the ledger.
 #[derive(Clone, Debug)]
@@ -52,10 +52,7 @@ pub fn duties(state: &State, managers: &Managers<'_>, led: &BTreeSet<JobId>) -> 
     let me = managers.me.node;
     let live: Vec<NodeId> = managers.live.iter().copied().collect();
     let mut duties = Vec::new();
-    for (id, job) in state.jobs() {
-        if let Phase::Ended(_) = job.phase() {
-            continue;
-        }
+    for (id, job) in state.active_jobs() {
         if job.owner == Some(managers.me) {
             if managers.leaving {
                 duties.push(Duty::Release { job: id });

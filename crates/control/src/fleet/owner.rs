@@ -32,6 +32,7 @@ use crate::ledger::{BlobRef, Command, StopCause};
 
 mod adopt;
 mod answers;
+mod begin;
 pub mod check;
 mod close;
 pub mod context;

@@ -36,7 +36,7 @@ pub fn waiting(state: &State) -> Vec<JobId> {
         matches!(job.phase(), Phase::Created | Phase::Running) && job.shards.is_empty()
     };
     let mut jobs: Vec<(u64, JobId)> = state
-        .jobs()
+        .active_jobs()
         .filter(|(_, job)| waits(job))
         .map(|(id, job)| (job.created.number, id))
         .collect();

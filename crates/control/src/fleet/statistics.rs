@@ -251,6 +251,11 @@ impl Statistics {
         Some(checkpoint)
     }
 
+    /// A checkpoint is due again although nothing is new: those that have the last one are no majority any more.
+    pub fn keep_anew(&mut self) {
+        self.dirty = true;
+    }
+
     /// A checkpoint is on a majority. Those that were closed before it can be said now.
     pub fn stored(&mut self, number: u64) -> Vec<(ShardKey, Attempt)> {
         if self.under_way == Some(number) {

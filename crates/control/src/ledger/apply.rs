@@ -59,6 +59,15 @@ impl State {
             Command::Advance { seen_ms, elapsed_ms } => {
                 Ok(self.advance(here, *seen_ms, *elapsed_ms))
             }
+            Command::MakeRoom { jobs } => {
+                let mut left = *jobs;
+                let retired = self.make_room(here, |_| {
+                    let more = left > 0;
+                    left = left.saturating_sub(1);
+                    more
+                });
+                Ok(Reply::Advanced { now_ms: self.now_ms, retired })
+            }
             Command::Provision { job, epoch, shards } => self.provision(here, *job, *epoch, shards),
             Command::BeginLoad { job, epoch, workflows } => {
                 self.begin_load(here, *job, *epoch, workflows)
@@ -107,6 +116,7 @@ impl State {
         }
         let bytes = job.text_bytes();
         let Limits { jobs, bytes: bytes_limit, .. } = self.limits;
+        self.make_room(here, |state| state.jobs.len() >= jobs as usize || state.no_room_for(bytes));
         let full = if self.jobs.len() >= jobs as usize {
             Some(Resource::Jobs { limit: jobs })
         } else {
@@ -118,6 +128,7 @@ impl State {
         }
         self.jobs.insert(id, Arc::new(job));
         self.derived.bytes += bytes;
+        self.derived.active.insert(id);
         self.record(id, here.event(EventKind::Created));
         self.expire_later(id);
         Submission::Accepted { job: id, duplicate: false, created: here.epoch }
@@ -159,6 +170,7 @@ impl State {
         context: &Payload,
     ) -> Result<Reply, Refusal> {
         let bytes = context.inline_bytes() as u64;
+        self.make_room(here, |state| state.no_room_for(bytes));
         let no_room = self.no_room_for(bytes);
         let job = self.jobs.get_mut(&id).map(Arc::make_mut).ok_or(Refusal::UnknownJob)?;
         job.refuse_stale(epoch)?;
@@ -241,7 +253,7 @@ impl State {
         Ok(Reply::Finished { outcome, epoch: here.epoch })
     }
 
-    fn no_room_for(&self, bytes: u64) -> bool {
+    pub(super) fn no_room_for(&self, bytes: u64) -> bool {
         self.derived.bytes.saturating_add(bytes) > self.limits.bytes
     }
 }

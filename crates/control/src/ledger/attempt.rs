@@ -25,6 +25,7 @@ impl State {
         };
         let (worker, boot, after) = (*worker, *boot, *after);
         let Limits { attempts, shards_per_job, retries, .. } = self.limits;
+        self.make_room(here, |state| state.derived.attempts >= u64::from(attempts));
         let attempts_full = self.derived.attempts >= u64::from(attempts);
         let job = self.jobs.get_mut(&key.job).map(Arc::make_mut).ok_or(Refusal::UnknownJob)?;
         job.refuse_stale(*epoch)?;

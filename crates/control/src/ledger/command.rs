@@ -176,6 +176,11 @@ pub enum Command {
         epoch: Epoch,
         result: BlobRef,
     },
+    /// Forgets the oldest ended jobs, at most so many, whose keys need not be kept any more. Said by a leader whose
+    /// disk is nearly full; otherwise they wait until their time is over.
+    MakeRoom {
+        jobs: u32,
+    },
 }
 
 /// Why an owner ends a job early. A cancel is not among them: it has its own command, and anybody may send it.

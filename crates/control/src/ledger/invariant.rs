@@ -59,6 +59,9 @@ impl State {
         demand(derived.expiry == self.derived.expiry, "IX-16", || {
             "the queue of ended jobs is not that of the ended jobs".to_owned()
         })?;
+        demand(derived.active == self.derived.active, "IX-16", || {
+            "the jobs that have not ended are not those that are noted".to_owned()
+        })?;
         demand(
             (derived.attempts, derived.bytes) == (self.derived.attempts, self.derived.bytes),
             "IDEM-2",

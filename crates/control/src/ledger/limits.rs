@@ -55,6 +55,8 @@ pub struct Limits {
     pub history_last: u32,
     /// Events kept for watchers, over all jobs.
     pub recent_events: u32,
+    /// How long an ended job is known to people, if there is room; its key is kept for `committed_ttl_ms` in any case.
+    pub kept_ms: u64,
 }
 
 impl Default for Limits {
@@ -83,6 +85,7 @@ impl Default for Limits {
             history_first: 16,
             history_last: 48,
             recent_events: 10_000,
+            kept_ms: 600_000,
         }
     }
 }
@@ -293,7 +296,8 @@ pub fn validate(command: &Command, limits: &Limits) -> Result<(), Problem> {
         | Command::ReleaseJob { .. }
         | Command::StartAttempt { .. }
         | Command::EndAttempt { .. }
-        | Command::Advance { .. } => Ok(()),
+        | Command::Advance { .. }
+        | Command::MakeRoom { .. } => Ok(()),
     }
 }
 

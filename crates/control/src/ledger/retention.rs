@@ -3,6 +3,9 @@
 //! A key is kept while its job is active and `committed_ttl_ms` after its end (IX-10), by the ledger's own time. That
 //! time moves by log entries alone, so every member forgets a key at the same place in the log, and no wall clock has
 //! a say. A submission that says it was first tried longer ago than keys are kept is not run.
+//!
+//! The job itself is known for `kept_ms`, which may be much longer, so that people find its result. What is new comes
+//! first: where there is no room for it, the jobs that ended first are forgotten as soon as their keys may be.
 
 use fence::{Epoch, Hlc, JobId};
 
@@ -32,15 +35,21 @@ impl State {
 
     /// Notes when an ended job may go.
     pub(super) fn expire_later(&mut self, id: JobId) {
-        if let Some(deadline) = self.retire_after_ms(id) {
+        if let Some(deadline) = self.key_needed_until_ms(id) {
+            self.derived.active.remove(&id);
             self.derived.expiry.insert((deadline, id));
         }
     }
 
-    /// The ledger's time up to which the job is kept, if it has ended.
-    pub(super) fn retire_after_ms(&self, id: JobId) -> Option<u64> {
+    /// The ledger's time up to which the job's key is kept in any case, if it has ended.
+    pub(super) fn key_needed_until_ms(&self, id: JobId) -> Option<u64> {
         let end = self.jobs.get(&id)?.end.as_ref()?;
         Some(end.ended_ms.saturating_add(self.limits.committed_ttl_ms))
+    }
+
+    /// How much longer a job is known than its key is needed.
+    fn known_longer_ms(&self) -> u64 {
+        self.limits.kept_ms.saturating_sub(self.limits.committed_ttl_ms)
     }
 
     /// How long a client should wait for room.
@@ -52,21 +61,46 @@ impl State {
 
     fn retire(&mut self, epoch: Epoch, at: Hlc, most: u32) -> u32 {
         let mut retired = 0;
-        while retired < most {
-            let Some(&(deadline, id)) = self.derived.expiry.first() else { break };
-            if deadline >= self.now_ms {
-                break;
-            }
-            self.derived.expiry.pop_first();
-            if let Some(job) = self.jobs.remove(&id) {
-                let attempts = job.attempts().count() as u64;
-                self.derived.attempts = self.derived.attempts.saturating_sub(attempts);
-                self.derived.bytes = self.derived.bytes.saturating_sub(job.text_bytes());
-            }
-            self.record(id, Event { epoch, at, kind: EventKind::Retired });
+        while retired < most && self.forget_oldest(epoch, at, self.known_longer_ms()) {
             retired += 1;
         }
         retired
+    }
+
+    /// Whether `MakeRoom` would forget anything.
+    #[must_use]
+    pub fn can_make_room(&self) -> bool {
+        let oldest = self.derived.expiry.first();
+        self.known_longer_ms() > 0 && oldest.is_some_and(|(deadline, _)| *deadline < self.now_ms)
+    }
+
+    /// Forgets jobs that ended first, while more room is needed. Those whose keys are needed stay.
+    pub(super) fn make_room(&mut self, here: Here, mut needed: impl FnMut(&Self) -> bool) -> u32 {
+        let mut retired = 0;
+        // Where jobs are not kept longer than their keys, they leave by time alone.
+        while self.known_longer_ms() > 0
+            && needed(self)
+            && self.forget_oldest(here.epoch, here.at, 0)
+        {
+            retired += 1;
+        }
+        retired
+    }
+
+    /// The job that ended first, if its key is not needed any more, and has not been for `longer_ms`.
+    fn forget_oldest(&mut self, epoch: Epoch, at: Hlc, longer_ms: u64) -> bool {
+        let Some(&(deadline, id)) = self.derived.expiry.first() else { return false };
+        if deadline.saturating_add(longer_ms) >= self.now_ms {
+            return false;
+        }
+        self.derived.expiry.pop_first();
+        if let Some(job) = self.jobs.remove(&id) {
+            let attempts = job.attempts().count() as u64;
+            self.derived.attempts = self.derived.attempts.saturating_sub(attempts);
+            self.derived.bytes = self.derived.bytes.saturating_sub(job.text_bytes());
+        }
+        self.record(id, Event { epoch, at, kind: EventKind::Retired });
+        true
     }
 
     /// Everything that follows from the jobs.
@@ -75,9 +109,10 @@ impl State {
         for (id, job) in &self.jobs {
             derived.attempts += job.attempts().count() as u64;
             derived.bytes = derived.bytes.saturating_add(job.text_bytes());
-            if let Some(deadline) = self.retire_after_ms(*id) {
-                derived.expiry.insert((deadline, *id));
-            }
+            match self.key_needed_until_ms(*id) {
+                Some(deadline) => derived.expiry.insert((deadline, *id)),
+                None => derived.active.insert(*id),
+            };
         }
         derived
     }

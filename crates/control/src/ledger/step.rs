@@ -59,7 +59,7 @@ fn check_sessions(before: &State, after: &State) -> Result<(), Violation> {
 
 /// IX-10: a job that is gone had ended, and its key was kept for as long as was promised.
 fn check_gone(before: &State, after: &State, id: JobId, old: &Job) -> Result<(), Violation> {
-    let kept_until = before.retire_after_ms(id).unwrap_or_else(|| {
+    let kept_until = before.key_needed_until_ms(id).unwrap_or_else(|| {
         // It was active, so it can have ended at the earliest then.
         before.now_ms.saturating_add(before.limits.committed_ttl_ms)
     });

@@ -445,6 +445,17 @@ fn a_lie_is_counted() {
     assert_eq!(world.asked(|ask| matches!(ask, Ask::Stop { .. })), 0);
 }
 
+/// A worker that says it has cores and refuses to give them does not keep a job from running elsewhere.
+#[test]
+fn a_worker_that_refuses_what_it_offers_holds_nobody_up() {
+    let mut world = World::new(manifest(vec![part("load", 1, 2)]), &[8, 1]);
+    world.worker(0).lies = true;
+    world.own();
+    assert_eq!(world.finish(), Outcome::Completed);
+    assert!(world.owner().counts().lies > 0);
+    assert!(world.worker(0).dispatches.is_empty());
+}
+
 /// LIFE-22: all that a dead worker ran is FAILED before anything is done about any of it.
 #[test]
 fn a_dead_workers_shards_fail_together() {

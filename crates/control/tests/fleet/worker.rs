@@ -45,6 +45,8 @@ pub struct ModelWorker {
     pub total: u32,
     pub alive: bool,
     pub draining: bool,
+    /// Refuses what it says it has room for.
+    pub lies: bool,
     /// No message gets through, in either direction.
     pub cut_off: bool,
     pub holds: BTreeMap<(u64, u32), (Hold, u32, Moment)>,
@@ -74,6 +76,7 @@ impl ModelWorker {
             total,
             alive: true,
             draining: false,
+            lies: false,
             cut_off: false,
             holds: BTreeMap::new(),
             runs: BTreeMap::new(),
@@ -212,7 +215,7 @@ impl ModelWorker {
                     return Answer::Refused(Refused::Draining);
                 }
                 let free = self.free();
-                if free < cores {
+                if free < cores || self.lies {
                     let total = self.total;
                     return Answer::Refused(Refused::NoCores { asked: cores, free, total });
                 }

@@ -94,6 +94,7 @@ fn commands() -> Vec<Command> {
         }),
         Command::ExtendJob { job: JOB, epoch, total_ms: 15_000 },
         Command::RecordResult { job: JOB, epoch, result: blob(4) },
+        Command::MakeRoom { jobs: 300 },
     ]
 }
 

@@ -121,6 +121,7 @@ fn small() -> Limits {
         history_first: 1,
         history_last: 2,
         recent_events: 5,
+        kept_ms: 300,
         ..Limits::default()
     }
 }
@@ -239,6 +240,7 @@ fn command() -> impl Strategy<Value = Command> {
             .prop_map(|(job, epoch, outcome, detail)| Command::FinishJob { job, epoch, outcome, detail }),
         2 => (any::<u64>(), any::<u64>())
             .prop_map(|(seen_ms, elapsed_ms)| Command::Advance { seen_ms, elapsed_ms }),
+        1 => (0..3u32).prop_map(|jobs| Command::MakeRoom { jobs }),
     ]
 }
 

@@ -1,7 +1,8 @@
 //! How long keys are kept, and by which clock.
 
 use control::ledger::{
-    Command, CreateJob, Limits, Outcome, Phase, Proposal, Rejection, Reply, State, Submission,
+    AttemptStatus, Command, CreateJob, Lapse, Limits, Outcome, Phase, Proposal, Rejection, Reply,
+    State, Submission,
 };
 use fence::Hlc;
 
@@ -210,4 +211,81 @@ fn a_rehearsal_ends_as_it_is_created_and_goes_in_time() {
     assert!(world.state.blobs_in_use().is_empty(), "nobody reads its plan");
     let again = Submission::Accepted { job, duplicate: true, created };
     assert_eq!(world.submit(create()), again);
+}
+
+const HOUR: u64 = 3_600_000;
+
+/// People look at a result much later than a client asks again for its submission.
+#[test]
+fn an_ended_job_is_known_for_longer_than_its_key_is_needed() {
+    let mut world = World::with(Limits { kept_ms: HOUR, ..Limits::default() });
+    let (job, epoch) = world.owned(1);
+    assert_eq!(world.state.active_jobs().count(), 1);
+    world.finish(job, epoch, Outcome::Completed);
+    assert_eq!(world.state.active_jobs().count(), 0);
+    world.wait(HOUR);
+    assert!(matches!(world.submit(submission(1)), Submission::Accepted { duplicate: true, .. }));
+    world.restart();
+    world.wait(1);
+    assert!(world.state.job(job).is_none(), "its time is over");
+}
+
+/// What is new comes before what is only kept for people; what a client may still ask for comes before both.
+#[test]
+fn old_jobs_make_room_for_new_ones_and_keys_do_not() {
+    let mut world = World::with(Limits { jobs: 3, kept_ms: HOUR, ..Limits::default() });
+    let ttl = world.state.limits().committed_ttl_ms;
+    let ended: Vec<_> = (0..3)
+        .map(|n| {
+            let (job, epoch) = world.owned(n);
+            world.finish(job, epoch, Outcome::Completed);
+            world.wait(1);
+            job
+        })
+        .collect();
+    assert!(
+        matches!(world.submit(submission(9)), Submission::RetryLater { .. }),
+        "keys are needed"
+    );
+    let now_ms = world.state.now_ms();
+    assert_eq!(
+        world.run(ALICE, Command::MakeRoom { jobs: 9 }),
+        Reply::Advanced { now_ms, retired: 0 }
+    );
+    assert!(!world.state.can_make_room());
+    world.wait(ttl + 1);
+    assert!(world.state.can_make_room());
+    assert_eq!(world.state.jobs().len(), 3, "nobody needs the room");
+    assert!(matches!(world.submit(submission(9)), Submission::Accepted { duplicate: false, .. }));
+    let left = |world: &World| ended.iter().filter(|job| world.state.job(**job).is_some()).count();
+    assert_eq!((left(&world), world.state.jobs().len()), (2, 3), "one has gone, and not more");
+    let now_ms = world.state.now_ms();
+    assert_eq!(
+        world.run(ALICE, Command::MakeRoom { jobs: 1 }),
+        Reply::Advanced { now_ms, retired: 1 },
+        "the disk is full"
+    );
+    assert_eq!(left(&world), 1);
+    // A first try that was longer ago than keys are needed might have been the one that is forgotten.
+    let late = CreateJob { age_ms: ttl + 1, ..submission(0) };
+    assert!(world.state.job(ended[0]).is_none(), "it was the first to end");
+    assert!(matches!(
+        world.submit(late),
+        Submission::Rejected(Rejection::TooLate { retention_ms, .. }) if retention_ms == ttl
+    ));
+}
+
+/// Attempts of jobs that have ended do not keep a running one from its own.
+#[test]
+fn old_attempts_make_room_for_new_ones() {
+    let mut world = World::with(Limits { attempts: 1, kept_ms: HOUR, ..Limits::default() });
+    let (old, epoch) = world.owned(1);
+    world.start(old, epoch, 1, Lapse::First);
+    world.end(old, 1, AttemptStatus::Completed, 5);
+    world.finish(old, epoch, Outcome::Completed);
+    let (new, epoch) = world.owned(2);
+    assert!(matches!(world.start(new, epoch, 1, Lapse::First), Reply::Refused(_)), "the key");
+    world.wait(world.state.limits().committed_ttl_ms + 1);
+    assert!(matches!(world.start(new, epoch, 1, Lapse::First), Reply::Done { .. }));
+    assert!(world.state.job(old).is_none());
 }

@@ -28,8 +28,9 @@ use trust::{
     Policy, Role, create_private,
 };
 
+use super::Notice;
+use super::calls::PAUSE_FIRST;
 use super::error::{Failure, Verdict, Why, judge};
-use super::{Notice, PAUSE_FIRST};
 use crate::wire::proto;
 use crate::wire::proto::door_client::DoorClient;
 

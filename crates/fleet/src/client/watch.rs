@@ -9,8 +9,9 @@ use stats::wire::decode_result;
 use tokio::time::{Instant, sleep_until, timeout};
 use tonic::Streaming;
 
+use super::FleetClient;
+use super::calls::{PAUSE_FIRST, PAUSE_LAST};
 use super::error::{Failure, FleetError, Verdict, Why, judge};
-use super::{FleetClient, PAUSE_FIRST, PAUSE_LAST};
 use crate::wire::{self, proto};
 
 /// A watch that hears nothing for so long is begun anew elsewhere: the manager may have lost the owner without

@@ -8,6 +8,18 @@ use membership::discovery::Seed;
 
 use crate::local::ledger_of;
 
+/// How long an ended job is known, with its result, its timeline and its logs: people look at it days later.
+pub const KEEP_JOBS: Duration = Duration::from_secs(7 * 24 * 3_600);
+/// Clients may still ask again what became of a submission.
+pub const KEEP_JOBS_MIN: Duration = Duration::from_secs(600);
+
+/// Limits of a ledger that keeps ended jobs for so long, and not shorter than clients need.
+#[must_use]
+pub fn keeping(jobs: Duration) -> control::ledger::Limits {
+    let kept_ms = super::millis(jobs.max(KEEP_JOBS_MIN));
+    control::ledger::Limits { kept_ms, ..control::ledger::Limits::default() }
+}
+
 #[derive(Clone)]
 pub struct ManagerConfig {
     /// Where it listens, whom it looks for, its data folder, its certificate.
@@ -25,6 +37,7 @@ pub struct ManagerConfig {
     pub silent: Duration,
     /// When a worker that does not answer gets nothing new, and for how long.
     pub breaker: control::breaker::Settings,
+    /// What the ledger may hold, and for how long: see [`KEEP_JOBS`]. Counts when the group is founded.
     pub state_limits: control::ledger::Limits,
     /// The folder of the CA. With it this manager makes workers of those who show a join token; see `docs/security.md`.
     pub ca: Option<PathBuf>,
@@ -46,7 +59,7 @@ impl ManagerConfig {
             turns: queue::Turns::default(),
             silent: Duration::from_secs(2),
             breaker: control::breaker::Settings::default(),
-            state_limits: control::ledger::Limits::default(),
+            state_limits: keeping(KEEP_JOBS),
             ca: None,
             worker_days: 90,
             enlisted_per_minute: 60,
@@ -62,5 +75,23 @@ impl ManagerConfig {
     /// Where its ledger listens.
     pub(super) fn ledger_listens(&self) -> String {
         ledger_of(&self.member.bind.into()).to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The result of a night's test is there in the morning.
+    #[test]
+    fn ended_jobs_are_kept_for_days_and_never_too_short() {
+        let days = Duration::from_millis(keeping(KEEP_JOBS).kept_ms);
+        assert_eq!(days, Duration::from_secs(604_800));
+        for jobs in [KEEP_JOBS, KEEP_JOBS_MIN, Duration::ZERO] {
+            let limits = keeping(jobs);
+            assert_eq!(limits.check(), Ok(()), "{jobs:?}");
+            assert!(limits.kept_ms >= limits.committed_ttl_ms, "{jobs:?}");
+        }
+        assert_eq!(keeping(Duration::ZERO), keeping(KEEP_JOBS_MIN));
     }
 }

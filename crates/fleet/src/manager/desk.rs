@@ -6,35 +6,33 @@
 //!
 //! One task per job. Inputs that come before it is ready wait in its inbox.
 
+mod start;
+mod views;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use control::fleet::message::{Answer, Frames, FramesAnswer, Steer, Tell};
-use control::fleet::owner::{
-    Adoption, Conclusion, Effect, Event, Owner, ShardState, decode_report,
-};
+use control::fleet::owner::{Effect, Event, Owner, ShardState};
 use control::fleet::statistics::Statistics;
-use control::ledger::{BlobRef, Command, Counters, Outcome};
-use fence::{Epoch, JobId};
-use ledger::ReadLevel;
+use control::ledger::{BlobRef, Counters};
+use fence::{Epoch, JobId, NodeId};
+use stats::RunState;
 use stats::feed::{Feed, FeedLimits};
-use stats::{RunState, Snapshot, WorkflowSnapshot};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
-use super::{Shared, errands, lock, now, roster, status};
+use start::Start;
+
+use super::{Shared, errands, lock, now, status};
 use crate::bundle::Bundle;
 use crate::wire::proto::JobStatus;
 
 /// Inputs that wait; whoever sends one more waits, too.
 const INBOX: usize = 1_024;
 const TICK: Duration = Duration::from_millis(100);
-/// How often the sums are made for those who ask.
-const SUMS_EVERY: Duration = Duration::from_millis(500);
-/// Windows do not wait longer than this for streams.
-const LAST_WINDOWS: Duration = Duration::from_secs(1);
 
 /// What comes to a desk.
 pub enum Input {
@@ -132,154 +130,6 @@ pub fn close(shared: &Shared, job: JobId, why: &str) {
     }
 }
 
-/// What a desk is made from.
-struct Start {
-    shared: Arc<Shared>,
-    job: JobId,
-    epoch: Epoch,
-    inbox: mpsc::Sender<Input>,
-    feed: Arc<Mutex<Feed>>,
-    newest: watch::Sender<u64>,
-    sums: watch::Sender<Option<Counters>>,
-}
-
-/// A job that comes when a worker has just joined waits so long for its first heartbeat, rather than run without it.
-const HEARTBEATS_WITHIN: Duration = Duration::from_secs(2);
-/// Who came longer ago and has still said nothing cannot be reached, and no job waits for it.
-const JUST_JOINED: Duration = Duration::from_secs(10);
-
-impl Start {
-    async fn wait_for_heartbeats(&self) -> Option<()> {
-        let until = tokio::time::Instant::now() + HEARTBEATS_WITHIN;
-        while roster::is_incomplete(&self.shared.parts()?.member.view(), JUST_JOINED)
-            && tokio::time::Instant::now() < until
-        {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        Some(())
-    }
-
-    /// None: it is no longer ours, or can never be run.
-    async fn run(self) -> Option<Desk> {
-        let (job, now_ms) = loop {
-            let parts = self.shared.parts()?;
-            let read = parts.ledger.read(ReadLevel::Strong, Duration::from_secs(5), |state| {
-                (state.job(self.job).cloned(), state.now_ms())
-            });
-            match read.await {
-                Ok(read) => break read.value,
-                Err(error) => tracing::debug!(%error, "a job's state is waited for"),
-            }
-        };
-        let job = job.filter(|job| job.epoch == Some(self.epoch) && job.end.is_none())?;
-        let content = errands::get(&self.shared, &job.plan).await?;
-        let bundle = match Bundle::decode(&content) {
-            Ok(bundle) => bundle,
-            Err(error) => {
-                self.fail(error.to_string()).await;
-                return None;
-            }
-        };
-        drop(content);
-        let checkpoint = match job.shards.is_empty() {
-            true => None,
-            false => errands::find(&self.shared, self.job, self.epoch.number).await?,
-        };
-        let mut reports = Vec::new();
-        for end in job.attempts().filter_map(|record| record.end.as_ref()) {
-            if let Some(blob) = &end.result {
-                let content = errands::get(&self.shared, blob).await?;
-                reports.extend(decode_report(&content));
-            }
-        }
-        if job.shards.is_empty() {
-            self.wait_for_heartbeats().await?;
-        }
-        let workers = self.shared.workers(&*self.shared.parts()?);
-        let mut seed = [0; 8];
-        // Not a secret, but nobody should foresee it; zero would do at worst.
-        let _ = getrandom::fill(&mut seed);
-        let adoption = Adoption {
-            job: &job,
-            epoch: self.epoch,
-            now_ms,
-            manifest: bundle.manifest.clone(),
-            settings: self.shared.settings,
-            seed: u64::from_le_bytes(seed),
-            workers,
-        };
-        let at = now();
-        let (owner, effects) = match Owner::adopt(adoption, at) {
-            Ok(adopted) => adopted,
-            Err(error) => {
-                self.fail(format!("the job cannot be led: {error:?}")).await;
-                return None;
-            }
-        };
-        let clock = owner.clock(at);
-        let statistics = match bundle.schema() {
-            Ok(schema) => {
-                let restored = Statistics::new(
-                    schema.clone(),
-                    &bundle.thresholds,
-                    checkpoint.as_deref(),
-                    clock,
-                );
-                restored.or_else(|error| {
-                    tracing::warn!(job = %self.job, %error, "the last owner's statistics cannot be read");
-                    Statistics::new(schema, &bundle.thresholds, None, clock)
-                })
-            }
-            Err(error) => Err(error),
-        };
-        let mut statistics = match statistics {
-            Ok(statistics) => statistics,
-            Err(error) => {
-                self.fail(format!("the job's statistics cannot be counted: {error}")).await;
-                return None;
-            }
-        };
-        statistics.learn(&job, &reports, clock);
-        let mut desk = Desk {
-            shared: self.shared,
-            job: self.job,
-            epoch: self.epoch,
-            inbox: self.inbox,
-            feed: self.feed,
-            newest: self.newest,
-            sums: self.sums,
-            summed: Instant::now(),
-            owner,
-            bundle,
-            statistics: Some(statistics),
-            errands: JoinSet::new(),
-            steers: BTreeMap::new(),
-            asked: 0,
-            state: RunState::Preparing,
-            broken: false,
-            paused: job.steered.contains(&Steer::Pause),
-            result: None,
-            trouble: None,
-            deposed: false,
-        };
-        desk.sum();
-        tracing::info!(job = %desk.job, epoch = %desk.epoch, "led here");
-        desk.carry_out(effects);
-        let told = desk.statistics.as_ref().map(|statistics| statistics.told(desk.job));
-        told.into_iter().flatten().for_each(|event| desk.step(event));
-        Some(desk)
-    }
-
-    /// It can never run: its outcome is written, so that nobody waits for it.
-    async fn fail(&self, detail: String) {
-        let (job, epoch) = (self.job, self.epoch);
-        tracing::warn!(%job, detail, "a job cannot be run");
-        let detail = detail.chars().take(1_000).collect();
-        let command = Command::FinishJob { job, epoch, outcome: Outcome::Failed, detail };
-        errands::commit(Arc::clone(&self.shared), self.inbox.clone(), 0, command).await;
-    }
-}
-
 struct Desk {
     shared: Arc<Shared>,
     job: JobId,
@@ -301,6 +151,8 @@ struct Desk {
     broken: bool,
     paused: bool,
     result: Option<Vec<u8>>,
+    /// The ledger's, when they were last looked at.
+    voters: Vec<NodeId>,
     /// Why something cannot be stored at the moment.
     trouble: Option<String>,
     deposed: bool,
@@ -511,107 +363,6 @@ impl Desk {
         if self.state != state {
             self.state = state;
             self.tell(|feed| feed.state(state, why));
-        }
-    }
-
-    /// What status and lists show. A look at every attempt is not for every question.
-    fn sum(&mut self) {
-        if let Some(statistics) = &self.statistics {
-            self.summed = Instant::now();
-            self.sums.send_replace(Some(statistics.totals()));
-        }
-    }
-
-    /// Ten times a second: windows, thresholds, a checkpoint when it is due.
-    fn tick(&mut self) {
-        if self.summed.elapsed() >= SUMS_EVERY {
-            self.sum();
-        }
-        let clock = self.clock();
-        let Some(statistics) = &mut self.statistics else { return };
-        let step = statistics.step(clock);
-        if let Some(checkpoint) = statistics.checkpoint(clock) {
-            self.errands.spawn(errands::keep(
-                Arc::clone(&self.shared),
-                self.inbox.clone(),
-                self.job,
-                self.epoch.number,
-                checkpoint.number,
-                checkpoint.bytes,
-            ));
-        }
-        if !step.windows.is_empty() {
-            self.tell(|feed| step.windows.into_iter().for_each(|window| feed.window(window)));
-        }
-        if step.ticked {
-            let view = self.snapshot(clock);
-            self.tell(|feed| feed.view(view));
-        }
-        if let Some(number) = step.broken.filter(|_| !self.broken) {
-            self.broken = true;
-            let known = self.bundle.thresholds.get(number);
-            let name = known.map(|threshold| format!("{} {}", threshold.metric, threshold.text));
-            let reason =
-                format!("threshold {}", name.unwrap_or_else(|| format!("number {}", number + 1)));
-            self.step(Event::Threshold { number, reason });
-        }
-    }
-
-    fn snapshot(&mut self, clock: Duration) -> Snapshot {
-        let manifest = &self.bundle.manifest;
-        let planned = manifest.workflows.iter().map(|part| part.length).max();
-        let mut snapshot = Snapshot {
-            plan: self.bundle.name.clone(),
-            elapsed: clock,
-            planned: planned.filter(|_| manifest.workflows.iter().all(|part| part.layer == 0)),
-            state: self.state,
-            ..Snapshot::default()
-        };
-        let Some(statistics) = &mut self.statistics else { return snapshot };
-        statistics.merge().fill(&mut snapshot);
-        for (number, part) in manifest.workflows.iter().enumerate() {
-            let (vus, iterations, dropped) = statistics.merge().workflow_counts(number);
-            snapshot.workflows.push(WorkflowSnapshot {
-                name: part.name.clone(),
-                state: self.owner.workflow(number),
-                progress: self.owner.progress_of(number, now()),
-                load: format!("up to {} VUs", part.vus_max),
-                stage: String::new(),
-                vus,
-                iterations,
-                dropped,
-            });
-        }
-        snapshot
-    }
-
-    /// Makes the final result and stores it.
-    fn conclude(&mut self, conclusion: &Conclusion) {
-        let clock = self.clock();
-        self.sum();
-        let Some(mut statistics) = self.statistics.take() else {
-            // Made before; the ledger has not said so yet.
-            return;
-        };
-        // Whoever watches sees the last windows, too.
-        let last = statistics.step(clock + LAST_WINDOWS);
-        self.tell(|feed| last.windows.into_iter().for_each(|window| feed.window(window)));
-        let result = status::result(conclusion, statistics, &self.bundle, &self.owner, clock);
-        let (shared, inbox) = (Arc::clone(&self.shared), self.inbox.clone());
-        match stats::wire::encode_result(&result) {
-            Ok(bytes) => {
-                self.errands.spawn(async move {
-                    if let Some(blob) = errands::put(&shared, &inbox, bytes.clone()).await {
-                        let _ = inbox.send(Input::Concluded(Some(blob), bytes)).await;
-                    }
-                });
-            }
-            Err(error) => {
-                tracing::error!(job = %self.job, %error, "the result cannot be written");
-                self.errands.spawn(async move {
-                    let _ = inbox.send(Input::Concluded(None, Vec::new())).await;
-                });
-            }
         }
     }
 }

@@ -149,7 +149,7 @@ pub async fn fetch(shared: Arc<Shared>, inbox: Inbox, tag: u64, blob: BlobRef) {
 }
 
 /// The ledger's voters; a checkpoint has to be on most of them.
-fn voters(parts: &Parts) -> Vec<NodeId> {
+pub fn voters(parts: &Parts) -> Vec<NodeId> {
     parts.ledger.status().voters.into_iter().map(|(node, _)| node).collect()
 }
 

@@ -2,6 +2,7 @@
 
 mod counts;
 mod follow;
+mod group;
 mod look;
 mod rights;
 mod steer;
@@ -129,5 +130,19 @@ impl Jobs for Service {
 
     async fn fleet(&self, request: Request<proto::FleetRequest>) -> Asked<proto::FleetReply> {
         self.fleet(request).await
+    }
+
+    async fn managers(
+        &self,
+        request: Request<proto::ManagersRequest>,
+    ) -> Asked<proto::ManagersReply> {
+        self.managers(&request)
+    }
+
+    async fn change_managers(
+        &self,
+        request: Request<proto::ChangeManagersRequest>,
+    ) -> Asked<proto::ChangeManagersReply> {
+        self.change_managers(request).await
     }
 }

@@ -184,6 +184,19 @@ impl Jobs for Fake {
         drop(self.enter()?);
         Ok(Response::new(Default::default()))
     }
+
+    async fn managers(&self, _: Request<proto::ManagersRequest>) -> Reply<proto::ManagersReply> {
+        drop(self.enter()?);
+        Ok(Response::new(Default::default()))
+    }
+
+    async fn change_managers(
+        &self,
+        _: Request<proto::ChangeManagersRequest>,
+    ) -> Reply<proto::ChangeManagersReply> {
+        drop(self.enter()?);
+        Ok(Response::new(Default::default()))
+    }
 }
 
 pub struct World {

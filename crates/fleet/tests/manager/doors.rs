@@ -39,6 +39,8 @@ async fn every_call_is_for_its_roles_only() {
     assert_eq!(code(jobs.logs(proto::JobRequest { job: job() }).await), denied);
     assert_eq!(code(jobs.drain(proto::DrainRequest::default()).await), denied);
     assert_eq!(code(jobs.fleet(proto::FleetRequest {}).await), denied);
+    assert_eq!(code(jobs.managers(proto::ManagersRequest {}).await), denied);
+    assert_eq!(code(jobs.change_managers(proto::ChangeManagersRequest::default()).await), denied);
 
     let mut office = OfficeClient::new(center.channel(Role::Client, 2, 0));
     let sealed = || Sealed { sealed: Bytes::new() };

@@ -1,10 +1,16 @@
 //! Managers, and certificates for whoever knocks at them.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use fence::NodeId;
+use control::fleet::owner;
+use control::ledger::IdempotencyKey;
+use engine::attempt::PlanParcel;
+use fence::{JobId, NodeId};
+use fleet::bundle::Bundle;
+use fleet::client::{FleetClient, Submission};
 use fleet::local::{LocalCluster, Place};
 use fleet::manager::{Manager, ManagerConfig};
 use fleet::wire::MESSAGE_BYTES_MAX;
@@ -19,7 +25,7 @@ const PACE: f64 = 0.2;
 pub const WITHIN: Duration = Duration::from_secs(60);
 
 pub struct Datacenter {
-    temp: TempDir,
+    pub temp: TempDir,
     pub local: LocalCluster,
     pub managers: Vec<Manager>,
 }
@@ -90,6 +96,28 @@ impl Datacenter {
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
             .max_encoding_message_size(MESSAGE_BYTES_MAX)
     }
+}
+
+/// Hands in a job of a third of a second.
+pub async fn submit(
+    client: &FleetClient,
+    folder: &Path,
+    target: SocketAddr,
+    sequence: u64,
+) -> JobId {
+    let path = folder.join("plan.yaml");
+    let load = "vus: 1, duration: 300ms, pacing: 50ms";
+    let text = format!(
+        "target: http://{target}\nworkflows: [ {{ name: w, load: {{ {load} }}, steps: [ {{ get: / }} ] }} ]\n"
+    );
+    std::fs::write(&path, text).unwrap();
+    let (plan, parcel) = PlanParcel::pack(&path, &plan::ReadOptions::new(&|_| None)).unwrap();
+    let bundle = Bundle::of_plan(&plan, parcel, owner::Policy::default()).unwrap();
+    let bytes = bundle.encode().unwrap().into();
+    let bundle = client.put(bytes, Arc::new(|_, _| ())).await.unwrap();
+    let key = IdempotencyKey { client: "test".to_owned(), sequence, nonce: [7; 16] };
+    let (key, name, age) = (key.to_string(), "w".to_owned(), Duration::ZERO);
+    client.submit(&Submission { key, name, bundle, age }).await.unwrap().job
 }
 
 /// Waits until `holds`, for a minute at most: the machine may be busy.

@@ -5,3 +5,4 @@ mod crew;
 mod doors;
 mod harness;
 mod silence;
+mod watches;

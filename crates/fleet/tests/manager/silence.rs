@@ -5,12 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use control::fleet::owner::Policy;
-use control::ledger::IdempotencyKey;
-use engine::attempt::PlanParcel;
 use fence::JobId;
-use fleet::bundle::Bundle;
-use fleet::client::{ClientOptions, FleetClient, Submission};
+use fleet::client::{ClientOptions, FleetClient};
 use fleet::local::LocalCluster;
 use fleet::manager::Manager;
 use fleet::wire::proto::FleetNode;
@@ -24,6 +20,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tonic::service::Routes;
 
 use crate::crew::{Played, Service, report};
+use crate::harness::submit;
 
 const COOL_DOWN: Duration = Duration::from_secs(2);
 
@@ -107,21 +104,8 @@ impl World {
     }
 
     async fn submit(&self) -> JobId {
-        let path = self.temp.path().join("plan.yaml");
-        let load = "vus: 1, duration: 300ms, pacing: 50ms";
-        let text = format!(
-            "target: http://{}\nworkflows: [ {{ name: w, load: {{ {load} }}, steps: [ {{ get: / }} ] }} ]\n",
-            self.target.addr()
-        );
-        std::fs::write(&path, text).unwrap();
-        let (plan, parcel) = PlanParcel::pack(&path, &plan::ReadOptions::new(&|_| None)).unwrap();
-        let bundle = Bundle::of_plan(&plan, parcel, Policy::default()).unwrap();
-        let bytes = bundle.encode().unwrap().into();
-        let bundle = self.client.put(bytes, Arc::new(|_, _| ())).await.unwrap();
         let sequence = self.submitted.fetch_add(1, Ordering::Relaxed);
-        let key = IdempotencyKey { client: "test".to_owned(), sequence, nonce: [7; 16] };
-        let (key, name, age) = (key.to_string(), "w".to_owned(), Duration::ZERO);
-        self.client.submit(&Submission { key, name, bundle, age }).await.unwrap().job
+        submit(&self.client, self.temp.path(), self.target.addr(), sequence).await
     }
 
     async fn until_completed(&self, job: JobId) {

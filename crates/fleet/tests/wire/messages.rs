@@ -6,6 +6,7 @@ use std::fmt::Debug;
 
 use bytes::Bytes;
 use fleet::bundle::Bundle;
+use fleet::wire::proto::change_managers_request::Step;
 use fleet::wire::proto::{self, steer_request, submit_reply};
 use fleet::wire::{blob_in, blob_out, job_bytes, job_from};
 use proptest::collection::vec;
@@ -203,6 +204,25 @@ fn of_jobs(tested: &mut BTreeSet<String>) {
     examine(t, &proto::FleetRequest {});
     examine(t, &fleet_node());
     examine(t, &proto::FleetReply { nodes: vec![fleet_node()], cores: 1, cores_free: 2 });
+    examine(t, &proto::ManagersRequest {});
+    let (node, address, state) = (text("n"), text("a"), text("dead"));
+    let member = proto::LedgerMember { node, address, voter: true, state };
+    examine(t, &member);
+    let leader = text("l");
+    examine(
+        t,
+        &proto::ManagersReply {
+            members: vec![member],
+            leader,
+            term: 3,
+            changing: true,
+            applied: 4,
+        },
+    );
+    for step in [Step::Admit(text("a")), Step::Promote(text("p")), Step::Remove(text("r"))] {
+        examine(t, &proto::ChangeManagersRequest { step: Some(step) });
+    }
+    examine(t, &proto::ChangeManagersReply { node: text("n") });
 }
 
 /// Those of managers among themselves, and of recruits.

@@ -81,6 +81,7 @@ impl CommandLine {
             Command::SteerJob { job, .. } => ("SteerJob", Some(*job), None),
             Command::ExtendJob { job, .. } => ("ExtendJob", Some(*job), None),
             Command::RecordResult { job, .. } => ("RecordResult", Some(*job), None),
+            Command::MakeRoom { .. } => ("MakeRoom", None, None),
         };
         let job = job.or(shard.map(|shard| shard.job));
         Self { request: proposal.request, name, job, shard }

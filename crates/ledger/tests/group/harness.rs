@@ -2,12 +2,13 @@
 
 #![allow(clippy::disallowed_methods, reason = "measures real time, outside of any simulation")]
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -30,15 +31,21 @@ pub const LONG: Duration = Duration::from_secs(20);
 
 /// TCP with a switch: while it is off, nothing comes through in either direction.
 #[derive(Clone, Default)]
-pub struct Switch(Arc<AtomicBool>);
+pub struct Switch {
+    off: Arc<AtomicBool>,
+    names: Names,
+}
+
+/// What is behind an address now, where that is not the address itself: a name server.
+type Names = Arc<Mutex<BTreeMap<String, String>>>;
 
 impl Switch {
     pub fn cut(&self, off: bool) {
-        self.0.store(off, Ordering::SeqCst);
+        self.off.store(off, Ordering::SeqCst);
     }
 
     fn is_cut(&self) -> bool {
-        self.0.load(Ordering::SeqCst)
+        self.off.load(Ordering::SeqCst)
     }
 }
 
@@ -88,7 +95,8 @@ impl AsyncWrite for Cable {
 impl Transport for Switch {
     fn connect(&self, address: &str) -> BoxFuture<'static, io::Result<BoxedIo>> {
         let switch = self.clone();
-        let connecting = TcpTransport.connect(address);
+        let found = self.names.lock().unwrap().get(address).cloned();
+        let connecting = TcpTransport.connect(found.as_deref().unwrap_or(address));
         Box::pin(async move {
             if switch.is_cut() {
                 return Err(broken());
@@ -115,6 +123,8 @@ fn wrap(io: impl Io, switch: Switch) -> BoxedIo {
 /// One place in the group: an address, a folder, and perhaps a running node.
 pub struct Place {
     pub address: String,
+    /// Where it listens, after it has moved.
+    moved_to: Option<String>,
     pub switch: Switch,
     folder: PathBuf,
     /// The file system, unless a test puts another one in.
@@ -170,10 +180,12 @@ impl Group {
             peers => Bootstrap::Peers(addresses[..peers].to_vec()),
         };
         change(&mut config);
+        let names = Names::default();
         let places = addresses.into_iter().enumerate();
         let places = places.map(|(index, address)| Place {
             address,
-            switch: Switch::default(),
+            moved_to: None,
+            switch: Switch { names: Arc::clone(&names), ..Switch::default() },
             folder: root.path().join(index.to_string()),
             disk: Arc::new(wal::RealDisk),
             node: None,
@@ -219,6 +231,7 @@ impl Group {
                 Ok(storage) => {
                     let config = NodeConfig {
                         address: place.address.clone(),
+                        listen: place.moved_to.clone(),
                         bootstrap: bootstrap.clone(),
                         ..self.config.clone()
                     };
@@ -243,6 +256,15 @@ impl Group {
     /// Stops a node as a crash would.
     pub fn kill(&mut self, index: usize) {
         self.places[index].node = None;
+    }
+
+    /// A stopped node will be found somewhere else, under the address by which the group knows it.
+    pub fn relocate(&mut self, index: usize) {
+        let place = &mut self.places[index];
+        assert!(place.node.is_none());
+        let there = free_addresses(1).remove(0);
+        place.switch.names.lock().unwrap().insert(place.address.clone(), there.clone());
+        place.moved_to = Some(there);
     }
 
     /// Takes a stopped node's disk away. It keeps its id.

@@ -29,6 +29,25 @@ async fn a_dead_leader_is_replaced_and_rejoins() {
     assert_eq!(count.unwrap().value, 3);
 }
 
+/// A member that comes back at another address is the same member: the others ask for its name again, and it is needed
+/// for the majority.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_may_come_back_at_another_address() {
+    let mut group = Group::start(3).await;
+    let (leader, mover) = group.pair().await;
+    create(group.node(leader), 1).await;
+    group.kill(mover);
+    create(group.node(leader), 2).await;
+    group.relocate(mover);
+    group.up(mover).await;
+    group.converge().await;
+    group.kill(leader);
+    let new = group.leader().await;
+    create(group.node(new), 3).await;
+    let count = group.node(mover).read(ReadLevel::Strong, LONG, |state| state.jobs().count()).await;
+    assert_eq!(count.unwrap().value, 3);
+}
+
 /// LEDG-69, SC-19, SC-21: requests under way while the leader dies are executed once, whoever answers them.
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_that_outlive_a_leader_are_executed_once() {

@@ -1,10 +1,12 @@
-//! Jobs on a cluster: arguments of `submit`, `watch`, `status`, `jobs`, `cancel`, `results` and `drain`.
+//! Jobs on a cluster: arguments of `submit`, `watch`, `status`, `jobs`, `cancel`, `results`, `drain` and
+//! `managers`.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::FalseyValueParser;
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
+use membership::discovery::Seed;
 
 use super::{OutputArgs, ScriptArgs, values};
 
@@ -273,4 +275,41 @@ pub struct DrainArgs {
     pub json: bool,
     #[command(flatten)]
     pub at: FleetPlace,
+}
+
+const MANAGERS: &str = "\
+Examples:
+  volley managers                                who keeps the ledger; how many may be lost
+  volley managers add 10.0.0.4                   let in one that was started with --join-group
+  volley managers remove 3f2a                    take out one that is gone for good
+
+A manager that has lost its disk comes back as a new one, with a new certificate: start it with
+--join-group and --seed, add it, then remove the old one.";
+
+#[derive(Args)]
+#[command(after_help = format!("{MANAGERS}\n\n{FINDING}"))]
+pub struct ManagersArgs {
+    #[command(subcommand)]
+    pub change: Option<ManagersChange>,
+    /// As JSON
+    #[arg(long, global = true)]
+    pub json: bool,
+    #[command(flatten)]
+    pub at: FleetPlace,
+}
+
+#[derive(Subcommand)]
+pub enum ManagersChange {
+    /// Let in a manager that waits: first it reads the ledger, then it votes
+    Add {
+        /// Where it listens: a name or an address, as the others shall know it
+        #[arg(value_name = "HOST[:PORT]", value_parser = values::node)]
+        address: Seed,
+    },
+    /// Take out a manager that is gone; one that runs is drained first (`volley drain`)
+    Remove {
+        /// Its id or the beginning of it, or its ledger's address
+        #[arg(value_name = "NODE")]
+        node: String,
+    },
 }

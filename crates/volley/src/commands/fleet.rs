@@ -1,8 +1,9 @@
-//! Jobs on a cluster, from the client's side: `submit`, `watch`, `status`, `jobs`, `cancel`, `results`, `drain`, and
-//! `ctl --job`.
+//! Jobs on a cluster, from the client's side: `submit`, `watch`, `status`, `jobs`, `cancel`, `results`, `drain`,
+//! `managers`, and `ctl --job`.
 
 mod follow;
 mod keep;
+mod managers;
 mod pack;
 mod results;
 mod submit;
@@ -27,6 +28,7 @@ use crate::cli::{
 use crate::{cluster, exit, print};
 
 pub use keep::draw as draw_key;
+pub use managers::managers;
 pub use results::{results, watch};
 pub use submit::submit;
 

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::path::Path;
 use std::time::Duration;
 
-use fleet::manager::{Ended, Manager, ManagerConfig};
+use fleet::manager::{Ended, KEEP_JOBS_MIN, Manager, ManagerConfig, keeping};
 use fleet::worker::{Worker, WorkerConfig};
 use node::config::{Config, CredentialFiles};
 use node::http::HttpConfig;
@@ -96,6 +96,9 @@ async fn manager_config(args: &ManagerArgs) -> Result<ManagerConfig, String> {
             "--peers lists all managers, this one included: {own} is missing; --advertise says which of them it is"
         ));
     }
+    if args.join_group && args.node.seeds.is_empty() && args.node.names.is_empty() {
+        return Err("--join-group needs to know where the others are: --seed or --dns".to_owned());
+    }
     let mut config = ManagerConfig::new(config(&args.node, &args.certs).await?);
     config.reached_at.clone_from(&args.node.advertise);
     if args.peers.len() > 1 {
@@ -104,6 +107,14 @@ async fn manager_config(args: &ManagerArgs) -> Result<ManagerConfig, String> {
         config.member.seeds.extend(args.peers.iter().filter(|peer| **peer != own).cloned());
     }
     config.join = args.join_group;
+    if args.keep_jobs < KEEP_JOBS_MIN {
+        let why = "clients may still ask again what became of a submission";
+        return Err(format!(
+            "--keep-jobs is at least {} minutes: {why}",
+            KEEP_JOBS_MIN.as_secs() / 60
+        ));
+    }
+    config.state_limits = keeping(args.keep_jobs);
     config.settings.lease = fence::Terms::new(args.lease);
     config.ca.clone_from(&args.ca);
     config.worker_days = args.worker_days;
@@ -130,6 +141,12 @@ async fn run_manager(args: &ManagerArgs) -> Result<i32, String> {
     ));
     if let Some(address) = member.http_address() {
         print::line(&format!("metrics on http://{address}/metrics"));
+    }
+    if args.join_group && manager.ledger().is_some_and(|ledger| ledger.group.is_none()) {
+        let at = args.node.advertise.clone().unwrap_or(member.address().into());
+        print::line(&format!(
+            "waits to be let in: `volley managers add {at}`, asked of one of the others"
+        ));
     }
     let ended = tokio::select! {
         biased;

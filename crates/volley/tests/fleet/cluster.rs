@@ -1,6 +1,7 @@
 //! A datacenter of real processes, each of which can be killed and started again.
 
 use std::collections::BTreeMap;
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -24,6 +25,17 @@ pub struct Cluster {
     by_name: bool,
     /// Who may change the jobs of others.
     operators: Vec<String>,
+}
+
+/// With the next port free as well, for the ledger.
+fn free_address() -> SocketAddr {
+    loop {
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let next = SocketAddr::new(address.ip(), address.port().wrapping_add(1));
+        if TcpListener::bind(next).is_ok() {
+            return address;
+        }
+    }
 }
 
 impl Drop for Cluster {
@@ -130,6 +142,35 @@ impl Cluster {
         let log = options.create(true).append(true).open(self.log(&place)).unwrap();
         command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
         self.running.insert(name.to_owned(), command.spawn().unwrap());
+    }
+
+    /// A manager that was not there from the beginning, with a certificate of its own; it waits to be let in.
+    pub fn one_more_manager(&mut self, name: &str) -> Place {
+        let (certs, ca) = (self.room.path(name), self.local.folder.join("ca"));
+        let issue = ["certs", "issue", "--role", "manager", "--datacenter", "local", "--ca"];
+        let paths = [ca.to_str().unwrap(), "--out", certs.to_str().unwrap()];
+        self.room.volley(issue.into_iter().chain(paths)).expect(0);
+        let said = self.room.volley(["certs", "show", certs.to_str().unwrap()]).expect(0);
+        let node = said.out.split_whitespace().skip_while(|word| *word != "node").nth(1);
+        let place = Place {
+            name: name.to_owned(),
+            role: Role::Manager,
+            node: node.unwrap().parse().unwrap(),
+            certs,
+            data: self.room.path(&format!("{name}-home/data")),
+            bind: free_address(),
+        };
+        std::fs::create_dir_all(place.data.parent().unwrap()).unwrap();
+        let seeds = self.local.addresses().join(",");
+        let mut command = Command::new(VOLLEY);
+        command.args(["manager", "--join-group", "--pace", PACE, "--seed", &seeds]);
+        command.arg("--bind").arg(place.bind.to_string());
+        command.arg("--lease").arg(format!("{}ms", LEASE.as_millis()));
+        command.arg("--certs").arg(&place.certs).arg("--data").arg(&place.data);
+        let log = std::fs::File::create(self.log(&place)).unwrap();
+        command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
+        self.running.insert(name.to_owned(), command.spawn().unwrap());
+        place
     }
 
     /// `kill -9`.

@@ -7,6 +7,7 @@ mod cluster;
 mod jobs;
 mod joins;
 mod kills;
+mod managers;
 mod recorder;
 mod rights;
 mod up;

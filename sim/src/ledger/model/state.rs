@@ -285,7 +285,10 @@ impl State {
             Command::RecordResult { epoch, result, .. } => {
                 self.course.result.replace(*result).is_none() && self.holds(*epoch)
             }
-            Command::OpenSession | Command::CreateJob(_) | Command::Advance { .. } => false,
+            Command::OpenSession
+            | Command::CreateJob(_)
+            | Command::Advance { .. }
+            | Command::MakeRoom { .. } => false,
         }
     }
 
@@ -363,7 +366,8 @@ impl State {
             | Command::SteerJob { .. }
             | Command::OpenSession
             | Command::CreateJob(_)
-            | Command::Advance { .. } => false,
+            | Command::Advance { .. }
+            | Command::MakeRoom { .. } => false,
         }
     }
 

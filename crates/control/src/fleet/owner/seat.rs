@@ -171,7 +171,7 @@ impl Owner {
             held.granted = false;
         }
         let why = match answer {
-            Answer::Refused(Refused::NoCores { asked, free, total }) => {
+            Answer::Refused(Refused::NoCores { asked, free, total }) if free < asked => {
                 self.pool.correct(node, *free, *total);
                 format!("worker {node} was asked for {asked} cores and has {free} of {total} free")
             }
@@ -183,6 +183,9 @@ impl Owner {
                 return self.depose(format!("worker {node}: {refusal}"));
             }
             other => {
+                // Nobody refuses for want of cores that he says he has.
+                self.counts.lies +=
+                    u64::from(matches!(other, Answer::Refused(Refused::NoCores { .. })));
                 self.shun(node);
                 format!("worker {node} did not reserve: {other:?}")
             }

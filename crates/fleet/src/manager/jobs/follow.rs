@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
-use trust::Identity;
+use trust::{Identity, Role};
 
 use super::{BLOB_WITHIN, DESK_WITHIN, Service, unavailable};
 use crate::manager::desk::DeskHandle;
@@ -55,6 +55,8 @@ impl Service {
         request: proto::WatchRequest,
         events: &mpsc::Sender<Result<proto::WatchEvent, Status>>,
     ) -> Result<(), Status> {
+        let passed_on = who.as_ref().is_some_and(|who| who.role == Role::Manager);
+        let me = self.0.serving()?.ledger.id();
         let proto::WatchRequest { epoch, seq, window, views, .. } = request;
         let mut position = Position { epoch, seq, window };
         loop {
@@ -70,11 +72,17 @@ impl Service {
                     return Ok(());
                 }
             } else {
-                let (result, epoch) = self
+                let (result, epoch, owner) = self
                     .job(job, |job, _| {
-                        (job.end.as_ref().map(|_| job.result), job.epoch.map(|epoch| epoch.number))
+                        let result = job.end.as_ref().map(|_| job.result);
+                        let epoch = job.epoch.map(|epoch| epoch.number);
+                        (result, epoch, job.owner.map(|owner| owner.node))
                     })
                     .await?;
+                if passed_on && result.is_none() && owner != Some(me) {
+                    // Whoever passed it on has to look again: it would wait here for what happens elsewhere.
+                    return Err(Status::unavailable("the job is not led here"));
+                }
                 if let Some(result) = result {
                     let parts = self.0.serving()?;
                     let content = match result {

@@ -161,7 +161,7 @@ impl Service {
         let who = self.who(&request)?;
         let parts = self.0.serving()?;
         let owned = parts.ledger.read(ReadLevel::Eventual, READ_WITHIN, |state| {
-            let live = state.jobs().filter(|(_, job)| job.end.is_none());
+            let live = state.active_jobs();
             live.filter_map(|(_, job)| job.owner.map(|owner| owner.node)).collect::<Vec<_>>()
         });
         let owned = owned.await.map_err(|error| unavailable(&error))?.value;

@@ -1,9 +1,9 @@
-//! Who may change what is there: end or steer a job, drain a node.
+//! Who may change what is there: end or steer a job, drain a node, change the managers.
 //!
 //! A job belongs to the client that submitted it; its certificate says who that is. Where operators are named
-//! (`--operator`), they and the job's own client may change it, and only they drain nodes. Where nobody is named, every
-//! client of the cluster may: a certificate is then the right. Either way who did it is kept: a cancel in the ledger,
-//! the rest in this manager's log.
+//! (`--operator`), they and the job's own client may change it, and only they drain nodes and change the managers.
+//! Where nobody is named, every client of the cluster may: a certificate is then the right. Either way who did it is
+//! kept: a cancel in the ledger, the rest in this manager's log.
 
 use std::collections::BTreeSet;
 
@@ -52,16 +52,16 @@ impl Service {
         )))
     }
 
-    /// Refuses those who may not end a node.
-    pub(super) fn may_drain(&self, who: Option<&Identity>, node: NodeId) -> Result<(), Status> {
+    /// Refuses those who may not change the fleet itself.
+    pub(super) fn may_operate(&self, who: Option<&Identity>, what: &str) -> Result<(), Status> {
         let Some(who) = who else { return Ok(()) };
         if may(&self.0.operators, who, None) {
-            tracing::info!(target: "steering", "{who}: drain node {node}");
+            tracing::info!(target: "steering", "{who}: {what}");
             return Ok(());
         }
-        tracing::warn!(target: "steering", "refused {who}: drain node {node}");
+        tracing::warn!(target: "steering", "refused {who}: {what}");
         Err(Status::permission_denied(format!(
-            "only operators may drain a node, and client {} is none (a manager's --operator names them)",
+            "only operators may {what}, and client {} is none (a manager's --operator names them)",
             who.node
         )))
     }

@@ -97,7 +97,7 @@ impl Service {
                 "`{name}` is no node's id; `volley members` lists them"
             ))
         })?;
-        self.may_drain(who.as_ref(), node)?;
+        self.may_operate(who.as_ref(), &format!("drain node {node}"))?;
         // Whether it has ended is seen in the membership.
         let said = |said: &str| {
             Ok(Response::new(proto::DrainReply { said: said.to_owned(), done: false }))

@@ -30,7 +30,7 @@ fn or_dash(text: &str) -> String {
 }
 
 /// Columns as wide as they need to be. The last one is free.
-fn table<const N: usize>(headings: [&str; N], rows: &[[String; N]]) -> String {
+pub fn table<const N: usize>(headings: [&str; N], rows: &[[String; N]]) -> String {
     let mut widths = headings.map(str::len);
     for row in rows {
         for (width, cell) in widths.iter_mut().zip(row) {

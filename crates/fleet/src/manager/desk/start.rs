@@ -1,0 +1,170 @@
+//! How a desk comes to be: everything that is known of its job is fetched, then the owner adopts it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use control::fleet::message::Steer;
+use control::fleet::owner::{Adoption, Owner, decode_report};
+use control::fleet::statistics::Statistics;
+use control::ledger::{Command, Counters, Outcome};
+use fence::{Epoch, JobId};
+use ledger::ReadLevel;
+use stats::RunState;
+use stats::feed::Feed;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::{Desk, Input};
+use crate::bundle::Bundle;
+use crate::manager::{Shared, errands, now, roster};
+
+/// What a desk is made from.
+pub(super) struct Start {
+    pub shared: Arc<Shared>,
+    pub job: JobId,
+    pub epoch: Epoch,
+    pub inbox: mpsc::Sender<Input>,
+    pub feed: Arc<Mutex<Feed>>,
+    pub newest: watch::Sender<u64>,
+    pub sums: watch::Sender<Option<Counters>>,
+}
+
+/// A job that comes when a worker has just joined waits so long for its first heartbeat, rather than run without it.
+const HEARTBEATS_WITHIN: Duration = Duration::from_secs(2);
+/// Who came longer ago and has still said nothing cannot be reached, and no job waits for it.
+const JUST_JOINED: Duration = Duration::from_secs(10);
+
+impl Start {
+    async fn wait_for_heartbeats(&self) -> Option<()> {
+        let until = tokio::time::Instant::now() + HEARTBEATS_WITHIN;
+        while roster::is_incomplete(&self.shared.parts()?.member.view(), JUST_JOINED)
+            && tokio::time::Instant::now() < until
+        {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        Some(())
+    }
+
+    /// None: it is no longer ours, or can never be run.
+    pub(super) async fn run(self) -> Option<Desk> {
+        let (job, now_ms) = loop {
+            let parts = self.shared.parts()?;
+            let read = parts.ledger.read(ReadLevel::Strong, Duration::from_secs(5), |state| {
+                (state.job(self.job).cloned(), state.now_ms())
+            });
+            match read.await {
+                Ok(read) => break read.value,
+                Err(error) => tracing::debug!(%error, "a job's state is waited for"),
+            }
+        };
+        let job = job.filter(|job| job.epoch == Some(self.epoch) && job.end.is_none())?;
+        let content = errands::get(&self.shared, &job.plan).await?;
+        let bundle = match Bundle::decode(&content) {
+            Ok(bundle) => bundle,
+            Err(error) => {
+                self.fail(error.to_string()).await;
+                return None;
+            }
+        };
+        drop(content);
+        let checkpoint = match job.shards.is_empty() {
+            true => None,
+            false => errands::find(&self.shared, self.job, self.epoch.number).await?,
+        };
+        let mut reports = Vec::new();
+        for end in job.attempts().filter_map(|record| record.end.as_ref()) {
+            if let Some(blob) = &end.result {
+                let content = errands::get(&self.shared, blob).await?;
+                reports.extend(decode_report(&content));
+            }
+        }
+        if job.shards.is_empty() {
+            self.wait_for_heartbeats().await?;
+        }
+        let workers = self.shared.workers(&*self.shared.parts()?);
+        let mut seed = [0; 8];
+        // Not a secret, but nobody should foresee it; zero would do at worst.
+        let _ = getrandom::fill(&mut seed);
+        let adoption = Adoption {
+            job: &job,
+            epoch: self.epoch,
+            now_ms,
+            manifest: bundle.manifest.clone(),
+            settings: self.shared.settings,
+            seed: u64::from_le_bytes(seed),
+            workers,
+        };
+        let at = now();
+        let (owner, effects) = match Owner::adopt(adoption, at) {
+            Ok(adopted) => adopted,
+            Err(error) => {
+                self.fail(format!("the job cannot be led: {error:?}")).await;
+                return None;
+            }
+        };
+        let clock = owner.clock(at);
+        let statistics = match bundle.schema() {
+            Ok(schema) => {
+                let restored = Statistics::new(
+                    schema.clone(),
+                    &bundle.thresholds,
+                    checkpoint.as_deref(),
+                    clock,
+                );
+                restored.or_else(|error| {
+                    tracing::warn!(job = %self.job, %error, "the last owner's statistics cannot be read");
+                    Statistics::new(schema, &bundle.thresholds, None, clock)
+                })
+            }
+            Err(error) => Err(error),
+        };
+        let mut statistics = match statistics {
+            Ok(statistics) => statistics,
+            Err(error) => {
+                self.fail(format!("the job's statistics cannot be counted: {error}")).await;
+                return None;
+            }
+        };
+        statistics.learn(&job, &reports, clock);
+        let mut desk = Desk {
+            shared: self.shared,
+            job: self.job,
+            epoch: self.epoch,
+            inbox: self.inbox,
+            feed: self.feed,
+            newest: self.newest,
+            sums: self.sums,
+            summed: Instant::now(),
+            owner,
+            bundle,
+            statistics: Some(statistics),
+            errands: JoinSet::new(),
+            steers: BTreeMap::new(),
+            asked: 0,
+            state: RunState::Preparing,
+            broken: false,
+            paused: job.steered.contains(&Steer::Pause),
+            result: None,
+            voters: Vec::new(),
+            trouble: None,
+            deposed: false,
+        };
+        desk.sum();
+        tracing::info!(job = %desk.job, epoch = %desk.epoch, "led here");
+        desk.carry_out(effects);
+        let told = desk.statistics.as_ref().map(|statistics| statistics.told(desk.job));
+        told.into_iter().flatten().for_each(|event| desk.step(event));
+        Some(desk)
+    }
+
+    /// It can never run: its outcome is written, so that nobody waits for it.
+    async fn fail(&self, detail: String) {
+        let (job, epoch) = (self.job, self.epoch);
+        tracing::warn!(%job, detail, "a job cannot be run");
+        let detail = detail.chars().take(1_000).collect();
+        let command = Command::FinishJob { job, epoch, outcome: Outcome::Failed, detail };
+        errands::commit(Arc::clone(&self.shared), self.inbox.clone(), 0, command).await;
+    }
+}

@@ -1,0 +1,132 @@
+//! What a job has counted, for those who look at it: sums, windows, views, and in the end the result.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use control::fleet::owner::{Conclusion, Event};
+use stats::{Snapshot, WorkflowSnapshot};
+use tokio::time::Instant;
+
+use super::{Desk, Input};
+use crate::manager::{errands, now, status};
+
+/// How often the sums are made for those who ask.
+const SUMS_EVERY: Duration = Duration::from_millis(500);
+/// Windows do not wait longer than this for streams.
+const LAST_WINDOWS: Duration = Duration::from_secs(1);
+
+impl Desk {
+    /// What status and lists show. A look at every attempt is not for every question.
+    pub(super) fn sum(&mut self) {
+        if let Some(statistics) = &self.statistics {
+            self.summed = Instant::now();
+            self.sums.send_replace(Some(statistics.totals()));
+        }
+    }
+
+    /// The majority that has the last checkpoint is one of those who voted then. A change of the voters may leave a
+    /// majority behind that has never heard of it, and a new owner would ask those.
+    pub(super) fn look_at_voters(&mut self) {
+        let Some(parts) = self.shared.parts() else { return };
+        let voters = errands::voters(&parts);
+        if std::mem::replace(&mut self.voters, voters.clone()) != voters
+            && let Some(statistics) = &mut self.statistics
+        {
+            statistics.keep_anew();
+        }
+    }
+
+    /// Ten times a second: windows, thresholds, a checkpoint when it is due.
+    pub(super) fn tick(&mut self) {
+        if self.summed.elapsed() >= SUMS_EVERY {
+            self.sum();
+            self.look_at_voters();
+        }
+        let clock = self.clock();
+        let Some(statistics) = &mut self.statistics else { return };
+        let step = statistics.step(clock);
+        if let Some(checkpoint) = statistics.checkpoint(clock) {
+            self.errands.spawn(errands::keep(
+                Arc::clone(&self.shared),
+                self.inbox.clone(),
+                self.job,
+                self.epoch.number,
+                checkpoint.number,
+                checkpoint.bytes,
+            ));
+        }
+        if !step.windows.is_empty() {
+            self.tell(|feed| step.windows.into_iter().for_each(|window| feed.window(window)));
+        }
+        if step.ticked {
+            let view = self.snapshot(clock);
+            self.tell(|feed| feed.view(view));
+        }
+        if let Some(number) = step.broken.filter(|_| !self.broken) {
+            self.broken = true;
+            let known = self.bundle.thresholds.get(number);
+            let name = known.map(|threshold| format!("{} {}", threshold.metric, threshold.text));
+            let reason =
+                format!("threshold {}", name.unwrap_or_else(|| format!("number {}", number + 1)));
+            self.step(Event::Threshold { number, reason });
+        }
+    }
+
+    pub(super) fn snapshot(&mut self, clock: Duration) -> Snapshot {
+        let manifest = &self.bundle.manifest;
+        let planned = manifest.workflows.iter().map(|part| part.length).max();
+        let mut snapshot = Snapshot {
+            plan: self.bundle.name.clone(),
+            elapsed: clock,
+            planned: planned.filter(|_| manifest.workflows.iter().all(|part| part.layer == 0)),
+            state: self.state,
+            ..Snapshot::default()
+        };
+        let Some(statistics) = &mut self.statistics else { return snapshot };
+        statistics.merge().fill(&mut snapshot);
+        for (number, part) in manifest.workflows.iter().enumerate() {
+            let (vus, iterations, dropped) = statistics.merge().workflow_counts(number);
+            snapshot.workflows.push(WorkflowSnapshot {
+                name: part.name.clone(),
+                state: self.owner.workflow(number),
+                progress: self.owner.progress_of(number, now()),
+                load: format!("up to {} VUs", part.vus_max),
+                stage: String::new(),
+                vus,
+                iterations,
+                dropped,
+            });
+        }
+        snapshot
+    }
+
+    /// Makes the final result and stores it.
+    pub(super) fn conclude(&mut self, conclusion: &Conclusion) {
+        let clock = self.clock();
+        self.sum();
+        let Some(mut statistics) = self.statistics.take() else {
+            // Made before; the ledger has not said so yet.
+            return;
+        };
+        // Whoever watches sees the last windows, too.
+        let last = statistics.step(clock + LAST_WINDOWS);
+        self.tell(|feed| last.windows.into_iter().for_each(|window| feed.window(window)));
+        let result = status::result(conclusion, statistics, &self.bundle, &self.owner, clock);
+        let (shared, inbox) = (Arc::clone(&self.shared), self.inbox.clone());
+        match stats::wire::encode_result(&result) {
+            Ok(bytes) => {
+                self.errands.spawn(async move {
+                    if let Some(blob) = errands::put(&shared, &inbox, bytes.clone()).await {
+                        let _ = inbox.send(Input::Concluded(Some(blob), bytes)).await;
+                    }
+                });
+            }
+            Err(error) => {
+                tracing::error!(job = %self.job, %error, "the result cannot be written");
+                self.errands.spawn(async move {
+                    let _ = inbox.send(Input::Concluded(None, Vec::new())).await;
+                });
+            }
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! The managers' own group: who keeps the ledger, and changing that.
+//!
+//! ```text
+//! manager --join-group ── waits ──▶ admit: it learns ──▶ promote: it votes
+//! a manager that is gone for good ──▶ remove: the others are enough without it
+//! ```
+//!
+//! One change at a time, each an entry of the ledger; each step can be repeated.
+
+use std::time::Duration;
+
+use fence::NodeId;
+use ledger::{Change, Changed, NotChanged};
+use membership::discovery::Seed;
+use tonic::{Request, Response, Status};
+
+use super::Service;
+use crate::local::ledger_of;
+use crate::manager::roster;
+use crate::wire::proto::{self, LedgerMember};
+
+/// For one step; a new member may have to read the whole ledger.
+const STEP_WITHIN: Duration = Duration::from_secs(20);
+
+fn node_of(text: &str) -> Result<NodeId, Status> {
+    text.parse().map_err(|_| {
+        Status::invalid_argument(format!("`{text}` is no node's id; `volley managers` lists them"))
+    })
+}
+
+/// A no that another try or another manager may turn into a yes is `unavailable`.
+fn refused(why: &NotChanged) -> Status {
+    match why {
+        NotChanged::NotLeader { .. }
+        | NotChanged::NoQuorum
+        | NotChanged::Busy
+        | NotChanged::NotCaughtUp { .. } => Status::unavailable(why.to_string()),
+        NotChanged::Unreachable(address) => Status::failed_precondition(format!(
+            "no manager's ledger answers at {address}: is it started with --join-group, is that the port after its \
+             own, and does its certificate belong to this cluster?"
+        )),
+        NotChanged::WouldLoseMajority { .. }
+        | NotChanged::NoSuchMember(_)
+        | NotChanged::OtherGroup(_)
+        | NotChanged::LastVoter
+        | NotChanged::Refused(_) => Status::failed_precondition(why.to_string()),
+    }
+}
+
+impl Service {
+    /// As this manager knows it: also one that is cut off should say what it sees.
+    pub(super) fn managers(
+        &self,
+        request: &Request<proto::ManagersRequest>,
+    ) -> Result<Response<proto::ManagersReply>, Status> {
+        self.who(request)?;
+        let parts = self.0.serving()?;
+        let (status, view) = (parts.ledger.status(), parts.member.view());
+        let known = roster::nodes(&view, None, &[], |entry| self.0.judge(&parts, entry));
+        let member = |node: &NodeId, address: &str, voter: bool| {
+            let node = node.to_string();
+            let state = known.iter().find(|known| known.node == node);
+            let state = state.map_or_else(|| "unknown".to_owned(), |known| known.state.clone());
+            LedgerMember { node, address: address.to_owned(), voter, state }
+        };
+        let voters = status.voters.iter().map(|(node, at)| member(node, &at.address, true));
+        let learners = status.learners.iter().map(|(node, at)| member(node, &at.address, false));
+        Ok(Response::new(proto::ManagersReply {
+            members: voters.chain(learners).collect(),
+            leader: status.leader.map(|(node, _)| node.to_string()).unwrap_or_default(),
+            term: status.term,
+            changing: status.changing,
+            applied: status.applied,
+        }))
+    }
+
+    pub(super) async fn change_managers(
+        &self,
+        request: Request<proto::ChangeManagersRequest>,
+    ) -> Result<Response<proto::ChangeManagersReply>, Status> {
+        use proto::change_managers_request::Step;
+        let who = self.who(&request)?;
+        let parts = self.0.serving()?;
+        let (change, what) = match request.into_inner().step {
+            Some(Step::Admit(address)) => {
+                let manager = Seed::parse(&address, node::config::PORT)
+                    .map_err(|error| Status::invalid_argument(error.to_string()))?;
+                let what = format!("admit the manager at {manager}");
+                (Change::Admit { address: ledger_of(&manager).to_string() }, what)
+            }
+            Some(Step::Promote(node)) => {
+                let node = node_of(&node)?;
+                (Change::Promote { node }, format!("let manager {node} vote"))
+            }
+            Some(Step::Remove(node)) => {
+                let node = node_of(&node)?;
+                // Its jobs would have an owner that can write nothing down, and that nobody takes for dead.
+                if roster::managers(&parts.member.view()).contains(&node) {
+                    return Err(Status::failed_precondition(format!(
+                        "manager {node} still runs; `volley drain {node} --wait 1m` ends it"
+                    )));
+                }
+                (Change::Remove { node }, format!("remove manager {node}"))
+            }
+            None => return Err(Status::invalid_argument("nothing is asked for")),
+        };
+        self.may_operate(who.as_ref(), &what)?;
+        match parts.ledger.change_members(change, STEP_WITHIN).await {
+            Changed::Done { node } => {
+                Ok(Response::new(proto::ChangeManagersReply { node: node.to_string() }))
+            }
+            Changed::Not(why) => Err(refused(&why)),
+            Changed::Unknown => Err(Status::unavailable(
+                "it is not known whether it was done; the same again is harmless",
+            )),
+        }
+    }
+}

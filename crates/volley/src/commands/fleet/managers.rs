@@ -1,0 +1,171 @@
+//! `volley managers`: who keeps the ledger of a cluster, letting one in, taking one out.
+
+use ::fleet::client::{FleetClient, ManagerStep};
+use ::fleet::wire::proto::{LedgerMember, ManagersReply};
+use report::format;
+use serde_json::{Value, json};
+
+use super::{Door, Refusal, code, run, tables};
+use crate::cli::{ManagersArgs, ManagersChange};
+use crate::print;
+
+pub fn managers(args: &ManagersArgs) -> i32 {
+    code(run(async {
+        let door = Door::open(&args.at)?;
+        let client = door.connect().await?;
+        let change = |step: ManagerStep| change(&door, &client, step);
+        match &args.change {
+            None => {
+                let known = client.managers().await.map_err(|error| door.explain(&error))?;
+                match args.json {
+                    true => print::line(&as_json(&known).to_string()),
+                    false => print::out(&table(&known)),
+                }
+            }
+            Some(ManagersChange::Add { address }) => {
+                let node = change(ManagerStep::Admit { address: address.to_string() }).await?;
+                say(args.json, &node, "learns", "reads the ledger; it votes when it has caught up");
+                change(ManagerStep::Promote { node: node.clone() }).await?;
+                say(args.json, &node, "votes", "votes");
+            }
+            Some(ManagersChange::Remove { node }) => {
+                let known = client.managers().await.map_err(|error| door.explain(&error))?;
+                let node = one_of(&known, node)?;
+                change(ManagerStep::Remove { node: node.clone() }).await?;
+                say(args.json, &node, "removed", "is no member any more");
+            }
+        }
+        Ok(0)
+    }))
+}
+
+async fn change(door: &Door, client: &FleetClient, step: ManagerStep) -> Result<String, Refusal> {
+    client.change_managers(&step).await.map_err(|error| door.explain(&error))
+}
+
+fn say(as_json: bool, node: &str, state: &str, text: &str) {
+    match as_json {
+        true => print::line(&json!({ "node": node, "state": state }).to_string()),
+        false => print::line(&format!("manager {node} {text}")),
+    }
+}
+
+/// The member that is meant, by its id, the beginning of it, or its address.
+fn one_of(known: &ManagersReply, wanted: &str) -> Result<String, Refusal> {
+    let lower = wanted.to_ascii_lowercase();
+    let begins = |member: &LedgerMember| !lower.is_empty() && member.node.starts_with(&lower);
+    let is_it = |member: &&LedgerMember| member.address == wanted || begins(member);
+    let found: Vec<&LedgerMember> = known.members.iter().filter(is_it).collect();
+    match &found[..] {
+        [member] => Ok(member.node.clone()),
+        [] => Err(format!("no member is called `{wanted}` (`volley managers` lists them)").into()),
+        several => {
+            let all: Vec<_> = several.iter().map(|member| member.node.as_str()).collect();
+            Err(format!("`{wanted}` is the beginning of several: {}", all.join(", ")).into())
+        }
+    }
+}
+
+fn is_there(member: &LedgerMember) -> bool {
+    matches!(member.state.as_str(), "alive" | "suspect")
+}
+
+/// How many voters there are, how many of them are there, and how many have to be.
+fn counts(known: &ManagersReply) -> (usize, usize, usize) {
+    let voters: Vec<&LedgerMember> = known.members.iter().filter(|one| one.voter).collect();
+    let there = voters.iter().filter(|one| is_there(one)).count();
+    (voters.len(), there, voters.len() / 2 + 1)
+}
+
+fn table(known: &ManagersReply) -> String {
+    if known.members.is_empty() {
+        return "this manager belongs to no group yet: it waits for the others of --peers, or to be let in \
+                (`volley managers add` at one that does)\n"
+            .to_owned();
+    }
+    let row = |member: &LedgerMember| {
+        let mut state = member.state.clone();
+        if member.node == known.leader {
+            state += ", leads";
+        }
+        let role = if member.voter { "voter" } else { "learner" };
+        [member.node.clone(), format::clean(&member.address), role.to_owned(), state]
+    };
+    let rows: Vec<[String; 4]> = known.members.iter().map(row).collect();
+    let mut text = tables::table(["manager", "ledger at", "role", "state"], &rows);
+    let (voters, there, majority) = counts(known);
+    text += &match there.checked_sub(majority) {
+        None => format!(
+            "\n{there} of {voters} voters are there, and {majority} are needed: jobs wait until more are back\n"
+        ),
+        Some(0) => format!("\n{there} of {voters} voters are there: none of them may be lost\n"),
+        Some(spare) => {
+            format!("\n{there} of {voters} voters are there: {spare} of them may be lost\n")
+        }
+    };
+    if known.changing {
+        text += "a change of the members is under way\n";
+    }
+    text
+}
+
+fn as_json(known: &ManagersReply) -> Value {
+    let member = |member: &LedgerMember| {
+        json!({
+            "node": member.node, "address": member.address, "voter": member.voter, "state": member.state,
+            "leads": member.node == known.leader,
+        })
+    };
+    let (voters, there, majority) = counts(known);
+    json!({
+        "members": known.members.iter().map(member).collect::<Vec<_>>(),
+        "leader": (!known.leader.is_empty()).then_some(&known.leader), "term": known.term,
+        "changing": known.changing, "applied": known.applied, "voters": voters, "there": there, "majority": majority,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member(node: &str, voter: bool, state: &str) -> LedgerMember {
+        let address = format!("{node}.example:7501");
+        LedgerMember { node: node.to_owned(), address, voter, state: state.to_owned() }
+    }
+
+    fn group(members: Vec<LedgerMember>) -> ManagersReply {
+        ManagersReply { members, leader: "a1".to_owned(), term: 7, changing: false, applied: 9 }
+    }
+
+    #[test]
+    fn the_table_says_how_many_may_be_lost() {
+        let three = |states: [&str; 3]| {
+            let [a, b, c] = states;
+            table(&group(vec![member("a1", true, a), member("b2", true, b), member("c3", true, c)]))
+        };
+        assert!(three(["alive"; 3]).contains("3 of 3 voters are there: 1 of them may be lost"));
+        assert!(three(["alive", "alive", "dead"]).contains("none of them may be lost"));
+        assert!(three(["alive", "dead", "left"]).contains("2 are needed: jobs wait"));
+        assert!(three(["alive"; 3]).contains("alive, leads"));
+        let mut learner = group(vec![member("a1", true, "alive"), member("b2", false, "alive")]);
+        learner.changing = true;
+        let text = table(&learner);
+        assert!(text.contains("1 of 1 voters") && text.contains("learner"), "{text}");
+        assert!(text.contains("under way"), "{text}");
+        assert!(table(&ManagersReply::default()).contains("no group yet"));
+    }
+
+    #[test]
+    fn a_member_is_named_by_its_beginning_or_address() {
+        let known = group(vec![
+            member("a1", true, "alive"),
+            member("a2", true, "dead"),
+            member("b", true, "x"),
+        ]);
+        let name = |wanted: &str| one_of(&known, wanted).map_err(|refusal| refusal.text);
+        assert_eq!(name("B"), Ok("b".to_owned()));
+        assert_eq!(name("a2.example:7501"), Ok("a2".to_owned()));
+        assert!(name("a").unwrap_err().contains("several: a1, a2"));
+        assert!(name("").unwrap_err().contains("no member"));
+    }
+}
