@@ -117,13 +117,13 @@ pub(crate) async fn run(core: Arc<Core>) {
         return;
     }
     match core.config.bootstrap.clone() {
-        Bootstrap::Join => {
-            core.waiting.send_replace(Some("waiting to be admitted to a group".to_owned()));
-        }
         // A group that is known and not there was lost with the log: never found it again.
-        Bootstrap::Alone if core.storage.identity().awaits_admission => {
+        _ if core.storage.identity().awaits_admission => {
             let why = "the log was lost; this node has to be admitted again".to_owned();
             core.waiting.send_replace(Some(why));
+        }
+        Bootstrap::Join => {
+            core.waiting.send_replace(Some("waiting to be admitted to a group".to_owned()));
         }
         Bootstrap::Alone => {
             let member = Member { address: core.config.address.clone(), disk: core.me.disk };
@@ -167,9 +167,6 @@ async fn found_with(core: &Arc<Core>, peers: &[String]) {
             answers.insert(address.clone(), greeting);
         }
         let why = match judge(core.group(), core.peers_digest, &answers) {
-            Founding::Found(_) if core.storage.identity().awaits_admission => {
-                "the log was lost; this node has to be admitted again".to_owned()
-            }
             Founding::Found(members) => {
                 found(core, members).await;
                 return;

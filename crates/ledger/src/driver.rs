@@ -44,11 +44,11 @@ pub(crate) async fn pulse(core: Arc<Core>, standing: watch::Sender<Standing>) {
         }
         claimed = claims;
         let admitted = after.member(core.me.node).is_some_and(|member| member.disk == core.me.disk);
-        if admitted
-            && core.storage.identity().awaits_admission
-            && let Err(error) = core.storage.admitted().await
-        {
-            core.fail(&error.to_string());
+        if admitted && core.storage.identity().awaits_admission {
+            match core.storage.admitted().await {
+                Ok(()) => drop(core.waiting.send_replace(None)),
+                Err(error) => core.fail(&error.to_string()),
+            }
         }
         if core.links.state_limits.get().is_none()
             && let Some(limits) = core.storage.limits()
