@@ -57,7 +57,7 @@ fn within<T>(bytes: &[u8], times: usize, read: impl FnOnce() -> T) -> T {
 }
 
 fn sealed<M: Message>(bytes: &[u8]) -> Option<M> {
-    let message: M = within(bytes, 64, || codec::decode(bytes)).ok()?;
+    let message: M = within(bytes, 96, || codec::decode(bytes)).ok()?;
     let written = codec::encode(&message).expect("what was read can be written");
     let again: M = codec::decode(&written).expect("reads what it wrote");
     // Bytes again, because a rate may be no number, which is not equal to itself.
