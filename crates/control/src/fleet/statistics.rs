@@ -28,8 +28,11 @@ pub struct Statistics {
     /// Something was applied since the last checkpoint.
     dirty: bool,
     under_way: Option<u64>,
-    /// When the last checkpoint was begun; the first one does not wait, because attempts wait for it (R5a).
+    /// When the last checkpoint was begun.
     last: Option<Duration>,
+    /// How many were made since an attempt was first heard of. It may wait for the first ones (R5a), so they come
+    /// quickly.
+    since_opened: u32,
     /// Who sends which stream.
     senders: BTreeMap<StreamKey, NodeId>,
     /// Attempts that were closed, and the checkpoint that has to be stored before it is said.
@@ -67,6 +70,7 @@ impl Statistics {
             dirty: false,
             under_way: None,
             last: None,
+            since_opened: 0,
             senders: BTreeMap::new(),
             sealing: Vec::new(),
             unran: BTreeSet::new(),
@@ -123,8 +127,8 @@ impl Statistics {
             } else {
                 Err("there is no such attempt".to_owned())
             };
-            if opened.is_ok() {
-                self.senders.insert(*key, post.worker);
+            if opened.is_ok() && self.senders.insert(*key, post.worker).is_none() {
+                self.since_opened = 0;
             }
             resume.push((*key, opened));
         }
@@ -235,9 +239,11 @@ impl Statistics {
 
     /// A checkpoint, if one is due and none is under way.
     pub fn checkpoint(&mut self, clock: Duration) -> Option<Checkpoint> {
-        let waited = self
-            .last
-            .is_none_or(|last| clock.saturating_sub(last) >= CHECKPOINT_EVERY || clock < last);
+        // At once, then after one window, two, four, eight; then as usual.
+        let quickly = (WINDOW / 2) * (1 << self.since_opened.min(5));
+        let wait = if self.since_opened == 0 { WINDOW } else { quickly.min(CHECKPOINT_EVERY) };
+        let waited =
+            self.last.is_none_or(|last| clock.saturating_sub(last) >= wait || clock < last);
         let wanted = self.dirty && (waited || !self.sealing.is_empty());
         if self.under_way.is_some() || !wanted {
             return None;
@@ -248,6 +254,7 @@ impl Statistics {
             .filter(|(_, _, by)| *by == 0)
             .for_each(|one| one.2 = checkpoint.number);
         (self.dirty, self.last, self.under_way) = (false, Some(clock), Some(checkpoint.number));
+        self.since_opened = self.since_opened.saturating_add(1);
         Some(checkpoint)
     }
 
@@ -427,6 +434,32 @@ mod tests {
         statistics.ended(&EndReport { totals: Vec::new(), ..whole }, Duration::ZERO);
         let notes = statistics.merge().incomplete();
         assert!(notes[0].contains("counted up to frame 0 only"), "{notes:?}");
+    }
+
+    /// An attempt that counts iterations waits at its beginning for what it says to be durable.
+    #[test]
+    fn checkpoints_come_quickly_when_an_attempt_begins() {
+        let (mut statistics, sender) = begin();
+        let mut made = Vec::new();
+        for ms in (0..6_000).step_by(10) {
+            if ms == 3_000 {
+                let again = StreamKey { attempt: 2, id: 2, ..sender.key() };
+                let open = vec![again];
+                let (job, worker, boot) = (SHARD.job, NodeId(1), BootId(1));
+                let post = Frames { job, worker, boot, open, frames: Vec::new() };
+                let (answer, _) =
+                    statistics.frames(&post, Duration::from_millis(ms), |_, _, _| true);
+                assert!(matches!(answer, FramesAnswer::Taken { .. }));
+            }
+            statistics.keep_anew();
+            if let Some(checkpoint) = statistics.checkpoint(Duration::from_millis(ms)) {
+                statistics.stored(checkpoint.number);
+                made.push(ms);
+            }
+        }
+        let quick = [0, 100, 300, 700, 1_500, 2_500];
+        let anew = [3_000, 3_100, 3_300, 3_700, 4_500, 5_500];
+        assert_eq!(made, [quick, anew].concat());
     }
 
     /// A checkpoint that is under way is waited for, and what was closed is said when it is durable.
