@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use control::ledger::{Busy, Submission};
+use control::ledger::{Busy, CreateJob, Limits, Submission};
 use ledger::{NotCommitted, ReadLevel, Written};
 
 use crate::harness::*;
 
 /// Segments of 64 KiB on a disk that the test can fill.
-fn small_group(disk: &wal::FaultyDisk) -> Group {
+fn small_group(disk: &wal::FaultyDisk, limits: Limits) -> Group {
     let mut group = Group::prepare(1, 0, |config| {
+        config.state_limits = limits;
         config.limits.batch_bytes = 4 << 10;
         config.limits.proposal_bytes = 4 << 10;
     });
@@ -36,7 +37,7 @@ async fn fill(group: &Group, first: u64) -> u64 {
 async fn a_ledger_whose_disk_was_full_takes_jobs_again_when_there_is_room() {
     let disk = wal::FaultyDisk::new(1);
     disk.set_capacity(1 << 20);
-    let mut group = small_group(&disk);
+    let mut group = small_group(&disk, Limits::default());
     group.up(0).await;
     let taken = fill(&group, 1).await;
     assert!(taken > 100, "{taken} jobs on an empty disk");
@@ -66,4 +67,34 @@ async fn a_ledger_whose_disk_was_full_takes_jobs_again_when_there_is_room() {
     assert_eq!(jobs.unwrap().value, last, "none was lost, none came twice");
     let again = node.propose(claim(node, job_id(2)), LONG).await;
     assert!(!matches!(again, Written::NotCommitted(NotCommitted::NoSpace)), "{again:?}");
+}
+
+/// Old results do not keep new jobs out: a leader whose disk is nearly full forgets jobs that have ended, though they
+/// were to be known for longer.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_makes_room_by_forgetting_ended_jobs() {
+    let disk = wal::FaultyDisk::new(2);
+    disk.set_capacity(1 << 20);
+    let (committed_ttl_ms, retry_window_ms, kept_ms) = (50, 20, 3_600_000);
+    let limits = Limits { committed_ttl_ms, retry_window_ms, kept_ms, ..Limits::default() };
+    let mut group = small_group(&disk, limits);
+    group.up(0).await;
+    let node = group.node(0);
+    let mut taken = 0;
+    loop {
+        // A rehearsal has ended as soon as it is there.
+        let ended = CreateJob { rehearsal: true, ..job(taken) };
+        match node.submit(ended, LONG).await {
+            Submission::Accepted { .. } => taken += 1,
+            Submission::RetryLater { why: Busy::NoSpace, .. } => break,
+            other => panic!("job {taken}: {other:?}"),
+        }
+    }
+    assert!(taken > 100, "{taken} jobs on an empty disk");
+    until("the oldest are forgotten", async || {
+        let left = node.read(ReadLevel::Strong, LONG, |state| state.jobs().count() as u64).await;
+        // Some in each round of housekeeping.
+        left.is_ok_and(|left| left.value + 100 <= taken)
+    })
+    .await;
 }

@@ -261,7 +261,8 @@ pub fn drain(args: &DrainArgs) -> i32 {
         let door = Door::open(&args.at)?;
         let client = door.connect().await?;
         let fleet = client.fleet().await.map_err(|error| door.explain(&error))?;
-        let node = one_node(&fleet, &args.node)?;
+        let nodes = fleet.nodes.iter().map(|node| (&*node.node, &*node.address));
+        let node = one_node(nodes, &args.node, "volley status")?;
         let reply = client.drain(&node).await.map_err(|error| door.explain(&error))?;
         let done = match args.wait {
             Some(wait) => until_gone(&client, &node, wait).await,
@@ -301,17 +302,22 @@ async fn until_gone(client: &FleetClient, node: &str, wait: Duration) -> bool {
 }
 
 /// The node that is meant, by its id, the beginning of it, or its address.
-fn one_node(fleet: &proto::FleetReply, wanted: &str) -> Result<String, Refusal> {
+/// `nodes`: ids and addresses. `list`: the command that shows them.
+fn one_node<'a>(
+    nodes: impl Iterator<Item = (&'a str, &'a str)>,
+    wanted: &str,
+    list: &str,
+) -> Result<String, Refusal> {
     let lower = wanted.to_ascii_lowercase();
-    let begins = |node: &proto::FleetNode| !lower.is_empty() && node.node.starts_with(&lower);
-    let is_it = |node: &&proto::FleetNode| node.address == wanted || begins(node);
-    let found: Vec<&proto::FleetNode> = fleet.nodes.iter().filter(is_it).collect();
+    let is_it = |(node, address): &(&str, &str)| {
+        *address == wanted || (!lower.is_empty() && node.starts_with(&lower))
+    };
+    let found: Vec<&str> = nodes.filter(is_it).map(|(node, _)| node).collect();
     match &found[..] {
-        [node] => Ok(node.node.clone()),
-        [] => Err(format!("no node is called `{wanted}` here (`volley status` lists them)").into()),
+        [node] => Ok((*node).to_owned()),
+        [] => Err(format!("no node is called `{wanted}` here (`{list}` lists them)").into()),
         several => {
-            let all: Vec<_> = several.iter().map(|node| node.node.as_str()).collect();
-            let text = format!("`{wanted}` is the beginning of several: {}", all.join(", "));
+            let text = format!("`{wanted}` is the beginning of several: {}", several.join(", "));
             Err(text.into())
         }
     }

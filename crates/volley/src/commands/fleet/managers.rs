@@ -5,7 +5,7 @@ use ::fleet::wire::proto::{LedgerMember, ManagersReply};
 use report::format;
 use serde_json::{Value, json};
 
-use super::{Door, Refusal, code, run, tables};
+use super::{Door, Refusal, code, one_node, run, tables};
 use crate::cli::{ManagersArgs, ManagersChange};
 use crate::print;
 
@@ -50,20 +50,9 @@ fn say(as_json: bool, node: &str, state: &str, text: &str) {
     }
 }
 
-/// The member that is meant, by its id, the beginning of it, or its address.
 fn one_of(known: &ManagersReply, wanted: &str) -> Result<String, Refusal> {
-    let lower = wanted.to_ascii_lowercase();
-    let begins = |member: &LedgerMember| !lower.is_empty() && member.node.starts_with(&lower);
-    let is_it = |member: &&LedgerMember| member.address == wanted || begins(member);
-    let found: Vec<&LedgerMember> = known.members.iter().filter(is_it).collect();
-    match &found[..] {
-        [member] => Ok(member.node.clone()),
-        [] => Err(format!("no member is called `{wanted}` (`volley managers` lists them)").into()),
-        several => {
-            let all: Vec<_> = several.iter().map(|member| member.node.as_str()).collect();
-            Err(format!("`{wanted}` is the beginning of several: {}", all.join(", ")).into())
-        }
-    }
+    let members = known.members.iter().map(|member| (&*member.node, &*member.address));
+    one_node(members, wanted, "volley managers")
 }
 
 fn is_there(member: &LedgerMember) -> bool {
@@ -166,6 +155,6 @@ mod tests {
         assert_eq!(name("B"), Ok("b".to_owned()));
         assert_eq!(name("a2.example:7501"), Ok("a2".to_owned()));
         assert!(name("a").unwrap_err().contains("several: a1, a2"));
-        assert!(name("").unwrap_err().contains("no member"));
+        assert!(name("").unwrap_err().contains("no node"));
     }
 }
