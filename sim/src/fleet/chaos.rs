@@ -91,6 +91,16 @@ impl Chaos {
                 // An operator starts it again later.
                 self.later(world, 8_000..20_000, Undo::Start(w));
             }
+            Class::WorkerAlone => {
+                // Often longer than leases and the wait for them: another worker has the shard by then.
+                let until = world.now + world.some_ms(1_000..30_000);
+                for m in (0..world.managers.len()).map(Host::Manager) {
+                    for (from, to) in [(w, m), (m, w)] {
+                        world.net.cut.insert((from, to));
+                        self.undo.push((until, Undo::Link(from, to)));
+                    }
+                }
+            }
             Class::ManagerCrash => {
                 world.stop(m);
                 self.later(world, 300..12_000, Undo::Start(m));

@@ -37,6 +37,8 @@ named! {
         WorkerBlink = "worker: blink",
         WorkerPause = "worker: pause",
         WorkerDrain = "worker: drain",
+        /// It runs on, and no manager hears it or is heard by it.
+        WorkerAlone = "worker: alone",
         SlowDisk = "worker: slow disk",
         ManagerCrash = "manager: crash",
         ManagerPause = "manager: pause",
