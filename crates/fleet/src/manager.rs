@@ -26,6 +26,7 @@ mod roster;
 mod start;
 mod status;
 mod survey;
+mod voters;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -45,6 +46,7 @@ pub use start::{Ended, Manager, StartError};
 use breakers::Breakers;
 use checkpoints::Keeper;
 use desk::DeskHandle;
+use voters::Voters;
 
 /// What the tasks and services of one manager share.
 pub(crate) struct Shared {
@@ -58,6 +60,7 @@ pub(crate) struct Shared {
     breakers: Breakers,
     /// Who may change the jobs of others, and drain nodes. Nobody: all clients may.
     operators: BTreeSet<NodeId>,
+    voters: Mutex<Voters>,
     keeper: Keeper,
     /// Takes nothing more, gives up what it has.
     leaving: watch::Sender<bool>,

@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::desk::{self, DeskHandle, Input};
-use super::{Shared, lock, roster};
+use super::{Shared, errands, lock, roster};
 
 /// How often everything is looked at if nothing changes, and at most if much does.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -109,6 +109,7 @@ pub async fn run(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
             _ = ticks.tick() => {}
         }
         watching.tell(&shared);
+        lock(&shared.voters).are(errands::voters(&parts).into_iter().collect());
         let led: BTreeSet<JobId> = lock(&shared.desks).keys().copied().collect();
         let busy: BTreeSet<JobId> = led.union(&under_way).copied().collect();
         let view = parts.member.view();

@@ -10,7 +10,7 @@ use crate::jobs::requests;
 fn a_lost_manager_is_replaced_while_a_job_runs() {
     let target = Target::start();
     let mut cluster = Cluster::start(3, 1, 1);
-    let load = "executor: constant-arrival-rate, rate: 40/s, duration: 25s, max_vus: 20";
+    let load = "executor: constant-arrival-rate, rate: 40/s, duration: 30s, max_vus: 20";
     let job = cluster.submit(&plan(&target.url(), load), &[]);
     target.wait_for_requests(20);
     let owner = cluster.owner(&job);
@@ -41,5 +41,5 @@ fn a_lost_manager_is_replaced_while_a_job_runs() {
     let owner = cluster.owner(&job);
     cluster.kill(&owner);
     let summary = cluster.result(&job, 0);
-    assert_eq!((requests(&summary), target.total()), (1_000, 1_000), "{summary:#}");
+    assert_eq!((requests(&summary), target.total()), (1_200, 1_200), "{summary:#}");
 }

@@ -5,7 +5,8 @@
 //! a manager that is gone for good ──▶ remove: the others are enough without it
 //! ```
 //!
-//! One change at a time, each an entry of the ledger; each step can be repeated.
+//! One change at a time, each an entry of the ledger; each step can be repeated. Between two changes of those who vote
+//! there is time for jobs (`manager::voters`).
 
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use tonic::{Request, Response, Status};
 
 use super::Service;
 use crate::local::ledger_of;
-use crate::manager::roster;
+use crate::manager::{Parts, lock, roster};
 use crate::wire::proto::{self, LedgerMember};
 
 /// For one step; a new member may have to read the whole ledger.
@@ -74,6 +75,29 @@ impl Service {
         }))
     }
 
+    /// Whether those who vote may change already. Only who leads changes them, and only who leads is asked.
+    fn settled(&self, parts: &Parts, change: &Change) -> Result<(), Status> {
+        let status = parts.ledger.status();
+        let votes = |node: &NodeId| status.voters.iter().any(|(voter, _)| voter == node);
+        let changes = match change {
+            Change::Admit { .. } => false,
+            Change::Promote { node } => !votes(node),
+            Change::Remove { node } => votes(node),
+        };
+        if !changes || status.leader.map(|(node, _)| node) != Some(parts.ledger.id()) {
+            return Ok(());
+        }
+        let wait = lock(&self.0.voters).unsettled();
+        if wait.is_zero() {
+            return Ok(());
+        }
+        Err(Status::unavailable(format!(
+            "those who vote have just changed, or this manager has just started: the next change can be made in {} s, \
+             when running jobs have written down their counts with them",
+            wait.as_secs() + 1
+        )))
+    }
+
     pub(super) async fn change_managers(
         &self,
         request: Request<proto::ChangeManagersRequest>,
@@ -105,6 +129,7 @@ impl Service {
             None => return Err(Status::invalid_argument("nothing is asked for")),
         };
         self.may_operate(who.as_ref(), &what)?;
+        self.settled(&parts, &change)?;
         match parts.ledger.change_members(change, STEP_WITHIN).await {
             Changed::Done { node } => {
                 Ok(Response::new(proto::ChangeManagersReply { node: node.to_string() }))
