@@ -58,9 +58,9 @@ fn jobs_on_a_broken_fleet_run_once_and_end() {
     assert!(output.status.success());
 }
 
-/// What would go wrong without a fence is found: a worker that sends without a lease. It needs a worker that stood still for
-/// longer than its lease while another has its shard, which about one seed in 150 brings: 2,000 are enough whatever a change
-/// of the product does to the order of things, and the first one ends it.
+/// What would go wrong without a fence is found: a worker that sends without a lease. It needs a worker that stood still
+/// for longer than its lease while another has its shard, which about one seed in 150 brings: 2,000 are enough whatever a
+/// change of the product does to the order of things, and the first one ends it.
 #[test]
 fn a_fleet_without_a_fence_is_found() {
     let output =

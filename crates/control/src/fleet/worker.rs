@@ -35,6 +35,7 @@ use fence::{BootId, Doorkeeper, Epoch, JobId, Moment, WorkflowNo};
 mod asks;
 mod cores;
 mod counts;
+mod dispatch;
 pub mod invariant;
 mod life;
 mod live;

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use fence::{Moment, NodeId, OrderRefusal};
 
-use super::manifest::WhenNoneLeft;
 use super::shard::{Place, Step};
-use super::wave::{Kind, Seating, WaveStep};
+use super::wave::{Seating, WaveStep};
 use super::{Errand, Held, Owner, Sid};
 use crate::allocation;
 use crate::fleet::message::{Answer, Hold, Refused};
@@ -89,7 +88,7 @@ impl Owner {
         self.changed();
     }
 
-    fn reserve(&mut self, worker: &Worker, cores: u32, shards: Vec<Sid>) -> u32 {
+    pub(super) fn reserve(&mut self, worker: &Worker, cores: u32, shards: Vec<Sid>) -> u32 {
         self.hold_numbers += 1;
         let number = self.hold_numbers;
         let (node, boot) = (worker.node, worker.boot);
@@ -300,7 +299,7 @@ impl Owner {
     }
 
     /// What a worker said when it was asked does not hold for ever.
-    fn ask_anew(&mut self) {
+    pub(super) fn ask_anew(&mut self) {
         if self.now.since(self.hinted) >= HINTS_AFTER {
             self.hinted = self.now;
             self.pool.believe_hints();
@@ -313,125 +312,5 @@ impl Owner {
         let wait = wait.min(self.settings.again_most);
         let jitter = usize::try_from(wait.as_millis() / 4).unwrap_or(0) + 1;
         self.now.after(wait + Duration::from_millis(self.dice.below(jitter) as u64))
-    }
-
-    // ── one by one: retries, setups, and what an owner before has left ─────────────────────────
-
-    pub(super) fn seat_stragglers(&mut self) {
-        let Some(wave) = &self.wave else { return };
-        for sid in wave.members.clone() {
-            let Some(shard) = self.shards.get(&sid) else { continue };
-            let ready = shard.again.is_none_or(|at| at <= self.now) && shard.place.is_none();
-            match shard.step {
-                Step::Idle if ready => self.seat_one(sid),
-                Step::Unsent if ready => self.seat_again(sid),
-                _ => {}
-            }
-        }
-    }
-
-    /// An attempt that was committed but never dispatched: the same worker, if it still has a core (X45).
-    fn seat_again(&mut self, sid: Sid) {
-        let Some(one) = self.shards.get(&sid).and_then(|shard| shard.current()) else { return };
-        let (node, boot) = (one.worker, one.boot);
-        match self.pool.get(node).copied() {
-            Some(worker) if worker.boot == boot && worker.takes_work() => {
-                self.reserve_for(sid, &worker);
-            }
-            // A verdict is a hint and takes nothing away (R6). What is not ready in its time goes elsewhere anyway.
-            Some(worker) if worker.boot == boot && worker.live && !worker.draining => {
-                self.seat_later(sid);
-            }
-            _ => self.lose(sid, "its worker is gone or draining", None),
-        }
-    }
-
-    fn reserve_for(&mut self, sid: Sid, worker: &Worker) {
-        let number = self.reserve(worker, 1, vec![sid]);
-        if let Some(shard) = self.shards.get_mut(&sid) {
-            shard.place =
-                Some(Place { worker: worker.node, boot: worker.boot, hold: Some(number) });
-            shard.seatings = shard.seatings.saturating_add(1);
-        }
-        self.changed();
-    }
-
-    pub(super) fn seat_later(&mut self, sid: Sid) {
-        let seatings = self.shards.get(&sid).map_or(0, |shard| shard.seatings);
-        let at = self.backoff(seatings);
-        if let Some(shard) = self.shards.get_mut(&sid) {
-            shard.place = None;
-            shard.again = Some(at);
-        }
-        self.changed();
-    }
-
-    fn seat_one(&mut self, sid: Sid) {
-        if !self.has_turn(1) {
-            return;
-        }
-        self.ask_anew();
-        let Some(shard) = self.shards.get(&sid) else { return };
-        let failed_on = shard.failed_on.clone();
-        let works: Vec<Worker> = self.pool.workers().filter(|w| w.takes_work()).copied().collect();
-        let untried = |worker: &&Worker| !failed_on.contains(&(worker.node, worker.boot));
-        let mut eligible: Vec<Worker> = works.iter().filter(untried).copied().collect();
-        if eligible.is_empty() && !works.is_empty() {
-            match self.manifest.policy.when_none_left {
-                // G-10, X44: the one on which it failed longest ago.
-                WhenNoneLeft::Readmit => {
-                    let last_failure = |worker: &&Worker| {
-                        failed_on.iter().rposition(|seat| *seat == (worker.node, worker.boot))
-                    };
-                    eligible = works.iter().min_by_key(last_failure).copied().into_iter().collect();
-                }
-                WhenNoneLeft::Fail => {
-                    let text = format!("it failed on every worker there is ({})", works.len());
-                    return self.give_up(sid, text);
-                }
-            }
-        }
-        let [slots, odd] = self.pool.slots(&eligible);
-        let slots = if slots.is_empty() { odd } else { slots };
-        if !slots.is_empty() {
-            let worker = slots[self.dice.below(slots.len())];
-            return self.reserve_for(sid, &worker);
-        }
-        if let Some(worker) = self.survivor(sid, &eligible) {
-            if let Some(shard) = self.shards.get_mut(&sid) {
-                shard.place = Some(Place { worker: worker.node, boot: worker.boot, hold: None });
-                shard.step = Step::Seated;
-            }
-            return self.changed();
-        }
-        let (free, total) = (self.pool.free(), self.pool.total());
-        let aside = self.set_aside();
-        let why = match works.len() {
-            0 => format!("there are no workers{aside}"),
-            _ => format!("1 core is needed, {free} of {total} are free{aside}"),
-        };
-        self.say_queued(1, free, total, why);
-        self.ask_for_room();
-        self.seat_later(sid);
-    }
-
-    /// R14: a worker that runs other shards of the same workflow, the one with the fewest of them; one with whom
-    /// something is odd only if there is no other.
-    fn survivor(&self, sid: Sid, eligible: &[Worker]) -> Option<Worker> {
-        let wave = self.wave.as_ref().filter(|wave| wave.kind == Kind::Load)?;
-        let runs_here = |worker: &Worker| {
-            let here = wave.members.iter().filter(|other| other.0 == sid.0 && **other != sid);
-            let here = here.filter_map(|other| self.shards.get(other)).filter(|other| {
-                let on = other
-                    .current()
-                    .is_some_and(|t| (t.worker, t.boot) == (worker.node, worker.boot));
-                other.is_out() && on
-            });
-            here.count()
-        };
-        let counted = eligible.iter().map(|worker| (runs_here(worker), *worker));
-        let running = counted.filter(|(count, _)| *count > 0);
-        let fewest = running.min_by_key(|(count, worker)| (worker.routing, *count, worker.node));
-        fewest.map(|(_, worker)| worker)
     }
 }

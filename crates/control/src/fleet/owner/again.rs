@@ -1,0 +1,228 @@
+//! Shards whose time has come: replaced, tried again, given up; and the gap in the load that this leaves (R5a, R19).
+
+use super::manifest::OnWorkerLoss;
+use super::shard::{State, Step, Stopping};
+use super::wave::{Kind, WaveStep};
+use super::{Effect, Gap, Mended, Owner, Purpose, Sid};
+use crate::fleet::message::Halt;
+use crate::ledger::{AttemptStatus, Command, Counters, Lapse};
+
+impl Owner {
+    /// Timers of shards: proofs, preparing that takes too long, runs that do not end, stops that are not carried out.
+    pub(super) fn look_at_shards(&mut self) {
+        let now = self.now;
+        let sids: Vec<Sid> = self.shards.keys().copied().collect();
+        for sid in sids {
+            let Some(shard) = self.shards.get_mut(&sid) else { continue };
+            if let Step::Lapsing(handover) = &shard.step
+                && let Some(lapse) = handover.may_start(now)
+            {
+                shard.proof = match lapse {
+                    fence::Lapse::Stopped => Lapse::Stopped,
+                    fence::Lapse::HigherBoot(boot) => Lapse::HigherBoot(boot),
+                    fence::Lapse::LeaseLapsed => Lapse::LeaseLapsed,
+                };
+                shard.step = Step::Lapsed;
+                self.changes += 1;
+            }
+            if shard.step == Step::Lapsed {
+                self.replace(sid);
+                continue;
+            }
+            self.look_at_stop(sid);
+            self.look_at_due(sid);
+        }
+    }
+
+    fn look_at_due(&mut self, sid: Sid) {
+        let Some(shard) = self.shards.get_mut(&sid) else { return };
+        let standing = self.paused.is_some() && shard.step == Step::Running;
+        if standing || shard.due.is_none_or(|due| due > self.now) {
+            return;
+        }
+        shard.due = None;
+        let seconds = self.settings.ready_within.as_secs();
+        match shard.step {
+            Step::Sent | Step::Unsent | Step::Preparing => {
+                self.lose(sid, &format!("not ready within {seconds} s"), None);
+            }
+            // S36, X22: alive but silent. It is stopped, and has failed; that is final.
+            Step::Begun | Step::Running if shard.state != State::Cancelling => {
+                shard.error = Some("no result: it did not end when its time was over".to_owned());
+                shard.overdue = true;
+                self.lose(sid, "no result in time", None);
+            }
+            Step::Idle => {
+                let seconds = self.settings.seat_within.as_secs();
+                self.give_up(
+                    sid,
+                    format!("no eligible worker had a core for it within {seconds} s"),
+                );
+            }
+            _ => {}
+        }
+    }
+
+    /// The attempt before has provably stopped: what now?
+    fn replace(&mut self, sid: Sid) {
+        let Some(shard) = self.shards.get(&sid) else { return };
+        let (attempt, state, key) = (shard.attempt(), shard.state, shard.key);
+        let unheard = shard.current().is_some_and(|one| one.end.is_none() && !one.reporting);
+        let (proof, tries) = (shard.proof, shard.tries.len());
+        if unheard && proof == Lapse::LeaseLapsed && self.sealing.insert((sid, attempt)) {
+            // Its worker is gone. What is known of it is made durable now; its own word, if it ever comes, is a repeat.
+            self.out.push(Effect::Seal { shard: key, attempt });
+            self.changed();
+        }
+        if state == State::Cancelling {
+            self.go(sid, State::Cancelled, format!("stopped: {proof:?}"));
+            return;
+        }
+        let shard = self.shards.get(&sid);
+        let failed = shard.and_then(|shard| shard.error.clone());
+        let overdue = shard.is_some_and(|shard| shard.overdue);
+        if overdue {
+            return self.give_up(sid, failed.unwrap_or_default());
+        }
+        if self.is_stopping() || self.has_failed(sid.0 as usize) {
+            self.go(sid, State::Cancelled, "not started again: it is being stopped");
+            self.never_mended(sid);
+            return;
+        }
+        if self.load_has_begun(sid) {
+            match self.manifest.policy.on_worker_loss {
+                OnWorkerLoss::Rebalance => {}
+                OnWorkerLoss::Continue => {
+                    if let Some(shard) = self.shards.get_mut(&sid) {
+                        shard.abandoned = true;
+                    }
+                    self.go(sid, State::FailedTerminal, "on_worker_loss: continue");
+                    return self.never_mended(sid);
+                }
+                OnWorkerLoss::Fail => {
+                    return self
+                        .give_up(sid, "its worker was lost (on_worker_loss: fail)".to_owned());
+                }
+            }
+        }
+        if tries > self.settings.retries as usize {
+            let retries = self.settings.retries;
+            let last = failed.unwrap_or_else(|| "its worker was lost".to_owned());
+            return self.give_up(sid, format!("{last}; {retries} retries were made"));
+        }
+        self.try_again(sid, &format!("{proof:?}"));
+    }
+
+    fn try_again(&mut self, sid: Sid, why: &str) {
+        let by = self.now.after(self.settings.seat_within);
+        // Each attempt counts. Whoever refuses one now may take it in a moment, when it has heard what others have.
+        let refused = self.shards.get(&sid).map_or(0, |shard| shard.refused);
+        let again = (refused > 0).then(|| self.backoff(refused + 1));
+        if self.go(sid, State::Pending, format!("to be started again: {why}"))
+            && let Some(shard) = self.shards.get_mut(&sid)
+        {
+            shard.step = Step::Idle;
+            shard.stop = None;
+            shard.due = Some(by);
+            shard.again = again;
+            shard.seatings = 0;
+        }
+    }
+
+    fn load_has_begun(&self, sid: Sid) -> bool {
+        let wave = self.wave.as_ref().filter(|wave| wave.members.contains(&sid));
+        wave.is_some_and(|wave| wave.kind == Kind::Load && wave.step == WaveStep::Running)
+    }
+
+    /// The shard has failed for good, and its workflow with it.
+    pub(super) fn give_up(&mut self, sid: Sid, text: String) {
+        let Some(shard) = self.shards.get_mut(&sid) else { return };
+        shard.error = Some(text.clone());
+        let state = shard.state;
+        self.leave_hold(sid, false);
+        if state != State::Failed {
+            self.go(sid, State::Failed, text.clone());
+        }
+        self.go(sid, State::FailedTerminal, text);
+        self.never_mended(sid);
+        self.stop_siblings(sid);
+    }
+
+    /// R5: an error of one shard is the workflow's; the others need not go on.
+    pub(super) fn stop_siblings(&mut self, sid: Sid) {
+        if sid.0 == self.asides() {
+            return;
+        }
+        let others: Vec<Sid> =
+            self.shards.range((sid.0, 0)..=(sid.0, u32::MAX)).map(|(other, _)| *other).collect();
+        for other in others {
+            self.halt(other, Halt::Graceful, "another shard of the workflow has failed");
+        }
+    }
+
+    /// An attempt of which it is certain that it never ran and never will: its end is said by the owner.
+    pub(super) fn never_ran(&mut self, sid: Sid, why: &str) {
+        let Some(shard) = self.shards.get_mut(&sid) else { return };
+        let attempt = shard.attempt();
+        let (key, cancelling) = (shard.key, shard.state == State::Cancelling);
+        let Some(one) = shard.tries.last_mut() else { return };
+        (one.reporting, one.unheard) = (true, false);
+        shard.step = Step::Ending;
+        shard.due = None;
+        shard.stop = shard.stop.take().filter(|_| cancelling);
+        self.leave_hold(sid, false);
+        if !cancelling {
+            self.go(sid, State::Failed, why);
+        }
+        let command = Command::EndAttempt {
+            under: Some(self.epoch),
+            shard: key,
+            attempt,
+            status: AttemptStatus::Stopped,
+            counters: Counters::default(),
+            result: None,
+        };
+        self.commit(Purpose::End(sid, attempt), command);
+        self.out.push(Effect::NeverRan { shard: key, attempt });
+    }
+
+    // ── gaps in the load, for the verdict (R19) ────────────────────────────────────────────────
+
+    pub(super) fn mended(&mut self, sid: Sid) {
+        let shared = self.shards.get(&sid).and_then(|s| s.current()).is_some_and(|one| one.shared);
+        self.close_gap(sid, if shared { Mended::Shared } else { Mended::Elsewhere });
+    }
+
+    pub(super) fn never_mended(&mut self, sid: Sid) {
+        self.close_gap(sid, Mended::Never);
+    }
+
+    fn close_gap(&mut self, sid: Sid, mended: Mended) {
+        let to = self.age();
+        let of = self.divided.get(&(sid.0 as usize)).copied().unwrap_or(1);
+        let Some(shard) = self.shards.get_mut(&sid) else { return };
+        let Some(from) = shard.lost_at.take() else { return };
+        let lost = shard.failed_on.last().map(|(node, _)| *node).unwrap_or_default();
+        let workflow = sid.0 as usize;
+        let name = self.machine.name(workflow).to_owned();
+        let seconds = (to.saturating_sub(from)).as_secs_f64();
+        let how = match mended {
+            Mended::Elsewhere => format!("was missing for {seconds:.1} s, and runs elsewhere now"),
+            Mended::Shared => format!("was missing for {seconds:.1} s, and shares a core now"),
+            Mended::Never => "is missing from then on".to_owned(),
+        };
+        let text = format!("1 of {of} shards of {name} {how}");
+        let gap = Gap { workflow, worker: lost, from, to, shards: 1, of, mended };
+        self.note(text, Some(gap));
+    }
+
+    pub(super) fn stopping(&self, how: Halt, reason: &str, sid: Sid) -> Stopping {
+        let graceful = self.manifest.workflows.get(sid.0 as usize).map(|part| part.graceful_stop);
+        let patience = match how {
+            Halt::Graceful => graceful.unwrap_or_default() + self.settings.stop_within,
+            Halt::Now => self.settings.stop_within,
+        };
+        let until = self.now.after(patience);
+        Stopping { how, reason: reason.to_owned(), until, acknowledged: false }
+    }
+}

@@ -1,0 +1,152 @@
+//! Frames, reports, seals and checkpoints, one at a time.
+
+use std::sync::Arc;
+
+use fence::BootId;
+use stats::stream::{Sender, SenderLimits};
+use stats::wire::Content;
+use stats::{Layout, WorkflowLayout};
+
+use super::*;
+use crate::ledger::AttemptStatus;
+
+const JOB: JobId = JobId(1);
+const SHARD: ShardKey = ShardKey { job: JOB, workflow: WorkflowNo(0), shard: 3 };
+const ONE: Attempt = Attempt(1);
+
+fn schema() -> Schema {
+    let mut layout = Layout::default();
+    layout.workflows.push(WorkflowLayout {
+        name: "w".to_owned(),
+        steps: 0..0,
+        checks: 0..0,
+        stages: 0..0,
+        synthetic: false,
+    });
+    Schema::new(Arc::new(layout), None)
+}
+
+fn begin() -> (Statistics, Sender) {
+    let key = StreamKey { workflow: 0, shard: 3, attempt: 1, id: 9 };
+    let statistics = Statistics::new(schema(), &[], None, Duration::ZERO).unwrap();
+    (statistics, Sender::new(key, schema(), SenderLimits::default()))
+}
+
+fn open(statistics: &mut Statistics, sender: &Sender) -> Result<u64, String> {
+    let (worker, boot, open) = (NodeId(7), BootId(1), vec![sender.key()]);
+    let post = Frames { job: JOB, worker, boot, open, frames: Vec::new() };
+    let (answer, _) = statistics.frames(&post, Duration::ZERO, |_, _, _| true);
+    let FramesAnswer::Taken { mut resume, .. } = answer else { panic!("{answer:?}") };
+    resume.remove(0).1
+}
+
+fn report(sender: &Sender) -> EndReport {
+    EndReport {
+        shard: SHARD,
+        attempt: ONE,
+        worker: NodeId(7),
+        boot: BootId(1),
+        status: AttemptStatus::Stopped,
+        error: None,
+        counters: Counters::default(),
+        provided: BTreeMap::new(),
+        frames: sender.cut(),
+        totals: postcard::to_allocvec(&sender.tail()).unwrap(),
+        log: String::new(),
+    }
+}
+
+/// R17: the sum is over all attempts, those that were replaced too, and what is said twice counts once.
+#[test]
+fn totals_are_the_sum_over_all_attempts() {
+    let (mut statistics, first) = begin();
+    let key = StreamKey { attempt: 2, id: 10, ..first.key() };
+    let second = Sender::new(key, schema(), SenderLimits::default());
+    assert_eq!(statistics.totals(), Counters::default());
+    for (mut sender, issued) in [(first, 7), (second, 5)] {
+        assert_eq!(open(&mut statistics, &sender), Ok(1));
+        sender.resume(1).unwrap();
+        let mut content = Content::default();
+        (content.generator.issued, content.generator.begun) = (issued, issued + 1);
+        sender.push(0, content);
+        let frames = vec![sender.next_frame().unwrap().bytes.to_vec()];
+        let (job, worker, boot) = (JOB, NodeId(7), BootId(1));
+        let post = Frames { job, worker, boot, open: Vec::new(), frames };
+        for _ in 0..2 {
+            statistics.frames(&post, Duration::ZERO, |_, _, _| true);
+        }
+    }
+    let totals = statistics.totals();
+    assert_eq!((totals.issued, totals.begun), (12, 14));
+}
+
+/// Its worker had made it ready, and it was ended before it began.
+#[test]
+fn what_never_ran_leaves_no_gap() {
+    let (mut statistics, mut sender) = begin();
+    assert_eq!(open(&mut statistics, &sender), Ok(1));
+    statistics.never_ran(SHARD, ONE);
+    assert_eq!(statistics.merge().live_streams(), 0, "no window waits for it");
+    assert_eq!(statistics.merge().incomplete(), [""; 0]);
+    // Its worker says the same later.
+    sender.finish(1, Content::default());
+    statistics.ended(&report(&sender), Duration::from_secs(1));
+    assert_eq!(statistics.merge().incomplete(), [""; 0]);
+}
+
+#[test]
+fn what_never_ran_opens_nothing() {
+    let (mut statistics, sender) = begin();
+    statistics.never_ran(SHARD, ONE);
+    assert!(open(&mut statistics, &sender).unwrap_err().contains("before it ran"));
+    assert_eq!(statistics.merge().live_streams(), 0);
+}
+
+/// P5: without its last frames the sums are not all there is, and the result says so.
+#[test]
+fn a_report_without_the_last_frames_is_a_gap() {
+    let (mut statistics, mut sender) = begin();
+    assert_eq!(open(&mut statistics, &sender), Ok(1));
+    sender.finish(1, Content::default());
+    let whole = report(&sender);
+    statistics.ended(&EndReport { totals: Vec::new(), ..whole }, Duration::ZERO);
+    let notes = statistics.merge().incomplete();
+    assert!(notes[0].contains("counted up to frame 0 only"), "{notes:?}");
+}
+
+/// An attempt that counts iterations waits at its beginning for what it says to be durable.
+#[test]
+fn checkpoints_come_quickly_when_an_attempt_begins() {
+    let (mut statistics, sender) = begin();
+    let mut made = Vec::new();
+    for ms in (0..6_000).step_by(10) {
+        if ms == 3_000 {
+            let again = StreamKey { attempt: 2, id: 2, ..sender.key() };
+            let open = vec![again];
+            let (job, worker, boot) = (SHARD.job, NodeId(1), BootId(1));
+            let post = Frames { job, worker, boot, open, frames: Vec::new() };
+            let (answer, _) = statistics.frames(&post, Duration::from_millis(ms), |_, _, _| true);
+            assert!(matches!(answer, FramesAnswer::Taken { .. }));
+        }
+        statistics.keep_anew();
+        if let Some(checkpoint) = statistics.checkpoint(Duration::from_millis(ms)) {
+            statistics.stored(checkpoint.number);
+            made.push(ms);
+        }
+    }
+    let quick = [0, 100, 300, 700, 1_500, 2_500];
+    let anew = [3_000, 3_100, 3_300, 3_700, 4_500, 5_500];
+    assert_eq!(made, [quick, anew].concat());
+}
+
+/// A checkpoint that is under way is waited for, and what was closed is said when it is durable.
+#[test]
+fn what_is_sealed_is_said_when_it_is_stored() {
+    let (mut statistics, sender) = begin();
+    assert_eq!(open(&mut statistics, &sender), Ok(1));
+    statistics.seal(SHARD, ONE);
+    let checkpoint = statistics.checkpoint(Duration::from_millis(1)).expect("at once");
+    assert!(statistics.checkpoint(Duration::from_secs(9)).is_none(), "one at a time");
+    assert_eq!(statistics.stored(checkpoint.number), [(SHARD, ONE)]);
+    assert_eq!(statistics.stored(checkpoint.number), [], "once");
+}
