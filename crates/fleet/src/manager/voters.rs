@@ -1,7 +1,7 @@
 //! Since when the same managers vote.
 //!
-//! Between two changes of them there is time for jobs to write down their counts with the new ones: a checkpoint is on a
-//! majority of the voters of its moment. That shares a member with every majority one change away, and need not share
+//! Between two changes of them there is time for jobs to write down their counts with the new ones: a checkpoint is on
+//! a majority of the voters of its moment. That shares a member with every majority one change away, and need not share
 //! one with a majority two changes away.
 
 use std::collections::BTreeSet;
