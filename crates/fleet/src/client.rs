@@ -38,7 +38,7 @@ pub use watch::{JobWatch, Told};
 /// Jobs that are named when an abbreviated id means several.
 const ALIKE_MAX: u32 = 100;
 /// A new manager may have to read the whole ledger.
-const CHANGE_WITHIN: Duration = Duration::from_secs(25);
+const CHANGE_WITHIN: Duration = Duration::from_secs(30);
 /// The longest pause that a manager may ask for.
 const PAUSE_ASKED_MAX: Duration = Duration::from_secs(5);
 

@@ -94,6 +94,13 @@ pub fn managers(view: &View) -> BTreeSet<NodeId> {
     others.chain([view.me.node]).collect()
 }
 
+/// A manager that is there and says that it has no part in the ledger: it starts, is cut off, or waits to be let in.
+pub fn is_without_ledger(view: &View, node: NodeId) -> bool {
+    let entry = view.entries.iter().find(|entry| entry.peer.node == node);
+    let heartbeat = entry.and_then(|entry| Heartbeat::decode(&entry.heartbeat));
+    matches!(heartbeat.map(|heartbeat| heartbeat.beat), Some(Beat::Manager(beat)) if !beat.has_quorum)
+}
+
 /// Where the managers that are there are found, this one first: for those who come.
 pub fn seeds(view: &View) -> Vec<String> {
     let others = view.entries.iter().filter(|entry| entry.peer.role == Role::Manager);

@@ -10,9 +10,9 @@ use std::time::Duration;
 use fence::NodeId;
 use tokio::time::Instant;
 
-/// From one change of the voters to the next: owners write their checkpoint anew within a second, and who takes up the
-/// job of a dead one has read it within a few.
-const SETTLED_AFTER: Duration = Duration::from_secs(10);
+/// From one change of the voters to the next: owners write their checkpoint anew within two seconds, and who takes up
+/// the job of a dead one has read it by then.
+const SETTLED_AFTER: Duration = Duration::from_secs(5);
 
 /// Since when the same managers vote, as far as this one has seen.
 #[derive(Default)]
@@ -62,7 +62,7 @@ mod tests {
         tokio::time::advance(Duration::from_secs(4)).await;
         voters.are(BTreeSet::from([node(2), node(1)]));
         assert_eq!(voters.unsettled(), SETTLED_AFTER - Duration::from_secs(4));
-        tokio::time::advance(Duration::from_secs(6)).await;
+        tokio::time::advance(Duration::from_secs(1)).await;
         assert!(voters.unsettled().is_zero());
         voters.are(BTreeSet::from([node(1), node(3)]));
         assert_eq!(voters.unsettled(), SETTLED_AFTER);

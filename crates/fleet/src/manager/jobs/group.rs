@@ -20,7 +20,7 @@ use crate::local::ledger_of;
 use crate::manager::{Parts, lock, roster};
 use crate::wire::proto::{self, LedgerMember};
 
-/// For one step; a new member may have to read the whole ledger.
+/// For one step, after the wait for its turn; a new member may have to read the whole ledger.
 const STEP_WITHIN: Duration = Duration::from_secs(20);
 
 fn node_of(text: &str) -> Result<NodeId, Status> {
@@ -59,9 +59,13 @@ impl Service {
         let (status, view) = (parts.ledger.status(), parts.member.view());
         let known = roster::nodes(&view, None, &[], |entry| self.0.judge(&parts, entry));
         let member = |node: &NodeId, address: &str, voter: bool| {
+            let waits = roster::is_without_ledger(&view, *node);
             let node = node.to_string();
-            let state = known.iter().find(|known| known.node == node);
-            let state = state.map_or_else(|| "unknown".to_owned(), |known| known.state.clone());
+            let state = match known.iter().find(|known| known.node == node) {
+                Some(known) if waits && known.state == "alive" => "waiting".to_owned(),
+                Some(known) => known.state.clone(),
+                None => "unknown".to_owned(),
+            };
             LedgerMember { node, address: address.to_owned(), voter, state }
         };
         let voters = status.voters.iter().map(|(node, at)| member(node, &at.address, true));
@@ -75,27 +79,20 @@ impl Service {
         }))
     }
 
-    /// Whether those who vote may change already. Only who leads changes them, and only who leads is asked.
-    fn settled(&self, parts: &Parts, change: &Change) -> Result<(), Status> {
+    /// Returns when those who vote may change. Only who leads changes them, and only who leads waits.
+    async fn settled(&self, parts: &Parts, change: &Change) {
         let status = parts.ledger.status();
         let votes = |node: &NodeId| status.voters.iter().any(|(voter, _)| voter == node);
         let changes = match change {
-            Change::Admit { .. } => false,
+            // One that has lost its log stops voting until it has caught up.
+            Change::Admit { address } => status.voters.iter().any(|(_, at)| at.address == *address),
             Change::Promote { node } => !votes(node),
             Change::Remove { node } => votes(node),
         };
-        if !changes || status.leader.map(|(node, _)| node) != Some(parts.ledger.id()) {
-            return Ok(());
+        if changes && status.leads {
+            let wait = lock(&self.0.voters).unsettled();
+            tokio::time::sleep(wait).await;
         }
-        let wait = lock(&self.0.voters).unsettled();
-        if wait.is_zero() {
-            return Ok(());
-        }
-        Err(Status::unavailable(format!(
-            "those who vote have just changed, or this manager has just started: the next change can be made in {} s, \
-             when running jobs have written down their counts with them",
-            wait.as_secs() + 1
-        )))
     }
 
     pub(super) async fn change_managers(
@@ -129,7 +126,7 @@ impl Service {
             None => return Err(Status::invalid_argument("nothing is asked for")),
         };
         self.may_operate(who.as_ref(), &what)?;
-        self.settled(&parts, &change)?;
+        self.settled(&parts, &change).await;
         match parts.ledger.change_members(change, STEP_WITHIN).await {
             Changed::Done { node } => {
                 Ok(Response::new(proto::ChangeManagersReply { node: node.to_string() }))

@@ -66,6 +66,12 @@ fn counts(known: &ManagersReply) -> (usize, usize, usize) {
     (voters.len(), there, voters.len() / 2 + 1)
 }
 
+/// A ledger is found one port above its manager.
+fn manager_at(ledger: &str) -> Option<String> {
+    let (host, port) = ledger.rsplit_once(':')?;
+    Some(format!("{host}:{}", port.parse::<u16>().ok()?.checked_sub(1)?))
+}
+
 fn table(known: &ManagersReply) -> String {
     if known.members.is_empty() {
         return "this manager belongs to no group yet: it waits for the others of --peers, or to be let in \
@@ -92,6 +98,15 @@ fn table(known: &ManagersReply) -> String {
             format!("\n{there} of {voters} voters are there: {spare} of them may be lost\n")
         }
     };
+    for member in known.members.iter().filter(|member| member.state == "waiting") {
+        let Some(manager) = manager_at(&member.address) else { continue };
+        text += &format!(
+            "{} runs, and has no part in the ledger yet; if that stays so, its log says why, and `volley managers add \
+             {}` lets it in again\n",
+            member.node,
+            format::clean(&manager)
+        );
+    }
     if known.changing {
         text += "a change of the members is under way\n";
     }
@@ -136,6 +151,12 @@ mod tests {
         assert!(three(["alive", "alive", "dead"]).contains("none of them may be lost"));
         assert!(three(["alive", "dead", "left"]).contains("2 are needed: jobs wait"));
         assert!(three(["alive"; 3]).contains("alive, leads"));
+        let waiting = three(["alive", "alive", "waiting"]);
+        assert!(waiting.contains("2 of 3 voters are there: none of them may be lost"), "{waiting}");
+        assert!(
+            waiting.contains("c3 runs") && waiting.contains("managers add c3.example:7500`"),
+            "{waiting}"
+        );
         let mut learner = group(vec![member("a1", true, "alive"), member("b2", false, "alive")]);
         learner.changing = true;
         let text = table(&learner);
