@@ -285,7 +285,8 @@ fn bytes_that_are_no_bundle_cost_no_more_than_they_are_worth() {
             for bytes in [&noise, &whole] {
                 let (read, allocated) = counted(|| Bundle::decode(bytes));
                 prop_assert!(read.is_err());
-                let limit = 128 * bytes.len() + 4096;
+                // A list that claims as many workflows as there are bytes left is given room for them.
+                let limit = 512 * bytes.len() + 4096;
                 prop_assert!(allocated <= limit, "{allocated} bytes for {}", bytes.len());
             }
             Ok(())
