@@ -2,6 +2,9 @@
 //!
 //! Time is simulated; everything that is on its way lies in one queue, so a seed gives the same run each time.
 
+mod ledgers;
+mod look;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -190,88 +193,6 @@ impl World {
     }
 
     // ── the ledger ─────────────────────────────────────────────────────────────────────────────
-
-    fn proposal(&mut self, command: Command) -> Proposal {
-        self.seq += 1;
-        Proposal {
-            request: RequestId { session: self.session, seq: self.seq },
-            settled: 0,
-            at: Hlc { wall_ms: self.wall(), logical: 0, node: self.session.node },
-            command,
-        }
-    }
-
-    fn wall(&self) -> u64 {
-        u64::try_from(self.now.since(Moment::default()).as_millis()).unwrap()
-    }
-
-    fn apply(&mut self, proposal: &Proposal) -> Reply {
-        // The ledger's time follows; the session's window is kept small by settling everything but the last.
-        let before = self.state.clone();
-        self.index += 1;
-        let reply = self.state.apply(self.index, std::slice::from_ref(proposal)).remove(0);
-        self.state.check().unwrap_or_else(|violation| panic!("{violation}"));
-        check_step(&before, &self.state).unwrap_or_else(|violation| panic!("{violation}"));
-        reply
-    }
-
-    /// A command of somebody's, applied at once.
-    pub fn run(&mut self, command: Command) -> Reply {
-        let proposal = self.proposal(command);
-        self.apply(&proposal)
-    }
-
-    fn advance_ledger(&mut self) {
-        let led = self.now.since(self.started).saturating_sub(self.leaderless);
-        let target = u64::try_from(led.as_millis()).unwrap();
-        let seen_ms = self.state.now_ms();
-        if target > seen_ms {
-            self.run(Command::Advance { seen_ms, elapsed_ms: target - seen_ms });
-        }
-    }
-
-    pub fn record(&self) -> &ledger::Job {
-        self.state.job(self.job).expect("the job is there")
-    }
-
-    pub fn cancel(&mut self) {
-        let reason = "enough".to_owned();
-        self.run(Command::CancelJob { job: self.job, reason, requestor: "eve".to_owned() });
-        self.event(Event::CancelSeen { reason: "enough".to_owned() });
-    }
-
-    // ── owners ─────────────────────────────────────────────────────────────────────────────────
-
-    /// Claims the job for a manager in a new life, and takes it up.
-    pub fn own(&mut self) -> Epoch {
-        self.advance_ledger();
-        self.generation += 1;
-        self.session.boot = self.session.boot.next();
-        self.seq = 0;
-        self.run(Command::OpenSession);
-        let seen = self.record().epoch;
-        let claim = Command::ClaimJob { job: self.job, claimant: self.session, seen };
-        let Reply::Claimed { epoch } = self.run(claim) else { panic!("not claimed") };
-        let adoption = Adoption {
-            job: self.state.job(self.job).unwrap(),
-            epoch,
-            now_ms: self.state.now_ms(),
-            manifest: self.manifest.clone(),
-            settings: self.settings,
-            seed: self.dice.roll(),
-            workers: self.hints(),
-        };
-        let (owner, effects) = Owner::adopt(adoption, self.now).expect("a good shape");
-        self.owner = Some(owner);
-        self.carry_out(effects);
-        // What was applied is taken to be in a checkpoint.
-        for ((shard, attempt), counters) in self.applied.clone() {
-            self.give(Event::Progress { shard, attempt, counters });
-        }
-        let turn = Event::Turn(self.turn);
-        self.give(turn);
-        epoch
-    }
 
     /// The owner's process dies; what it had sent is on its way.
     pub fn kill_owner(&mut self) {
@@ -525,130 +446,6 @@ impl World {
     }
 
     // ── for scenarios ──────────────────────────────────────────────────────────────────────────
-
-    pub fn at(&self) -> Duration {
-        self.now.since(self.started)
-    }
-
-    /// Lets time pass.
-    pub fn pass(&mut self, time: Duration) {
-        let until = self.now.after(time);
-        self.until(|world| world.now >= until);
-    }
-
-    /// Goes on until this holds.
-    pub fn until(&mut self, holds: impl Fn(&Self) -> bool) {
-        for _ in 0..400_000 {
-            if holds(self) {
-                return;
-            }
-            assert!(self.go_on(), "nothing happens any more at {:?}", self.at());
-            assert!(self.at() < Duration::from_secs(4_000), "it takes too long: {}", self.tell());
-        }
-        panic!("it does not come to that: {}", self.tell());
-    }
-
-    /// To the end of the job, and the checks that hold of every end.
-    pub fn finish(&mut self) -> ledger::Outcome {
-        self.until(|world| matches!(world.record().phase(), Phase::Ended(_)));
-        self.until(|world| world.owner.as_ref().is_none_or(Owner::is_over));
-        self.check_load();
-        let record = self.record();
-        for (place, one) in record.attempts().enumerate() {
-            assert!(one.end.is_some(), "attempt {place} has no end: {one:?}");
-        }
-        for model in self.workers.values().filter(|model| model.alive && !model.cut_off) {
-            // What was made ready and never started ends by the worker's own time limit (worker/sweep.rs).
-            let mut runs = model.runs.iter().filter(|(_, run)| run.begun.is_some());
-            assert!(runs.next().is_none(), "{:?} still runs", model.runs.keys());
-        }
-        record.end.as_ref().unwrap().outcome
-    }
-
-    /// P1: no shard was ever generated by two attempts at the same time.
-    pub fn check_load(&self) {
-        let mut all: Vec<_> = self.workers.values().flat_map(|w| w.load(self.now)).collect();
-        all.sort_by_key(|(key, attempt, from, _)| (*key, *from, *attempt));
-        for pair in all.windows(2) {
-            let ((a, first, _, to), (b, second, from, _)) = (pair[0], pair[1]);
-            assert!(a != b || to <= from, "{a}: {first} until {to:?}, {second} from {from:?}");
-        }
-    }
-
-    pub fn tell(&self) -> String {
-        let owner = self.owner.as_ref();
-        let lines =
-            owner.map(|o| o.history().iter().map(|t| format!("{t:?}\n")).collect::<String>());
-        format!("at {:?}: {}\n{owner:?}", self.at(), lines.unwrap_or_default())
-    }
-
-    pub fn owner(&self) -> &Owner {
-        self.owner.as_ref().expect("an owner")
-    }
-
-    pub fn key(&self, workflow: u32, shard: u32) -> ShardKey {
-        ShardKey { job: self.job, workflow: WorkflowNo(workflow), shard }
-    }
-
-    pub fn state_of(&self, workflow: u32, shard: u32) -> Option<ShardState> {
-        self.owner().shard(&self.key(workflow, shard)).map(|(state, _)| state)
-    }
-
-    pub fn all_in(&self, wanted: ShardState) -> bool {
-        let mut shards = self.owner().shards().peekable();
-        shards.peek().is_some() && shards.all(|(_, state, _)| state == wanted)
-    }
-
-    pub fn running(&self) -> usize {
-        self.owner().shards().filter(|(_, state, _)| *state == ShardState::Running).count()
-    }
-
-    pub fn behave(&mut self, workflow: u32, shard: u32, behaviour: &Behaviour) {
-        for model in self.workers.values_mut() {
-            model.behaviours.insert((workflow, shard), behaviour.clone());
-        }
-    }
-
-    pub fn kill(&mut self, number: u128) {
-        let now = self.now;
-        self.workers.get_mut(&worker(number)).unwrap().kill(now);
-    }
-
-    pub fn worker(&mut self, number: u128) -> &mut ModelWorker {
-        self.workers.get_mut(&worker(number)).unwrap()
-    }
-
-    /// The worker that a shard's last attempt is on.
-    pub fn place_of(&self, workflow: u32, shard: u32) -> NodeId {
-        self.record().shard(&self.key(workflow, shard)).unwrap().last().unwrap().1.worker
-    }
-
-    /// A report that lies in some outbox.
-    pub fn worker_report(&self) -> Option<control::fleet::message::EndReport> {
-        self.workers.values().find_map(|model| model.outbox.values().next().cloned())
-    }
-
-    /// All dispatches that were let in, by workflow.
-    pub fn dispatched(&self, workflow: u32) -> Vec<&control::fleet::message::Dispatch> {
-        let all = self.workers.values().flat_map(|model| &model.dispatches);
-        all.filter(|dispatch| dispatch.order.shard.workflow.0 == workflow).collect()
-    }
-
-    pub fn asked(&self, wanted: impl Fn(&Ask) -> bool) -> usize {
-        let is = |effect: &Effect| matches!(effect, Effect::Ask { ask, .. } if wanted(ask));
-        self.done.iter().filter(|(_, effect)| is(effect)).count()
-    }
-
-    pub fn steer(&mut self, steer: Steer) {
-        self.give(Event::Steer { asked: 1, steer });
-    }
-
-    /// The history of one shard as `FROM>TO` words.
-    pub fn path(&self, workflow: u32, shard: u32) -> Vec<String> {
-        let key = self.key(workflow, shard);
-        let own = self.owner().history().iter().filter(|moved| moved.shard == key);
-        own.map(|moved| moved.to.to_string()).collect()
-    }
 }
 
 fn same_kind(a: &Answer, b: &Answer) -> bool {
