@@ -302,8 +302,8 @@ impl Worker {
         let until = Instant::now() + deadline;
         self.inbox.event(Event::Shutdown);
         let mut end = self.end.clone();
-        let told = timeout_at(Instant::now() + deadline / 2, end.wait_for(Option::is_some)).await;
-        if told.is_err() {
+        let told = timeout_at(Instant::now() + deadline / 2, end.wait_for(Option::is_some));
+        if told.await.is_err() {
             tracing::warn!("not everything could be told; the rest follows after the next start");
         }
         let Self { member, mut tasks, .. } = self;

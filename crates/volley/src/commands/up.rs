@@ -10,6 +10,7 @@ use fleet::local::{LocalCluster, Place};
 use fleet::manager::{self, Manager};
 use fleet::worker::{self, Worker, WorkerConfig};
 use serde_json::json;
+use tokio::task::JoinSet;
 use trust::Role;
 
 use super::certs::shown;
@@ -374,11 +375,14 @@ impl Nodes {
 
     pub async fn end(self) {
         match self {
-            Self::Here(mut nodes) => {
-                // Workers first: they have something to tell to managers.
-                nodes.reverse();
-                for (_, node) in nodes {
-                    node.leave().await;
+            Self::Here(nodes) => {
+                let is_worker = |(_, node): &(Place, Node)| matches!(node, Node::Worker(_));
+                let (workers, managers) = nodes.into_iter().partition::<Vec<_>, _>(is_worker);
+                // Workers first: they have something to tell to managers. A farewell takes a second, and all of a
+                // kind say it together.
+                for together in [workers, managers] {
+                    let leave = |(_, node): (Place, Node)| node.leave();
+                    together.into_iter().map(leave).collect::<JoinSet<()>>().join_all().await;
                 }
             }
             Self::Processes(mut children) => {
