@@ -107,6 +107,9 @@ async fn a_ledger_group_over_mutual_tls_shares_its_identity_with_membership() {
     }
     whole(&members.iter().collect::<Vec<_>>(), 2).await;
     until("a leader", || nodes.iter().any(|node| node.status().leads)).await;
+    // Who has not heard of the group yet has nobody to ask for a blob.
+    until("a group that all know", || nodes.iter().all(|node| node.status().voters.len() == 3))
+        .await;
     let blob = nodes[0].put_blob(vec![7; 100_000], DEADLINE).await.unwrap();
     assert_eq!(nodes[2].get_blob(&blob, DEADLINE).await.unwrap(), vec![7; 100_000]);
     for (node, member) in nodes.iter().zip(&members) {
