@@ -137,8 +137,9 @@ impl Service {
         let bundle = bundle.ok_or_else(|| Status::invalid_argument("no plan is named"))?;
         let blob = blob_in(&bundle)?;
         let content = parts.ledger.get_blob(&blob, BLOB_WITHIN).await;
+        // Who has it may just be away: another manager, or the next try, may find it.
         let content = content.map_err(|error| {
-            Status::failed_precondition(format!("the plan has to be stored first: {error}"))
+            Status::unavailable(format!("the plan that was sent before is not found: {error}"))
         })?;
         let bundle = match Bundle::decode(&content) {
             Ok(bundle) => bundle,
