@@ -22,7 +22,7 @@
 //! | Created, Running | ClaimJob with the epoch last granted | Running, under a new epoch |
 //! | Running | ReleaseJob | Running, without an owner |
 //! | Running | StartAttempt, CommitContext, RevokeAttempt | Running |
-//! | Running | Provision, BeginLoad, GrantRows, SteerJob | Running; refused after a cancel |
+//! | Running | Provision, BeginLoad, GrantRows, GrantUnits, SteerJob | Running; refused after a cancel |
 //! | Running, Cancelling | StopJob, ExtendJob, RecordResult | unchanged |
 //! | Created, Running | CancelJob | Cancelling; nothing starts any more |
 //! | Cancelling | CancelJob | Cancelling; the first reason stands |
@@ -32,6 +32,7 @@
 //! | Ended | CancelJob, FinishJob | unchanged; the answer tells the outcome |
 //! | Ended | ClaimJob, StartAttempt, CommitContext | refused; the answer tells the outcome |
 //! | any with that attempt | EndAttempt, under the epoch held or none | unchanged; the counts are added once |
+//! | any | SetLimits | unchanged; what starts later goes by the new ones |
 //! | any | a request that was answered | unchanged; the same answer |
 //! | Ended, and its time is over | Advance, or any command | (none); the key is free |
 //! | Ended, and its key's time is over | MakeRoom, or a command that finds no room | (none), the oldest first |
@@ -66,8 +67,8 @@ mod step;
 mod broken;
 
 pub use command::{
-    AttemptStatus, BlobRef, Command, Counters, CreateJob, Lapse, Outcome, Payload, Proposal,
-    RequestId, SessionId, StopCause,
+    AttemptStatus, AttemptTerms, BlobRef, Command, Counters, CreateJob, Lapse, Outcome, Payload,
+    Proposal, RequestId, SessionId, StopCause, UnitGrant,
 };
 pub use history::{Event, EventKind, History, Since};
 pub use invariant::Violation;
@@ -76,7 +77,7 @@ pub use job::{
     Stopping,
 };
 pub use key::{IdempotencyKey, KeyError, KeyProblem};
-pub use limits::{BadLimits, Field, Limits, Problem, Resource, validate};
+pub use limits::{BadLimits, Field, LEASE_MS, Limits, Problem, Resource, validate};
 pub use place::preferred_owner;
 pub use reply::{Busy, Refusal, Rejection, Reply, Submission};
 pub use session::Session;

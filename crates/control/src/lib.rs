@@ -4,7 +4,7 @@
 //! plan ──▶ schedule    when iteration i starts, how many virtual users run at t, on which shard
 //!     └──▶ allocation  which cores does a workflow get, what runs together
 //!               └────▶ job   step(event, now) -> effects: layers, waves, skips, one outcome
-//!          leash      how far an attempt may go ahead of what is known of it
+//!          budget     how far an attempt that counts iterations may go
 //! log  ──▶ ledger      what may happen only once: jobs, owners, attempts, outcomes
 //! ```
 //!
@@ -13,8 +13,8 @@
 
 pub mod allocation;
 pub mod breaker;
+pub mod budget;
 pub mod fleet;
 pub mod job;
-pub mod leash;
 pub mod ledger;
 pub mod schedule;

@@ -17,6 +17,7 @@
 //! engine does them.
 
 mod arrivals;
+mod counted;
 mod stages;
 mod vus;
 
@@ -26,6 +27,7 @@ mod properties;
 mod tables;
 
 pub use arrivals::{Arrivals, Shard};
+pub use counted::Counted;
 pub use stages::{next_stage_change, stage_at, stage_names};
 pub use vus::{SELF_SIZED_VUS_MAX, next_change, vus_at, vus_max};
 
@@ -72,18 +74,17 @@ pub fn latest_end(load: &Load) -> Duration {
 
 /// Whether the load is a number of iterations, and ends with the last of them.
 pub fn counts_iterations(executor: &Executor) -> bool {
-    matches!(executor, Executor::PerVuIterations { .. } | Executor::SharedIterations { .. })
+    Counted::of(executor).is_some()
 }
 
 /// How many iterations the plan asks for; `None` where it depends on how fast the target answers.
 pub fn expected_iterations(load: &Load) -> Option<u64> {
     match &load.executor {
         Executor::ConstantVus { .. } | Executor::RampingVus { .. } => None,
-        Executor::PerVuIterations { vus, iterations, .. } => {
-            Some(u64::from(*vus).saturating_mul(*iterations))
-        }
-        Executor::SharedIterations { iterations, .. } => Some(*iterations),
-        executor => Arrivals::new(executor).map(|arrivals| arrivals.total()),
+        executor => match Counted::of(executor) {
+            Some(counted) => Some(counted.total()),
+            None => Arrivals::new(executor).map(|arrivals| arrivals.total()),
+        },
     }
 }
 

@@ -324,7 +324,7 @@ impl Conductor {
             Report::UsersMade(result) => self.users_made(result),
             Report::Wish(wish) => self.grant(wish),
             // Rows go by number here, and the gate is always open.
-            Report::RowsWanted { .. } | Report::ShutOut => {}
+            Report::RowsWanted { .. } | Report::UnitsWanted | Report::ShutOut => {}
             Report::Panicked { core } => self.core_panicked(core),
         }
     }

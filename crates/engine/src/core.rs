@@ -178,9 +178,10 @@ impl Core {
                         context.grant_rows(set, rows);
                     }
                 }
-                Command::WordDurable { workflow, number } => {
-                    if let Some(context) = self.running.borrow().get(&workflow) {
-                        context.word_is_durable(number);
+                Command::GrantUnits { workflow, end } => {
+                    let (running, made) = (self.running.borrow(), self.made.borrow());
+                    if let Some(context) = running.get(&workflow).or(made.get(&workflow)) {
+                        context.grant_units(end);
                     }
                 }
                 Command::Pause { at } => {
@@ -257,6 +258,8 @@ impl Core {
         control.stop.set(self.stop.get());
         let report = self.report.clone();
         let want_rows = move |set, at_least| report(Report::RowsWanted { set, at_least });
+        let report = self.report.clone();
+        let want_units = move || report(Report::UnitsWanted);
         ShardContext::new(
             self.setup.program.clone(),
             workflow,
@@ -270,6 +273,7 @@ impl Core {
             self.setup.trace.clone(),
             self.script.clone(),
             Rc::new(want_rows),
+            Rc::new(want_units),
         )
     }
 
@@ -368,7 +372,7 @@ impl Core {
             cpu: machine::thread_cpu(),
             loop_lag: std::mem::take(&mut *self.loop_lag.borrow_mut()),
             taken: running.values().map(|context| context.taken()).sum(),
-            word: running.values().find_map(|context| context.word()),
+            held: running.values().map(|context| context.held()).sum(),
             last,
         };
         (self.report)(Report::Swapped(Box::new(swapped)));

@@ -20,7 +20,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use control::leash::{Leash, Word};
 use plan::{Executor, Rate};
 use stats::DropCause;
 use tokio::sync::Notify;
@@ -88,15 +87,21 @@ pub struct ShardContext {
     pub join: Cell<Join>,
     /// Units of the schedule (arrivals, or iterations) that are spent, those of earlier attempts included.
     taken: Cell<u64>,
-    /// Somebody else goes on if this attempt is lost: it may not go further than is known of it (R5a).
-    pub leashed: Cell<bool>,
-    leash: RefCell<Option<Leash>>,
+    /// Units with lower numbers may be begun; `None`: all of them. Somebody else goes on if this attempt is lost, behind
+    /// what it was granted (R5a).
+    pub units_end: Cell<Option<u64>>,
+    /// Since when a user waits for more to be granted, and for how long some did before.
+    held: Cell<(Option<Mono>, u64)>,
+    pub want_units: UnitsWanted,
     /// Leased rows by data set; a set without follows the iteration's number.
     supplies: RefCell<BTreeMap<usize, Supply>>,
     row_wait: Cell<Duration>,
     rows_came: Notify,
     pub want_rows: RowsWanted,
 }
+
+/// Says that all units which were granted are begun.
+pub type UnitsWanted = Rc<dyn Fn()>;
 
 /// Asks for rows: the set, and how many at least.
 pub type RowsWanted = Rc<dyn Fn(usize, u64)>;
@@ -109,14 +114,6 @@ pub struct Join {
     /// Units of this shard's schedule that are not to be issued again: arrivals, or iterations where
     /// those are counted. Arrivals before `elapsed` are spent in any case.
     pub spent: u64,
-    /// Of these, what earlier attempts have reported durably. The others count as lost.
-    pub accounted: u64,
-}
-
-impl Join {
-    fn lost(self, spent: u64) -> u64 {
-        spent.saturating_sub(self.accounted)
-    }
 }
 
 #[derive(Default)]
@@ -194,6 +191,7 @@ impl ShardContext {
         trace: Option<Trace>,
         script: Option<Rc<CoreSide>>,
         want_rows: RowsWanted,
+        want_units: UnitsWanted,
     ) -> Rc<ShardContext> {
         let base_url = program.base_url.clone();
         let seed = fastrand::u64(..);
@@ -226,8 +224,9 @@ impl ShardContext {
             iterations: Cell::new((0, 0)),
             join: Cell::default(),
             taken: Cell::new(0),
-            leashed: Cell::new(false),
-            leash: RefCell::default(),
+            units_end: Cell::new(None),
+            held: Cell::default(),
+            want_units,
             supplies: RefCell::default(),
             row_wait: Cell::default(),
             rows_came: Notify::new(),
@@ -259,23 +258,47 @@ impl ShardContext {
         self.taken.get()
     }
 
-    /// Whether another iteration may be begun before more is known of this attempt elsewhere.
+    /// The lease ran out, or its gate was closed: nothing more is sent by this attempt.
+    fn is_shut_out(&self) -> bool {
+        self.settings.outlet.gate().standing(Mono::now()).is_final()
+    }
+
+    /// A unit for which there was no data is not begun after all.
+    fn gave_back(&self) {
+        let taken = self.taken.get().saturating_sub(1);
+        self.taken.set(taken);
+        if let Some(issued) = self.settings.outlet.issued() {
+            issued.set_taken(taken);
+        }
+    }
+
+    /// Whether another iteration may be begun by what was granted. The first user that may not says so.
     fn may_take(&self) -> bool {
-        self.leash.borrow().as_ref().is_none_or(|leash| self.taken.get() < leash.end())
+        let may = self.units_end.get().is_none_or(|end| self.taken.get() < end);
+        if !may && let (None, before) = self.held.get() {
+            self.held.set((Some(Mono::now()), before));
+            (self.want_units)();
+        }
+        may
     }
 
-    /// How far this attempt may go from here; to be said with what it has counted.
-    pub fn word(&self) -> Option<Word> {
-        let mut leash = self.leash.borrow_mut();
-        leash.as_mut().map(|leash| leash.say(self.taken.get(), self.vus.get()))
-    }
-
-    /// What was said cannot be lost any more.
-    pub fn word_is_durable(&self, number: u64) {
-        let longer = self.leash.borrow_mut().as_mut().is_some_and(|leash| leash.durable(number));
-        if longer {
+    /// Iterations below `end` may be begun. Grants only rise.
+    pub fn grant_units(&self, end: u64) {
+        if self.units_end.get().is_some_and(|known| known < end) {
+            self.units_end.set(Some(end));
+            self.held.set((None, self.held_ns()));
             self.control.changed.notify_waiters();
         }
+    }
+
+    fn held_ns(&self) -> u64 {
+        let (since, before) = self.held.get();
+        before + since.map_or(0, |since| Mono::now().since(since))
+    }
+
+    /// For how long users could not begin an iteration because no more were granted.
+    pub fn held(&self) -> Duration {
+        Duration::from_nanos(self.held_ns())
     }
 
     /// A virtual user by number: one that is ready, or a new one.
@@ -485,7 +508,7 @@ pub async fn run(context: Rc<ShardContext>) -> ShardEnd {
         setup_failures: context.setup_failures.get(),
         users_begun: context.users_begun.get(),
         stopped: context.control.stop.get() != Stop::No,
-        shut_out: context.settings.outlet.gate().standing(Mono::now()).is_final(),
+        shut_out: context.is_shut_out(),
         taken: context.taken.get(),
         secret_provided: context.provided.borrow_mut().secret.take(),
     }

@@ -14,6 +14,7 @@
 pub mod bundle;
 pub mod client;
 pub mod local;
+mod machine;
 pub mod manager;
 mod verdict;
 pub mod wire;

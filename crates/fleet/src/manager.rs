@@ -26,6 +26,7 @@ mod roster;
 mod start;
 mod status;
 mod survey;
+mod time;
 mod voters;
 
 use std::collections::{BTreeMap, BTreeSet};

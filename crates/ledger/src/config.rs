@@ -29,6 +29,10 @@ pub struct NodeConfig {
     pub state_limits: control::ledger::Limits,
     /// Reads the wall clock, in milliseconds since 1970. Only for stamps that people read; nothing is decided by it.
     pub wall_ms: fn() -> u64,
+    /// Reads how long the machine has been up, sleep included. None: how long this process has.
+    pub uptime: Option<fn() -> Duration>,
+    /// When an earlier process has last read the ledger's time, if the machine was not restarted since.
+    pub time_noted: Option<crate::timekeeper::Reading>,
 }
 
 impl Default for NodeConfig {
@@ -41,6 +45,8 @@ impl Default for NodeConfig {
             limits: Limits::default(),
             state_limits: control::ledger::Limits::default(),
             wall_ms: crate::runtime::wall_ms,
+            uptime: None,
+            time_noted: None,
         }
     }
 }

@@ -13,39 +13,38 @@ use crate::{copies, members, reads};
 /// Ended jobs that a leader forgets in one round while its disk is nearly full.
 const FORGET_AT_ONCE: u32 = 64;
 
-/// Moves the ledger's time while this node leads. Time is what a monotonic clock has counted since a state was read,
-/// so a wall clock that jumps moves nothing (R9).
+/// Moves the ledger's time while this node leads, and counts it while nobody does (see [`crate::timekeeper`]). A wall
+/// clock that jumps moves nothing (R9).
 pub(crate) async fn advance(core: Arc<Core>) {
     let node = Node::of(Arc::clone(&core));
     let mut ticks = interval(core.timing.advance);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    // The ledger's time when it was last read here, and when that was.
-    let mut seen: Option<(u64, Instant)> = None;
+    let mut standing = core.standing.clone();
+    let mut led = false;
     loop {
-        ticks.tick().await;
+        tokio::select! {
+            biased;
+            _ = ticks.tick() => {}
+            // A new leader says at once how much time has passed: owners go by it.
+            changed = standing.changed() => {
+                if changed.is_err() {
+                    return;
+                }
+                standing.borrow_and_update();
+                let leads = core.claims();
+                if std::mem::replace(&mut led, leads) || !leads {
+                    continue;
+                }
+            }
+        }
         if core.serving().is_err() {
             return;
         }
-        if !core.claims() {
-            seen = None;
-            continue;
-        }
         let now_ms = core.applied.read(control::ledger::State::now_ms);
-        // Counted from the last reading, as long as nobody else has moved the time since.
-        let since = match seen {
-            Some((ms, at)) if ms == now_ms => at,
-            _ => Instant::now(),
-        };
-        seen = Some((now_ms, since));
-        let elapsed_ms = since.elapsed().as_millis() as u64;
-        if elapsed_ms > 0 {
-            let command = Command::Advance { seen_ms: now_ms, elapsed_ms };
+        let behind = core.time().read(now_ms, core.uptime());
+        if behind > 0 && core.claims() && core.group().is_some() {
+            let command = Command::Advance { seen_ms: now_ms, elapsed_ms: behind };
             node.propose_and_forget(command, core.timing.advance).await;
-            let after = core.applied.read(control::ledger::State::now_ms);
-            if after != now_ms {
-                // What passed while it was committed is counted by the next one.
-                seen = Some((after, since + std::time::Duration::from_millis(after - now_ms)));
-            }
         }
     }
 }

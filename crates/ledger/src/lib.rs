@@ -39,6 +39,7 @@ mod service;
 mod standing;
 mod start;
 pub mod store;
+pub mod timekeeper;
 pub mod transport;
 pub mod types;
 pub mod wire;

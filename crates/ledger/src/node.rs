@@ -106,6 +106,11 @@ impl Node {
         let _ = self.core.election.try_send(Event::Health { good });
     }
 
+    /// The ledger's time as it was last read here, and the uptime then: for the next process of this machine.
+    pub fn time_read(&self) -> Option<crate::timekeeper::Reading> {
+        self.core.time().last()
+    }
+
     pub fn status(&self) -> NodeStatus {
         let core = &self.core;
         let standing = core.standing();

@@ -26,6 +26,7 @@ use crate::requests::Requests;
 use crate::service::Service;
 use crate::standing::Standing;
 use crate::store::Storage;
+use crate::timekeeper::Timekeeper;
 use crate::transport::{Incoming, Transport};
 use crate::types::Raft;
 use crate::wire::End;
@@ -151,6 +152,8 @@ impl Node {
                 me.node,
                 storage.recovered().wal.max_hlc.unwrap_or_default(),
             )),
+            time: Mutex::new(Timekeeper::new(config.time_noted)),
+            started: tokio::time::Instant::now(),
             metrics,
             observer,
             failed: watch::Sender::new(None),

@@ -158,7 +158,7 @@ fn main() {
         released += merge.step(now).windows.len();
         if at % 10 == 9 {
             let begun = Instant::now();
-            checkpoint_bytes = merge.checkpoint().bytes.len();
+            checkpoint_bytes = merge.checkpoint(&[]).bytes.len();
             checkpoints += begun.elapsed();
         }
     }

@@ -31,6 +31,8 @@ pub struct Tally {
     pub requests: u64,
     pub failed: u64,
     pub iterations: u64,
+    /// Begun, and cut off.
+    pub interrupted: u64,
     pub dropped: u64,
     pub checks_passed: u64,
     pub checks_failed: u64,
@@ -42,6 +44,7 @@ impl Tally {
     pub(crate) fn add(&mut self, delta: &Delta) {
         for block in delta.blocks.values() {
             self.iterations += block.counters.own[0];
+            self.interrupted += block.counters.own[1];
             self.dropped += block.counters.own[3..].iter().sum::<u64>();
             for [passes, fails] in block.counters.checks.values() {
                 self.checks_passed += passes;
@@ -63,6 +66,7 @@ impl Tally {
             requests: self.requests + other.requests,
             failed: self.failed + other.failed,
             iterations: self.iterations + other.iterations,
+            interrupted: self.interrupted + other.interrupted,
             dropped: self.dropped + other.dropped,
             checks_passed: self.checks_passed + other.checks_passed,
             checks_failed: self.checks_failed + other.checks_failed,
@@ -76,6 +80,7 @@ impl Tally {
         let mut tally = Tally::default();
         for block in counters.blocks.values() {
             tally.iterations += block.own[0];
+            tally.interrupted += block.own[1];
             tally.dropped += block.own[3..].iter().sum::<u64>();
             for [passes, fails] in block.checks.values() {
                 tally.checks_passed += passes;
@@ -98,6 +103,7 @@ impl Tally {
             requests: self.requests.max(other.requests),
             failed: self.failed.max(other.failed),
             iterations: self.iterations.max(other.iterations),
+            interrupted: self.interrupted.max(other.interrupted),
             dropped: self.dropped.max(other.dropped),
             checks_passed: self.checks_passed.max(other.checks_passed),
             checks_failed: self.checks_failed.max(other.checks_failed),
@@ -112,6 +118,7 @@ impl Tally {
             requests: self.requests.saturating_sub(before.requests),
             failed: self.failed.saturating_sub(before.failed),
             iterations: self.iterations.saturating_sub(before.iterations),
+            interrupted: self.interrupted.saturating_sub(before.interrupted),
             dropped: self.dropped.saturating_sub(before.dropped),
             checks_passed: self.checks_passed.saturating_sub(before.checks_passed),
             checks_failed: self.checks_failed.saturating_sub(before.checks_failed),

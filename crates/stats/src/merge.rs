@@ -46,7 +46,7 @@ use crate::feed::{Tally, WindowEvent};
 use crate::series::Thresholds;
 use crate::stream::{Cursor, CursorLimits, StreamError};
 use crate::threshold::Evaluator;
-use crate::verdict::LostWorker;
+use crate::verdict::{LostWorker, Stall};
 use crate::window::DropCause;
 use crate::wire::{Body, Frame, Generator, Schema, StreamKey, WireError};
 
@@ -60,6 +60,8 @@ pub const BACKLOG_MAX: u64 = 64;
 const CHECKPOINTS_MAX: usize = 8;
 /// BX-27: a shard that opens more streams than this is not well.
 const STREAMS_PER_ATTEMPT_MAX: usize = 16;
+/// Stretches without load that are remembered.
+const STALLS_MAX: usize = 256;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
@@ -104,11 +106,14 @@ pub struct Merge {
     ticked: Duration,
     judged_without: usize,
     lost: Vec<LostWorker>,
+    stalls: Vec<Stall>,
     incomplete: Vec<String>,
     /// Counted by the owner itself.
     unrun: Vec<Unrun>,
     checkpoints: VecDeque<(u64, Vec<(StreamKey, u64)>)>,
     checkpoint_number: u64,
+    /// What the owner before has left in its checkpoint.
+    last_owner: Vec<u8>,
     refused: u64,
     late_windows: u64,
     partial_windows: u64,
@@ -119,6 +124,9 @@ struct Stream {
     /// For sums by source; never used twice.
     number: usize,
     cursor: Cursor,
+    /// Its sender has asked this owner where to go on. A stream that comes from a checkpoint has not, and its sender
+    /// may be far ahead of it.
+    opened: bool,
     /// Windows wait for it.
     live: bool,
     /// The first window that it has not told of.
@@ -153,12 +161,13 @@ pub struct Step {
     pub waiting: usize,
 }
 
-/// Iterations that were due while nobody ran the shard (R5a): dropped, `worker_lost`.
+/// Iterations that were begun under an attempt, or may have been, or were due while nobody ran the shard, and that
+/// nobody has counted (R5a): dropped, `worker_lost`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unrun {
     pub workflow: u32,
     pub shard: u32,
-    /// The attempt that began too late for them.
+    /// The attempt that was lost with them, or began too late for them.
     pub attempt: u32,
     /// Number of the stage in the layout.
     pub stage: u32,
@@ -250,10 +259,12 @@ impl Merge {
             ticked: Duration::ZERO,
             judged_without: 0,
             lost: Vec::new(),
+            stalls: Vec::new(),
             incomplete: Vec::new(),
             unrun: Vec::new(),
             checkpoints: VecDeque::new(),
             checkpoint_number: 0,
+            last_owner: Vec::new(),
             refused: 0,
             late_windows: 0,
             partial_windows: 0,
@@ -267,6 +278,7 @@ impl Merge {
                 return Err(OpenError::Broken(error));
             }
             stream.heard = now;
+            stream.opened = true;
             return Ok(stream.cursor.resume_from());
         }
         let workflows = self.schema.layout.workflows.len();
@@ -288,6 +300,7 @@ impl Merge {
         let stream = Stream {
             number: self.streams.len(),
             cursor: Cursor::new(self.settings.cursor),
+            opened: true,
             live: true,
             next: first,
             heard: now,
@@ -305,14 +318,17 @@ impl Merge {
     /// One frame as it came. Repeats are answered like the first time, and counted once.
     pub fn receive(&mut self, bytes: &[u8], now: Duration) -> Result<Ack, ReceiveError> {
         let received = self.take(bytes, now);
-        self.refused += u64::from(received.is_err());
+        // A sender that has only heard of a new owner asks it where to go on, and sends the same again.
+        let is_news = !matches!(received, Ok(_) | Err(ReceiveError::UnknownStream(_)));
+        self.refused += u64::from(is_news);
         received
     }
 
     fn take(&mut self, bytes: &[u8], now: Duration) -> Result<Ack, ReceiveError> {
         let frame = Frame::decode(bytes, &self.schema).map_err(ReceiveError::Wire)?;
         let key = frame.key;
-        let stream = self.streams.get_mut(&key).ok_or(ReceiveError::UnknownStream(key))?;
+        let stream = self.streams.get_mut(&key).filter(|stream| stream.opened);
+        let stream = stream.ok_or(ReceiveError::UnknownStream(key))?;
         stream.heard = now;
         match stream.cursor.take(frame, bytes.len()) {
             Ok(taken) => {
@@ -345,6 +361,7 @@ impl Merge {
             }
             Body::Content(content) => *content,
         };
+        let held = content.generator.held.saturating_sub(stream.generator.held);
         stream.generator = content.generator;
         let ended = frame.end;
         if stream.live {
@@ -363,6 +380,9 @@ impl Merge {
         self.aggregate.loop_lag.merge_sparse(&content.loop_lag);
         if let (Some(sum), Some(series)) = (&mut self.aggregate.series, &content.series) {
             sum.merge(series);
+        }
+        if !held.is_zero() {
+            self.note_stall(frame.key, told, held);
         }
         let several = frame.windows.1 > frame.windows.0;
         let window = self.window_for(told, several, now);
@@ -400,6 +420,32 @@ impl Merge {
         self.aggregate.set_vus(stream.number, []);
     }
 
+    /// Users of a shard have waited for so long, up to the end of this window.
+    fn note_stall(&mut self, key: StreamKey, window: u64, held: Duration) {
+        let until = self.end_of(window);
+        let from = until.saturating_sub(held);
+        let (workflow, shard) = (key.workflow, key.shard);
+        let mut own = self.stalls.iter_mut().rev();
+        let last = own.find(|stall| (stall.workflow, stall.shard) == (workflow, shard));
+        match last.filter(|stall| stall.until + 2 * self.settings.window >= from) {
+            Some(stall) => stall.until = stall.until.max(until),
+            None => {
+                // Those that nobody will hear of make room for others.
+                if self.stalls.len() >= STALLS_MAX {
+                    self.stalls.retain(Stall::is_told);
+                }
+                if self.stalls.len() < STALLS_MAX {
+                    self.stalls.push(Stall { workflow, shard, from, until });
+                }
+            }
+        }
+    }
+
+    /// Stretches in which load stood still although its workers lived.
+    pub fn stalls(&self) -> impl Iterator<Item = &Stall> {
+        self.stalls.iter().filter(|stall| stall.is_told())
+    }
+
     fn note_incomplete(&mut self, what: String) {
         const NOTES_MAX: usize = 32;
         if self.incomplete.len() < NOTES_MAX {
@@ -435,6 +481,25 @@ impl Merge {
         delta.blocks.entry(unrun.stage).or_default().counters.own[3 + cause] = new;
         let told = self.window_at(now);
         self.window_for(told, false, now).delta.merge(&delta);
+    }
+
+    /// Of a workflow, by its number in the layout.
+    pub fn first_stage(&self, workflow: u32) -> Option<u32> {
+        let workflow = self.schema.layout.workflows.get(workflow as usize)?;
+        u32::try_from(workflow.stages.start).ok()
+    }
+
+    /// Everything that [`count_unrun`](Self::count_unrun) was told.
+    pub fn lost_units(&self) -> u64 {
+        self.unrun.iter().map(|unrun| unrun.count).sum()
+    }
+
+    /// The schedule time up to which an attempt has told what it counted.
+    pub fn told_through(&self, workflow: u32, shard: u32, attempt: u32) -> Option<Duration> {
+        let key = StreamKey { workflow, shard, attempt, id: 0 };
+        let told = self.of_attempt(key).filter_map(|key| self.streams.get(&key)).map(|s| s.next);
+        let next = told.max()?;
+        Some(next.checked_sub(1).map_or(Duration::ZERO, |last| self.end_of(last)))
     }
 
     /// A worker was lost; the verdict will say so (R19).
@@ -478,6 +543,11 @@ impl Merge {
             begun: sum.begun + stream.generator.begun,
             frames: sum.frames + stream.cursor.applied_through(),
         }))
+    }
+
+    /// What the owner before has left in the checkpoint that this one began with.
+    pub fn of_last_owner(&self) -> &[u8] {
+        &self.last_owner
     }
 
     /// The streams of one attempt.

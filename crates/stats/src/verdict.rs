@@ -26,6 +26,7 @@ pub struct Evidence<'a> {
     /// The plan has requests, and load was asked for.
     pub expects_requests: bool,
     pub lost: &'a [LostWorker],
+    pub stalls: &'a [Stall],
     /// What keeps the counts from being everything.
     pub incomplete: &'a [String],
 }
@@ -42,6 +43,27 @@ pub struct LostWorker {
     pub share: f64,
     /// `on_worker_loss`, as it was carried out.
     pub policy: String,
+}
+
+/// Load that stood still although its workers lived: nobody could grant it more iterations in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stall {
+    pub workflow: u32,
+    pub shard: u32,
+    /// Schedule time.
+    pub from: Duration,
+    pub until: Duration,
+}
+
+impl Stall {
+    /// Shorter ones are within what a plan can ask for: it is a second in which load must not be missing (R27).
+    const TOLD_FROM: Duration = Duration::from_secs(1);
+
+    /// Whether the result has to speak of it.
+    #[must_use]
+    pub fn is_told(&self) -> bool {
+        self.until.saturating_sub(self.from) >= Self::TOLD_FROM
+    }
 }
 
 pub fn judge(evidence: &Evidence<'_>) -> Verdict {
@@ -120,6 +142,27 @@ pub fn judge(evidence: &Evidence<'_>) -> Verdict {
             ),
         );
     }
+    for stall in evidence.stalls.iter().filter(|stall| stall.is_told()) {
+        add(
+            VerdictState::Degraded,
+            format!(
+                "load stood still: a shard of workflow {} waited from {:.1} s to {:.1} s for its owner",
+                stall.workflow,
+                stall.from.as_secs_f64(),
+                stall.until.as_secs_f64()
+            ),
+        );
+    }
+    let late: u64 = blocks().map(|block| block.dropped[DropCause::RowsLate as usize]).sum();
+    if late > 0 {
+        add(
+            VerdictState::Degraded,
+            format!(
+                "planned load not generated: {late} iterations ({}) waited too long for their data rows",
+                share(late, started + late)
+            ),
+        );
+    }
     for what in evidence.incomplete {
         add(VerdictState::Degraded, format!("statistics are incomplete: {what}"));
     }
@@ -154,6 +197,7 @@ mod tests {
             panicked_cores: &[],
             expects_requests: true,
             lost: &[],
+            stalls: &[],
             incomplete: &[],
         })
     }

@@ -92,11 +92,18 @@ impl Desk {
         }
     }
 
+    /// A new owner takes up what the one before has left.
+    pub fn recall(&mut self) {
+        if let Some(statistics) = &self.statistics {
+            self.owner.recall(statistics.memory());
+        }
+    }
+
     /// Windows, and a checkpoint if one is due.
     pub fn step(&mut self, clock: Duration) -> Option<Checkpoint> {
         let statistics = self.statistics.as_mut()?;
         statistics.step(clock);
-        statistics.checkpoint(clock)
+        statistics.checkpoint(clock, &self.owner)
     }
 
     /// A checkpoint is on a majority of disks: what was closed before it can be said now.

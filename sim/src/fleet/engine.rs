@@ -3,14 +3,13 @@
 //! What is not a model: the gate is checked by the worker's own clock right before a send, requests are counted in a
 //! file that outlives the process before they are sent, and what was answered goes through the real statistics stream.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use control::fleet::message::{Dispatch, Halt, Task};
 use control::fleet::owner::{Manifest, Part};
 use control::fleet::worker::{Progress, Run, RunEnd, RunHow};
-use control::leash::Leash;
 use control::ledger::Counters;
 use fence::{Attempt, JobId, Moment, ShardKey};
 use stats::stream::{Sender, SenderLimits};
@@ -63,11 +62,14 @@ impl Target {
     }
 }
 
-/// How many units the load of one shard has, where it is a number of them: half of what there is time for.
+/// Half of what there is time for.
+pub fn half_of_the_time(vus: u32, length: Duration) -> u64 {
+    (f64::from(vus) * RATE * length.as_secs_f64() / 2.0) as u64
+}
+
+/// How many units the load of one shard has, where it is a number of them.
 pub fn units(part: &Part, shard: u32, shards: u32) -> Option<u64> {
-    let all = f64::from(part.vus_max) * RATE * part.length.as_secs_f64() / 2.0;
-    let shards = shards.max(1) as usize;
-    part.counts_iterations.then(|| control::schedule::share(all as u64, shard as usize, shards))
+    Some(part.counted?.iterations_of(shard as usize, shards.max(1) as usize))
 }
 
 /// A load that is a number of units.
@@ -75,11 +77,8 @@ struct Pile {
     whole: u64,
     taken: u64,
     spent: u64,
-    leash: Leash,
-    /// The frame that a word went with, and the word.
-    words: VecDeque<(u64, u64)>,
-    /// Lost with earlier attempts, and not yet told.
-    lost: u64,
+    /// Units below it may be begun.
+    end: u64,
 }
 
 /// The names of what a job counts: one step in one stage for each workflow, and a workflow for setup and teardown.
@@ -129,6 +128,8 @@ pub struct Engine {
     pub counters: Counters,
     /// Answered and not yet told.
     fresh: u64,
+    /// What there was no time for, and not yet told.
+    rest: u64,
     told: Moment,
     pub stopping: bool,
     /// What it ends with, at its next look.
@@ -161,15 +162,9 @@ impl Engine {
             length: part.map_or(Duration::from_millis(200), |part| part.length),
             pile: part.and_then(|part| {
                 let whole = units(part, order.shard.shard, dispatch.shards)?;
-                let spent = dispatch.units_begun.min(whole);
-                Some(Pile {
-                    whole,
-                    taken: spent,
-                    spent: dispatch.units_begun,
-                    leash: Leash::new(spent, whole),
-                    words: VecDeque::new(),
-                    lost: spent.saturating_sub(dispatch.units_counted),
-                })
+                let spent = dispatch.units_before;
+                let end = dispatch.units_end.unwrap_or(whole);
+                Some(Pile { whole, taken: spent.min(whole), spent, end })
             }),
             until: None,
             shut: false,
@@ -178,6 +173,7 @@ impl Engine {
             in_flight: 0,
             counters: Counters::default(),
             fresh: 0,
+            rest: 0,
             told: Moment::default(),
             stopping: false,
             killed: false,
@@ -231,31 +227,31 @@ impl Engine {
     fn content(&mut self) -> Content {
         let mut window = Window::new(&self.schema.layout);
         let count = std::mem::take(&mut self.fresh);
-        let lost = self.pile.as_mut().map_or(0, |pile| std::mem::take(&mut pile.lost));
-        self.counters.dropped += lost;
-        if count + lost > 0 {
+        let rest = std::mem::take(&mut self.rest);
+        self.counters.dropped += rest;
+        if count + rest > 0 {
             let stage = self.run.shard.workflow.0 as usize;
             let block = window.block(&self.schema.layout, stage);
             block.iterations = count;
             block.steps[0].requests = count;
-            block.dropped[DropCause::WorkerLost as usize] = lost;
+            block.dropped[DropCause::TimeOver as usize] = rest;
         }
         let (issued, begun) = (self.counters.issued, self.counters.begun);
         let generator = Generator { issued, begun, ..Generator::default() };
         Content { counts: Delta::of(&window), generator, ..Content::default() }
     }
 
-    /// What of the load is due, is there, and may be begun before more is known of it elsewhere.
-    fn take_units(&mut self, due: u64, target: &mut Target, leashed: bool) -> u64 {
-        let Some(pile) = &mut self.pile else { return due };
-        let heard = self.sender.as_ref().map_or(0, Sender::heard_through);
-        while pile.words.front().is_some_and(|(frame, _)| *frame <= heard) {
-            let word = pile.words.pop_front();
-            word.into_iter().for_each(|(_, word)| {
-                pile.leash.durable(word);
-            });
+    /// More may be begun.
+    pub fn grant_units(&mut self, end: u64) {
+        if let Some(pile) = &mut self.pile {
+            pile.end = pile.end.max(end);
         }
-        let end = if leashed { pile.leash.end() } else { pile.whole };
+    }
+
+    /// What of the load is due, is there, and was granted.
+    fn take_units(&mut self, due: u64, target: &mut Target, within: bool) -> u64 {
+        let Some(pile) = &mut self.pile else { return due };
+        let end = if within { pile.end.min(pile.whole) } else { pile.whole };
         let end = pile.taken.saturating_add(due).min(end).max(pile.taken);
         target.begin(self.run, pile.taken, end);
         let count = end - pile.taken;
@@ -264,17 +260,11 @@ impl Engine {
         count
     }
 
-    /// A window's counts, with how far it may go from here.
-    fn tell(&mut self, now: Moment, users: u64) {
+    /// A window's counts.
+    fn tell(&mut self, now: Moment) {
         self.told = now;
-        let (window, mut content) = (self.window(now), self.content());
-        let Some(sender) = &mut self.sender else { return };
-        let word = self.pile.as_mut().map(|pile| pile.leash.say(pile.taken, users));
-        if let (Some(pile), Some(word)) = (&mut self.pile, word) {
-            content.generator.begun = word.end.saturating_sub(pile.spent);
-            sender.push(window, content);
-            pile.words.push_back((sender.cut(), word.number));
-        } else {
+        let (window, content) = (self.window(now), self.content());
+        if let Some(sender) = &mut self.sender {
             sender.push(window, content);
         }
     }
@@ -285,7 +275,7 @@ impl Engine {
         now: Moment,
         target: &mut Target,
         obeys: bool,
-        leashed: bool,
+        within: bool,
     ) -> Option<(RunEnd, bool)> {
         if self.ended {
             return None;
@@ -317,7 +307,7 @@ impl Engine {
         let open = !self.shut && self.until.is_some_and(|until| now < until);
         if self.task != Task::Load {
         } else if open || !obeys {
-            let count = self.take_units(count, target, leashed);
+            let count = self.take_units(count, target, within);
             // The file first: what was sent is never more than it says.
             self.counters.issued += count;
             *target.issued.entry(self.run.shard.job).or_default() += count;
@@ -329,13 +319,17 @@ impl Engine {
             self.counters.dropped += count;
         }
         if now.since(self.told) >= WINDOW {
-            self.tell(now, self.vus as u64 + 1);
+            self.tell(now);
         }
         None
     }
 
     fn end(&mut self, how: RunHow, now: Moment) -> RunEnd {
         self.ended = true;
+        if let (RunHow::Completed, Some(pile)) = (&how, &self.pile) {
+            // Its time is over, and this is what it did not get to.
+            self.rest = pile.whole.saturating_sub(pile.taken);
+        }
         let (window, content) = (self.window(now), self.content());
         let mut totals = Vec::new();
         let mut frames = 0;

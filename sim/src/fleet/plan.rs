@@ -159,6 +159,9 @@ impl Plan {
 
     fn part(&self, name: &str, rng: &mut Rng) -> Part {
         let vus_max = if self.vus > 100 { self.vus } else { rng.u32(1..=self.vus) };
+        let length = Duration::from_millis(rng.u64(2_000..20_000));
+        let iterations = super::engine::half_of_the_time(vus_max, length);
+        let counted = control::schedule::Counted { users: vus_max, iterations, each: false };
         Part {
             name: name.to_owned(),
             depends_on: Vec::new(),
@@ -166,9 +169,9 @@ impl Plan {
             is_test: true,
             priority: ::plan::Priority::Auto,
             vus_max,
-            counts_iterations: rng.u8(..3) == 0,
+            counted: (rng.u8(..3) == 0).then_some(counted),
             is_open: false,
-            length: Duration::from_millis(rng.u64(2_000..20_000)),
+            length,
             graceful_stop: Duration::from_secs(1),
             quiet: Duration::ZERO,
             setup: rng.u8(..5) == 0,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use control::fleet::message::{Frames, FramesAnswer};
+use control::fleet::message::{Frames, FramesAnswer, Renewal};
 use control::fleet::worker::{Effect, Event, IssuedFile, Run, Settings, Worker};
 use control::ledger::Counters;
 use fence::{BootId, JobId, NodeId};
@@ -85,6 +85,7 @@ impl World {
             run: *run,
             boot: *boot,
             counters: *counters,
+            certain: true,
         });
         let recovered = Worker::recover(settings, stored, issued.collect(), host.clock.read(now));
         let (machine, effects) = match recovered {
@@ -196,6 +197,11 @@ impl World {
                     engine.kill();
                 }
             }
+            Effect::GrantUnits { run, end } => {
+                if let Some(engine) = self.workers[w].engines.get_mut(&run) {
+                    engine.grant_units(end);
+                }
+            }
             Effect::Steer { .. } | Effect::GiveRows { .. } => {}
             Effect::SendRenewal { number, to, renew } => {
                 if let Some(m) = self.manager_of(to) {
@@ -259,10 +265,8 @@ impl World {
                 self.worker_event(w, Event::Asked { id, from: node, ask: *ask });
             }
             Packet::Renewed { number, answers } => {
-                if answers
-                    .iter()
-                    .any(|(_, _, renewal)| *renewal != control::fleet::message::Renewal::Granted)
-                {
+                let refused = |renewal: &Renewal| matches!(renewal, Renewal::Refused { .. });
+                if answers.iter().any(|(_, _, renewal)| refused(renewal)) {
                     self.reach(Mark::Refused);
                 }
                 self.worker_event(w, Event::RenewalAnswered { number, answers });
@@ -286,13 +290,13 @@ impl World {
         let now = self.now;
         let local = self.workers[w].clock.read(now);
         let obeys = !self.canary_is("fleet-ignores-lease");
-        let leashed = !self.canary_is("fleet-runs-ahead");
+        let within = !self.canary_is("fleet-runs-ahead");
         let mut events = Vec::new();
         let report = now.saturating_sub(self.workers[w].progressed) >= Duration::from_secs(1);
         let mut cut = Vec::new();
         let host = &mut self.workers[w];
         for (run, engine) in &mut host.engines {
-            if let Some((end, lost)) = engine.go_on(local, &mut self.target, obeys, leashed) {
+            if let Some((end, lost)) = engine.go_on(local, &mut self.target, obeys, within) {
                 if lost {
                     cut.push(*run);
                 }
@@ -301,7 +305,8 @@ impl World {
                 events.push(Event::Progress { run: *run, progress: engine.progress(local) });
             }
             if let Some((_, counters)) = host.disk.issued.get_mut(run) {
-                *counters = Counters { issued: engine.counters.issued, ..Counters::default() };
+                let Counters { issued, begun, .. } = engine.counters;
+                *counters = Counters { issued, begun, ..Counters::default() };
             }
         }
         if report {

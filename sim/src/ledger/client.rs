@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use control::fleet::message::Steer;
 use control::ledger::{
-    AttemptStatus, BlobRef, Command, CreateJob, IdempotencyKey, Lapse, Outcome, Payload, RequestId,
-    StopCause,
+    AttemptStatus, AttemptTerms, BlobRef, Command, CreateJob, IdempotencyKey, Lapse, Outcome,
+    Payload, RequestId, StopCause,
 };
 use fastrand::Rng;
 use fence::{Attempt, BootId, Epoch, JobId, NodeId, ShardKey, WorkflowNo};
@@ -332,12 +332,14 @@ impl Client {
                 worker: NodeId(u128::from(self.random.u64(1..5))),
                 boot: BootId(self.random.u64(1..4)),
                 after: if last.0 == 0 { Lapse::First } else { Lapse::LeaseLapsed },
+                terms: AttemptTerms { lease_ms: 6_000, ..AttemptTerms::default() },
             },
             5 | 6 if last.0 > 0 => Command::RevokeAttempt {
                 shard,
                 epoch: held,
                 attempt: last,
                 reason: "worker lost".to_owned(),
+                heard_ms: None,
             },
             7..=10 if last.0 > 0 => {
                 let attempt = Attempt(self.random.u32(1..=last.0));
@@ -352,6 +354,7 @@ impl Client {
                     ][self.random.usize(0..3)],
                     counters: counters(shard, attempt),
                     result: self.blobs.last().copied(),
+                    sent_until_ms: None,
                 }
             }
             11 => Command::CommitContext {

@@ -147,6 +147,7 @@ impl Message for Ask {
             | Self::Release { .. }
             | Self::Start { .. }
             | Self::Rows { .. }
+            | Self::Units { .. }
             | Self::Forget { .. }
             | Self::Install { .. }
             | Self::Inspect { .. } => 1,
@@ -301,7 +302,7 @@ impl Message for Renewals {
 
     fn since(&self) -> u8 {
         let of = |renewal: &Renewal| match renewal {
-            Renewal::Granted | Renewal::Refused { .. } => 1,
+            Renewal::Granted { .. } | Renewal::Refused { .. } => 1,
         };
         self.iter().map(|(_, _, renewal)| of(renewal)).max().unwrap_or(1)
     }

@@ -74,6 +74,14 @@ pub enum Ask {
         receiver: BootId,
         rows: RowBlock,
     },
+    /// The attempt may begin iterations below `end`, which is in the ledger. Ends only rise.
+    Units {
+        shard: ShardKey,
+        attempt: Attempt,
+        epoch: Epoch,
+        receiver: BootId,
+        end: u64,
+    },
     /// The end report is durable: the outbox may let it go.
     Forget {
         shard: ShardKey,
@@ -103,6 +111,7 @@ impl Ask {
             | Self::Stop { .. }
             | Self::Steer { .. }
             | Self::Rows { .. }
+            | Self::Units { .. }
             | Self::Forget { .. }
             | Self::Install { .. } => false,
         }
@@ -191,11 +200,11 @@ pub struct Dispatch {
     pub context_version: u32,
     /// Where in its schedule the attempt begins: zero, or the job's elapsed time (R5a).
     pub elapsed: Duration,
-    /// Units of its schedule (arrivals, or iterations where those are counted) that attempts before have begun: they
-    /// are not begun again.
-    pub units_begun: u64,
-    /// Of these, the ones that are counted as done or dropped. The others were lost with their worker.
-    pub units_counted: u64,
+    /// Units of its schedule (arrivals, or iterations where those are counted) that attempts before have begun, or may
+    /// have: they are not begun again.
+    pub units_before: u64,
+    /// It may begin units below this, until more are granted; `None`: its load is not a number of iterations.
+    pub units_end: Option<u64>,
     pub rows: Vec<RowBlock>,
     /// The attempt is stopped by force if it has not ended by itself this long after its start.
     pub run_at_most: Duration,
@@ -365,6 +374,11 @@ pub struct EndReport {
     pub totals: Vec<u8>,
     /// The last lines that it wrote, for people.
     pub log: String,
+    /// Its counts are all that it did. Not so if its machine was restarted under it: then what its files say may be older
+    /// than its death.
+    pub certain: bool,
+    /// The job's clock (see [`Ask::Start`]) when the attempt could last send; none if it never started.
+    pub sent_until: Option<Duration>,
 }
 
 /// Frames of statistics from one worker, of all its attempts of one job; about ten times a second.
@@ -436,16 +450,15 @@ impl Renew {
         if !record.is_live() {
             return refused("it was revoked, or has ended");
         }
-        Renewal::Granted
+        Renewal::Granted { units_end: record.terms.units_end }
     }
 }
 
 /// What a manager's linearizable read said of each.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Renewal {
-    Granted,
+    /// With what the ledger allows it by now: so load goes on while nobody owns the job (R28).
+    Granted { units_end: Option<u64> },
     /// Not the current attempt, revoked, or its job has ended: stop.
-    Refused {
-        why: String,
-    },
+    Refused { why: String },
 }

@@ -38,6 +38,7 @@ pub mod check;
 mod close;
 pub mod context;
 mod event;
+mod gaps;
 mod halt;
 mod holdings;
 mod layer;
@@ -53,6 +54,7 @@ mod steer;
 mod straggle;
 mod talk;
 mod tools;
+mod units;
 mod view;
 mod wave;
 
@@ -117,6 +119,7 @@ enum Purpose {
     Stop,
     Steer { asked: u64, steer: Steer },
     Rows { sid: Sid, attempt: Attempt, set: u32 },
+    Units(Vec<(Sid, Attempt, u64)>),
     Extend,
     Result,
     Finish,
@@ -145,6 +148,8 @@ enum Errand {
         attempt: Attempt,
         rows: RowBlock,
     },
+    /// How far an attempt may go by now.
+    Units(Sid, Attempt),
     Forget(ShardKey, Attempt, NodeId),
     Install(NodeId, BootId),
     Scan(NodeId, BootId),
@@ -184,6 +189,8 @@ struct Held {
 #[derive(Clone, Debug)]
 pub struct Owner {
     id: JobId,
+    /// By the ledger's time.
+    created_ms: u64,
     epoch: Epoch,
     bundle: BlobRef,
     manifest: Manifest,
@@ -233,6 +240,10 @@ pub struct Owner {
     paused: Option<Moment>,
     /// Rows that are on their way, and how many were wanted again meanwhile.
     rows: BTreeMap<(Sid, u32), Option<u64>>,
+    /// Grants of units are on their way into the ledger.
+    granting: bool,
+    /// Units that were begun, or may have been, and that nobody has counted.
+    lost_units: BTreeMap<(Sid, Attempt), u64>,
     rtts: BTreeMap<NodeId, Duration>,
     scan_at: Moment,
     absent: BTreeSet<(Sid, Attempt)>,
@@ -260,6 +271,8 @@ pub struct Owner {
 
     history: Vec<Transition>,
     timeline: Vec<Note>,
+    /// The highest place in the log at which something of this job is known to be.
+    seen: Option<Epoch>,
     cut: Vec<(ShardKey, Attempt)>,
     unheard: Vec<(ShardKey, Attempt)>,
     counts: Counts,
@@ -277,8 +290,10 @@ impl Owner {
             return Vec::new();
         }
         // The most frequent one by far, and it moves nothing but numbers.
-        if let Event::Progress { shard, attempt, counters } = event {
-            self.progress(shard, attempt, counters);
+        if let Event::Progress { shard, attempt, counters, heard } = event {
+            if self.progress(shard, attempt, counters, heard) {
+                self.send_commits();
+            }
             return std::mem::take(&mut self.out);
         }
         match event {
@@ -297,6 +312,7 @@ impl Owner {
                 self.hinted = self.now;
                 self.look_at_workers();
             }
+            Event::LedgerTime { now_ms } => self.ledger_time(now_ms),
             Event::Turn(turn) => self.turn = Some(turn),
             Event::Threshold { number, reason } => self.threshold(number, reason),
             Event::CancelSeen { reason } => self.cancel(&reason),
@@ -336,6 +352,10 @@ impl Owner {
         let moving = self.paused.is_none()
             && self.shards.values().any(|shard| shard.is_out() || shard.state == State::Cancelling);
         self.timeouts.set_running(moving, self.now);
+        self.send_commits();
+    }
+
+    fn send_commits(&mut self) {
         while self.in_flight < self.settings.commits_at_once {
             let Some((tag, command)) = self.backlog.pop_front() else { break };
             self.in_flight += 1;

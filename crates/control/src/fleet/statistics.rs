@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use fence::{Attempt, JobId, NodeId, ShardKey, WorkflowNo};
 use plan::Threshold;
-use stats::merge::{Checkpoint, Finished, Merge, OfAttempt, ReceiveError, Settings, Step};
+use stats::merge::{Checkpoint, Finished, Merge, OfAttempt, ReceiveError, Settings, Step, Unrun};
 use stats::verdict::LostWorker;
 use stats::wire::{Schema, StreamKey, WireError};
 
 use super::message::{EndReport, Frames, FramesAnswer};
-use super::owner::{Conclusion, Event, Mended, OnWorkerLoss};
+use super::owner::{Conclusion, Event, Mended, OnWorkerLoss, Owner};
 use crate::ledger::{Counters, Job};
 
 /// How often a checkpoint is made while there is something new.
@@ -96,11 +96,12 @@ impl Statistics {
         let streams = self.merge.resume_points();
         let attempts: BTreeSet<(u32, u32, u32)> =
             streams.map(|(key, _)| (key.workflow, key.shard, key.attempt)).collect();
-        let told = |(workflow, number, attempt): (u32, u32, u32)| {
-            let (counters, frames) = self.counters(workflow, number, attempt)?;
+        let told = |(workflow, number, n): (u32, u32, u32)| {
+            let (counters, frames) = self.counters(workflow, number, n)?;
             let shard = ShardKey { job, workflow: WorkflowNo(workflow), shard: number };
-            let attempt = Attempt(attempt);
-            (frames > 0).then_some(Event::Progress { shard, attempt, counters })
+            let heard = self.merge.told_through(workflow, number, n);
+            let attempt = Attempt(n);
+            (frames > 0).then_some(Event::Progress { shard, attempt, counters, heard })
         };
         attempts.into_iter().filter_map(told).collect()
     }
@@ -186,6 +187,7 @@ impl Statistics {
             completed: tally.requests,
             failed: tally.failed,
             iterations: tally.iterations,
+            interrupted: tally.interrupted,
             dropped: tally.dropped,
             checks_passed: tally.checks_passed,
             checks_failed: tally.checks_failed,
@@ -206,6 +208,7 @@ impl Statistics {
             let counted = self.counters(workflow, shard, attempt);
             sum.add(&counted.map(|(counters, _)| counters).unwrap_or_default());
         }
+        sum.dropped = sum.dropped.saturating_add(self.merge.lost_units());
         sum
     }
 
@@ -231,14 +234,32 @@ impl Statistics {
         }
     }
 
+    /// Units of a schedule that were lost with this attempt's worker: dropped, as nobody else counts them (R27).
+    pub fn lost(&mut self, shard: ShardKey, attempt: Attempt, count: u64, clock: Duration) {
+        let (now, workflow) = (self.at(clock), shard.workflow.0);
+        if let Some(stage) = self.merge.first_stage(workflow) {
+            let unrun = Unrun { workflow, shard: shard.shard, attempt: attempt.0, stage, count };
+            self.merge.count_unrun(unrun, now);
+            self.dirty = true;
+        }
+    }
+
     /// Windows that are complete, thresholds that broke.
     pub fn step(&mut self, clock: Duration) -> Step {
         let now = self.at(clock);
         self.merge.step(now)
     }
 
-    /// A checkpoint, if one is due and none is under way.
-    pub fn checkpoint(&mut self, clock: Duration) -> Option<Checkpoint> {
+    /// A checkpoint, if one is due and none is under way. `owner`: what a successor of the owner has to know.
+    pub fn checkpoint(&mut self, clock: Duration, owner: &Owner) -> Option<Checkpoint> {
+        self.checkpoint_with(clock, || owner.memory())
+    }
+
+    fn checkpoint_with(
+        &mut self,
+        clock: Duration,
+        memory: impl FnOnce() -> Vec<u8>,
+    ) -> Option<Checkpoint> {
         // At once, then after one window, two, four, eight; then as usual.
         let quickly = (WINDOW / 2) * (1 << self.since_opened.min(5));
         let wait = if self.since_opened == 0 { WINDOW } else { quickly.min(CHECKPOINT_EVERY) };
@@ -248,7 +269,7 @@ impl Statistics {
         if self.under_way.is_some() || !wanted {
             return None;
         }
-        let checkpoint = self.merge.checkpoint();
+        let checkpoint = self.merge.checkpoint(&memory());
         self.sealing
             .iter_mut()
             .filter(|(_, _, by)| *by == 0)
@@ -258,7 +279,13 @@ impl Statistics {
         Some(checkpoint)
     }
 
-    /// A checkpoint is due again although nothing is new: those that have the last one are no majority any more.
+    /// What the owner before had to say to its successor.
+    pub fn memory(&self) -> &[u8] {
+        self.merge.of_last_owner()
+    }
+
+    /// A checkpoint is due although nothing was counted: those that have the last one are no majority any more, or the
+    /// owner has something to say to its successor.
     pub fn keep_anew(&mut self) {
         self.dirty = true;
     }

@@ -166,7 +166,10 @@ impl Worker {
                 for (shard, attempt, renewal) in answers {
                     let run = Run::new(shard, attempt);
                     match (renewal, tickets.get(&run)) {
-                        (Renewal::Granted, Some(ticket)) => self.granted(run, ticket, out),
+                        (Renewal::Granted { units_end }, Some(ticket)) => {
+                            self.granted(run, ticket, out);
+                            self.units_granted(run, units_end, out);
+                        }
                         (Renewal::Refused { why }, Some(_)) => self.renewal_refused(run, why, out),
                         // It was not asked for, so it says nothing.
                         (_, None) => self.counts.events_unknown += 1,
@@ -243,6 +246,13 @@ impl Worker {
         self.jobs.get(&run.shard.job).is_some_and(|job| job.steered.paused_at.is_some())
     }
 
+    /// Where an attempt is in its schedule at this moment.
+    fn elapsed(&self, live: &Live) -> Duration {
+        let steered = self.jobs.get(&live.run.shard.job).map(|job| &job.steered);
+        let paused_at = steered.and_then(|steered| steered.paused_at);
+        live.elapsed(paused_at.map_or(self.now, |at| at.min(self.now)))
+    }
+
     /// Cores on which an attempt sits, or a thread that did not end.
     fn taken(&self) -> BTreeSet<u32> {
         let live = self.live.values().map(|live| live.core.core());
@@ -272,7 +282,7 @@ impl Worker {
             Held { shard: run.shard, attempt: run.attempt, epoch, phase, elapsed }
         };
         let live = self.live.values().filter(|live| wanted(&live.run));
-        let live = live.map(|live| held(live.run, live.phase.shown(), live.elapsed(self.now)));
+        let live = live.map(|live| held(live.run, live.phase.shown(), self.elapsed(live)));
         let ended = self.outbox.runs().filter(wanted);
         let ended = ended.map(|run| held(run, HeldPhase::Ended, Duration::ZERO));
         Holdings {

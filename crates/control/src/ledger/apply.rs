@@ -43,8 +43,8 @@ impl State {
             Command::ClaimJob { job, claimant, seen } => self.claim(here, *job, *claimant, *seen),
             Command::ReleaseJob { job, epoch } => self.release(here, *job, *epoch),
             Command::StartAttempt { .. } => self.start_attempt(here, &proposal.command),
-            Command::RevokeAttempt { shard, epoch, attempt, reason } => {
-                self.revoke_attempt(here, shard, *epoch, *attempt, reason)
+            Command::RevokeAttempt { shard, epoch, attempt, reason, heard_ms } => {
+                self.revoke_attempt(here, shard, *epoch, *attempt, reason, *heard_ms)
             }
             Command::EndAttempt { .. } => self.end_attempt(here, &proposal.command),
             Command::CommitContext { job, epoch, layer, context } => {
@@ -72,6 +72,10 @@ impl State {
             Command::BeginLoad { job, epoch, workflows } => {
                 self.begin_load(here, *job, *epoch, workflows)
             }
+            Command::GrantUnits { job, epoch, grants } => {
+                self.grant_units(here, *job, *epoch, grants)
+            }
+            Command::SetLimits { .. } => Ok(self.set_limits(here, &proposal.command)),
             Command::GrantRows { .. } => self.grant_rows(here, &proposal.command),
             Command::StopJob { job, epoch, cause, reason } => {
                 self.stop(here, *job, *epoch, *cause, reason)

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use fence::canary::{self, Canary};
-use fence::{Attempt, Epoch, ShardKey};
+use fence::{Attempt, Epoch, JobId, ShardKey};
 
 use super::State;
 use super::apply::Here;
-use super::command::{Command, Lapse};
+use super::command::{AttemptTerms, Command, Lapse, UnitGrant};
 use super::history::EventKind;
 use super::job::{AttemptEnd, AttemptRecord, Job, Revoked, Shard};
 use super::limits::{Limits, Resource};
@@ -19,11 +19,13 @@ impl State {
         here: Here,
         command: &Command,
     ) -> Result<Reply, Refusal> {
-        let Command::StartAttempt { shard: key, epoch, attempt, worker, boot, after } = command
+        let Command::StartAttempt { shard: key, epoch, attempt, worker, boot, after, terms } =
+            command
         else {
             return Ok(here.done());
         };
-        let (worker, boot, after) = (*worker, *boot, *after);
+        let (worker, boot, after, terms) = (*worker, *boot, *after, *terms);
+        let now_ms = self.now_ms;
         let Limits { attempts, shards_per_job, retries, .. } = self.limits;
         self.make_room(here, |state| state.derived.attempts >= u64::from(attempts));
         let attempts_full = self.derived.attempts >= u64::from(attempts);
@@ -61,7 +63,9 @@ impl State {
             boot,
             under: *epoch,
             started: here.epoch,
+            started_ms: now_ms,
             after,
+            terms,
             revoked: None,
             end: None,
             sealed: None,
@@ -80,6 +84,7 @@ impl State {
         epoch: Epoch,
         attempt: Attempt,
         reason: &str,
+        heard_ms: Option<u64>,
     ) -> Result<Reply, Refusal> {
         let job = self.jobs.get_mut(&key.job).map(Arc::make_mut).ok_or(Refusal::UnknownJob)?;
         job.require_held(epoch)?;
@@ -89,7 +94,7 @@ impl State {
         if let Some(epoch) = before.or(record.end.as_ref().map(|end| end.epoch)) {
             return Ok(Reply::Already { epoch });
         }
-        record.revoked = Some(Revoked { epoch: here.epoch, reason: reason.to_owned() });
+        record.revoked = Some(Revoked { epoch: here.epoch, reason: reason.to_owned(), heard_ms });
         self.derived.bytes += reason.len() as u64;
         let ShardKey { job, workflow, shard } = *key;
         self.record(job, here.event(EventKind::AttemptRevoked { workflow, shard, attempt }));
@@ -97,7 +102,15 @@ impl State {
     }
 
     pub(super) fn end_attempt(&mut self, here: Here, command: &Command) -> Result<Reply, Refusal> {
-        let Command::EndAttempt { shard: key, under, attempt, status, counters, result } = command
+        let Command::EndAttempt {
+            shard: key,
+            under,
+            attempt,
+            status,
+            counters,
+            result,
+            sent_until_ms,
+        } = command
         else {
             return Ok(here.done());
         };
@@ -114,7 +127,8 @@ impl State {
         }
         held?;
         let (epoch, counters) = (here.epoch, *counters);
-        record.end = Some(AttemptEnd { epoch, status, counters, result: *result });
+        let (result, sent_until_ms) = (*result, *sent_until_ms);
+        record.end = Some(AttemptEnd { epoch, status, counters, result, sent_until_ms });
         let superseded = record.sealed.is_some();
         job.totals.add(&counters);
         let ShardKey { job, workflow, shard } = *key;
@@ -122,6 +136,33 @@ impl State {
         self.record(job, here.event(kind));
         if superseded {
             return Ok(Reply::Superseded { epoch, by: attempt.next() });
+        }
+        Ok(here.done())
+    }
+
+    /// Not in the history: it is data, and there is much of it. A grant to an attempt that is over changes nothing.
+    pub(super) fn grant_units(
+        &mut self,
+        here: Here,
+        id: JobId,
+        epoch: Epoch,
+        grants: &[UnitGrant],
+    ) -> Result<Reply, Refusal> {
+        let job = self.jobs.get_mut(&id).map(Arc::make_mut).ok_or(Refusal::UnknownJob)?;
+        job.refuse_stale(epoch)?;
+        job.refuse_ended()?;
+        job.require_held(epoch)?;
+        job.refuse_cancelled()?;
+        for grant in grants {
+            let shard = job.shards.get_mut(&(grant.workflow, grant.shard));
+            let Some(shard) = shard.filter(|shard| shard.last_number() == grant.attempt) else {
+                continue;
+            };
+            let Some(record) = shard.attempts.last_mut().filter(|record| record.is_live()) else {
+                continue;
+            };
+            let AttemptTerms { units_end, .. } = &mut record.terms;
+            *units_end = units_end.map(|end| end.max(grant.end));
         }
         Ok(here.done())
     }

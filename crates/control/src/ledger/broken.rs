@@ -37,7 +37,8 @@ fn shard() -> ShardKey {
 
 fn start(epoch: Epoch, attempt: u32, after: Lapse) -> Command {
     let (worker, boot) = (NodeId(9), BootId(1));
-    Command::StartAttempt { shard: shard(), epoch, attempt: Attempt(attempt), worker, boot, after }
+    let (attempt, terms) = (Attempt(attempt), AttemptTerms::default());
+    Command::StartAttempt { shard: shard(), epoch, attempt, worker, boot, after, terms }
 }
 
 fn end(attempt: u32) -> Command {
@@ -48,6 +49,7 @@ fn end(attempt: u32) -> Command {
         status: AttemptStatus::Stopped,
         counters: Counters { completed: 10, ..Counters::default() },
         result: None,
+        sent_until_ms: None,
     }
 }
 
@@ -60,7 +62,7 @@ fn commands() -> Vec<Command> {
         Command::CreateJob(Box::new(create())),
         Command::ClaimJob { job, claimant: WHO, seen: None },
         start(epoch, 1, Lapse::First),
-        Command::RevokeAttempt { shard: shard(), epoch, attempt, reason },
+        Command::RevokeAttempt { shard: shard(), epoch, attempt, reason, heard_ms: None },
         start(epoch, 2, Lapse::LeaseLapsed),
         end(1),
         end(2),
@@ -125,7 +127,10 @@ fn every_check_can_fail() {
             attempts(s).clear();
             job(s).totals = Counters::default();
         }),
-        ("R5", "too many attempts", |s| s.limits.retries = 0),
+        ("R5", "too many attempts", |s| {
+            let last = AttemptRecord { end: None, ..attempts(s)[1].clone() };
+            attempts(s).resize(102, last);
+        }),
         ("R17", "not sealed", |s| attempts(s)[0].sealed = None),
         ("R17", "sealed by nobody", |s| attempts(s)[1].sealed = Some(Epoch::at(GROUP, 1, 9))),
         ("P2", "another key", |s| job(s).key.sequence = 2),

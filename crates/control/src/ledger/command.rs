@@ -79,6 +79,7 @@ pub enum Command {
         worker: NodeId,
         boot: BootId,
         after: Lapse,
+        terms: AttemptTerms,
     },
     /// The attempt may no longer be renewed (R4). Its counts are still welcome.
     RevokeAttempt {
@@ -86,6 +87,8 @@ pub enum Command {
         epoch: Epoch,
         attempt: Attempt,
         reason: String,
+        /// The job's age when the attempt was last heard of: since then its load may be missing (R27).
+        heard_ms: Option<u64>,
     },
     /// A worker's last word on an attempt. The word itself is not fenced (R3): the first one for (shard, attempt) is
     /// taken, later ones are repeats. An owner that passes it on is: a new owner goes by what the ledger had when it
@@ -98,6 +101,8 @@ pub enum Command {
         status: AttemptStatus,
         counters: Counters,
         result: Option<BlobRef>,
+        /// The job's age when it sent its last request, if its worker has said so.
+        sent_until_ms: Option<u64>,
     },
     /// What a layer leaves to the next one. Layers come in order, from 0; the first commit of each is the one.
     CommitContext {
@@ -176,11 +181,44 @@ pub enum Command {
         epoch: Epoch,
         result: BlobRef,
     },
+    /// Attempts whose load is a number of iterations may begin those below a higher end than before (R28). It counts once
+    /// it is here, where every successor of the owner finds it.
+    GrantUnits {
+        job: JobId,
+        epoch: Epoch,
+        grants: Vec<UnitGrant>,
+    },
+    /// What all managers go by from now on (R25). What is not named stays as it is.
+    SetLimits {
+        lease_ms: Option<u64>,
+        kept_ms: Option<u64>,
+        retries: Option<u32>,
+    },
     /// Forgets the oldest ended jobs, at most so many, whose keys need not be kept any more. Said by a leader whose
     /// disk is nearly full; otherwise they wait until their time is over.
     MakeRoom {
         jobs: u32,
     },
+}
+
+/// What an attempt is started with. Whoever owns the job later goes by it, not by its own settings (R25).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttemptTerms {
+    /// L of its execution lease.
+    pub lease_ms: u64,
+    /// Units of its schedule that attempts before have begun, or may have: it does not begin them (R5a).
+    pub units_before: u64,
+    /// It may begin units below this; `None`: its load is not a number of iterations.
+    pub units_end: Option<u64>,
+}
+
+/// How far one attempt may go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnitGrant {
+    pub workflow: WorkflowNo,
+    pub shard: u32,
+    pub attempt: Attempt,
+    pub end: u64,
 }
 
 /// Why an owner ends a job early. A cancel is not among them: it has its own command, and anybody may send it.
@@ -300,14 +338,16 @@ pub struct Counters {
     pub completed: u64,
     pub failed: u64,
     pub iterations: u64,
+    /// Iterations that were begun and cut off.
+    pub interrupted: u64,
     /// Arrivals that were due and did not start.
     pub dropped: u64,
     pub checks_passed: u64,
     pub checks_failed: u64,
     pub bytes_sent: u64,
     pub bytes_received: u64,
-    /// Units of the schedule that were begun or dropped: arrivals, or iterations where those are counted. Of an attempt
-    /// that was lost, how far it may have come. Nobody begins them again (R5a).
+    /// Units of the schedule that were taken: arrivals, or iterations where those are counted. Of an attempt that was
+    /// lost, how far it may have come. Nobody begins them again (R5a).
     pub begun: u64,
 }
 
@@ -328,16 +368,23 @@ impl Counters {
         }
     }
 
+    /// Units of the schedule of which it is known what became of them.
+    #[must_use]
+    pub fn counted(&self) -> u64 {
+        self.iterations.saturating_add(self.interrupted).saturating_add(self.dropped)
+    }
+
     /// Every number, in the order of the struct.
     #[must_use]
-    pub fn fields(&self) -> [u64; 10] {
-        let Self { issued, completed, failed, iterations, dropped, .. } = *self;
+    pub fn fields(&self) -> [u64; 11] {
+        let Self { issued, completed, failed, iterations, interrupted, dropped, .. } = *self;
         let Self { checks_passed, checks_failed, bytes_sent, bytes_received, begun, .. } = *self;
         [
             issued,
             completed,
             failed,
             iterations,
+            interrupted,
             dropped,
             checks_passed,
             checks_failed,
@@ -347,12 +394,13 @@ impl Counters {
         ]
     }
 
-    fn fields_mut(&mut self) -> [&mut u64; 10] {
+    fn fields_mut(&mut self) -> [&mut u64; 11] {
         [
             &mut self.issued,
             &mut self.completed,
             &mut self.failed,
             &mut self.iterations,
+            &mut self.interrupted,
             &mut self.dropped,
             &mut self.checks_passed,
             &mut self.checks_failed,

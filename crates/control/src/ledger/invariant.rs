@@ -17,6 +17,7 @@ use fence::{Epoch, JobId};
 
 use super::command::{Counters, Lapse, Outcome};
 use super::job::{AttemptRecord, Job, Shard};
+use super::limits::RETRIES_MAX;
 use super::{Limits, State};
 
 /// A promise that a state breaks.
@@ -50,7 +51,7 @@ impl State {
     /// Checks the whole state. Reads all of it.
     pub fn check(&self) -> Result<(), Violation> {
         for (id, job) in self.jobs() {
-            check_job(id, job, self.applied, &self.limits)
+            check_job(id, job, self.applied)
                 .map_err(|violation| Violation { job: Some(id), ..violation })?;
         }
         self.check_sessions()?;
@@ -112,7 +113,7 @@ impl State {
     }
 }
 
-fn check_job(id: JobId, job: &Job, applied: u64, limits: &Limits) -> Result<(), Violation> {
+fn check_job(id: JobId, job: &Job, applied: u64) -> Result<(), Violation> {
     demand(job.id() == id, "P2", || format!("its key belongs to job {}", job.id()))?;
     check_epochs(job, applied)?;
     check_end(job)?;
@@ -124,7 +125,7 @@ fn check_job(id: JobId, job: &Job, applied: u64, limits: &Limits) -> Result<(), 
         format!("the totals are {:?}, the attempts add up to {sum:?}", job.totals)
     })?;
     for ((workflow, number), shard) in &job.shards {
-        check_shard(shard, limits).map_err(|violation| Violation {
+        check_shard(shard).map_err(|violation| Violation {
             detail: format!("shard {}/{number}: {}", workflow.0, violation.detail),
             ..violation
         })?;
@@ -181,11 +182,12 @@ fn check_end(job: &Job) -> Result<(), Violation> {
     Ok(())
 }
 
-fn check_shard(shard: &Shard, limits: &Limits) -> Result<(), Violation> {
+fn check_shard(shard: &Shard) -> Result<(), Violation> {
     let attempts = &shard.attempts;
     demand(!attempts.is_empty(), "P1", || "no attempt".to_owned())?;
     demand(attempts[0].after == Lapse::First, "P1", || "no first attempt".to_owned())?;
-    let most = limits.retries as usize + 1;
+    // The limit may have been lowered since they were started.
+    let most = RETRIES_MAX as usize + 1;
     demand(attempts.len() <= most, "R5", || format!("{} attempts of {most}", attempts.len()))?;
     for pair in attempts.windows(2) {
         check_pair(&pair[0], &pair[1])?;

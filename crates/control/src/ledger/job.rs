@@ -7,7 +7,8 @@ use fence::{Attempt, BootId, Epoch, Hlc, JobId, NodeId, ShardKey, WorkflowNo};
 use serde::{Deserialize, Serialize};
 
 use super::command::{
-    AttemptStatus, BlobRef, Counters, CreateJob, Lapse, Outcome, Payload, SessionId, StopCause,
+    AttemptStatus, AttemptTerms, BlobRef, Counters, CreateJob, Lapse, Outcome, Payload, SessionId,
+    StopCause,
 };
 use super::history::History;
 use super::key::IdempotencyKey;
@@ -79,8 +80,12 @@ pub struct AttemptRecord {
     /// The owner's epoch under which it was started.
     pub under: Epoch,
     pub started: Epoch,
+    /// The ledger's time then.
+    pub started_ms: u64,
     /// What proved that the attempt before had stopped.
     pub after: Lapse,
+    /// As it was started, and extended since.
+    pub terms: AttemptTerms,
     pub revoked: Option<Revoked>,
     pub end: Option<AttemptEnd>,
     /// The start of the next attempt. What this one reports later is counted, but speaks for the shard no more.
@@ -91,6 +96,8 @@ pub struct AttemptRecord {
 pub struct Revoked {
     pub epoch: Epoch,
     pub reason: String,
+    /// The job's age when the attempt was last heard of.
+    pub heard_ms: Option<u64>,
 }
 
 /// A worker's last word on an attempt.
@@ -100,6 +107,8 @@ pub struct AttemptEnd {
     pub status: AttemptStatus,
     pub counters: Counters,
     pub result: Option<BlobRef>,
+    /// The job's age when it sent its last request, by its worker's clock.
+    pub sent_until_ms: Option<u64>,
 }
 
 /// What a layer left to the next one.

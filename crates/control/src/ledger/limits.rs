@@ -1,7 +1,7 @@
 //! How much of everything the ledger takes, and the check of a command against it.
 //!
-//! The limits are part of the replicated state: they are fixed when the group is made and travel in its snapshots,
-//! because two members with different limits would come to different answers.
+//! The limits are part of the replicated state and travel in its snapshots, because two members with different limits
+//! would come to different answers. They begin as the founders have them; `SetLimits` changes those that people set.
 
 use std::fmt;
 
@@ -11,6 +11,13 @@ use serde::{Deserialize, Serialize};
 use super::command::{BlobRef, Command, CreateJob, Payload};
 use super::key::KeyProblem;
 use crate::fleet::message::Steer;
+
+/// A shorter lease would lapse in every hiccup; a longer one would let a lost worker hold its shards for minutes.
+pub const LEASE_MS: std::ops::RangeInclusive<u64> = 200..=300_000;
+/// Attempts that one entry extends at most.
+const GRANTS_MAX: usize = 65_536;
+/// More tries than this are a plan that nobody can run.
+pub(super) const RETRIES_MAX: u32 = 100;
 
 /// What bounds the state. `Default` suits one datacenter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +32,8 @@ pub struct Limits {
     pub shards_per_job: u32,
     /// Tries after the first one (R5).
     pub retries: u32,
+    /// L of the execution leases of attempts that are started from now on (R4, R25).
+    pub lease_ms: u64,
     pub layers: u32,
     pub tenant_bytes: u32,
     pub name_bytes: u32,
@@ -67,6 +76,7 @@ impl Default for Limits {
             bytes: 256 << 20,
             shards_per_job: 16_384,
             retries: 3,
+            lease_ms: 6_000,
             layers: 256,
             tenant_bytes: 128,
             name_bytes: 256,
@@ -130,6 +140,14 @@ impl Limits {
         ];
         if let Some((name, _)) = needed.iter().find(|(_, value)| *value == 0) {
             return Err(BadLimits(format!("{name} is 0; the ledger cannot work without any")));
+        }
+        if !LEASE_MS.contains(&self.lease_ms) {
+            return Err(BadLimits(format!(
+                "a lease has {} ms, but must have {} to {}",
+                self.lease_ms,
+                LEASE_MS.start(),
+                LEASE_MS.end()
+            )));
         }
         if self.session_records < self.sessions {
             return Err(BadLimits(format!(
@@ -208,6 +226,12 @@ pub enum Problem {
     },
     /// A rate that is not a number from zero up.
     Rate,
+    /// Limits that do not go together, or that nobody can keep.
+    Limits,
+    /// More grants than one entry takes.
+    Grants {
+        limit: u64,
+    },
 }
 
 /// Which field.
@@ -236,6 +260,14 @@ impl fmt::Display for Problem {
                 write!(f, "workflow {} cannot be divided into {shards} shards here", workflow.0)
             }
             Self::Rate => f.write_str("a rate is a finite number, zero or more"),
+            Self::Limits => write!(
+                f,
+                "a lease has {} to {} ms, ended jobs are kept for at least the time in which clients may retry, and \
+                 a shard is retried at most {RETRIES_MAX} times",
+                LEASE_MS.start(),
+                LEASE_MS.end()
+            ),
+            Self::Grants { limit } => write!(f, "one entry extends at most {limit} attempts"),
         }
     }
 }
@@ -287,7 +319,17 @@ pub fn validate(command: &Command, limits: &Limits) -> Result<(), Problem> {
         Command::RecordResult { result, .. } => {
             at_most(Field::Result, result.bytes, limits.result_bytes)
         }
+        Command::SetLimits { lease_ms, kept_ms, retries } => {
+            let lease = lease_ms.is_none_or(|ms| LEASE_MS.contains(&ms));
+            let kept = kept_ms.is_none_or(|ms| ms >= limits.committed_ttl_ms);
+            let retries = retries.is_none_or(|retries| retries <= RETRIES_MAX);
+            if lease && kept && retries { Ok(()) } else { Err(Problem::Limits) }
+        }
+        Command::GrantUnits { grants, .. } if grants.len() > GRANTS_MAX => {
+            Err(Problem::Grants { limit: GRANTS_MAX as u64 })
+        }
         Command::OpenSession
+        | Command::GrantUnits { .. }
         | Command::BeginLoad { .. }
         | Command::GrantRows { .. }
         | Command::SteerJob { .. }

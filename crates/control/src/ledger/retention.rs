@@ -10,9 +10,10 @@
 use fence::{Epoch, Hlc, JobId};
 
 use super::apply::Here;
+use super::command::Command;
 use super::history::{Event, EventKind};
 use super::reply::Reply;
-use super::{Derived, State};
+use super::{Derived, Limits, State};
 
 /// How many jobs any other command retires on the way, so that a burst of ended jobs leaves even if time stands still.
 const RETIRE_IN_PASSING: u32 = 4;
@@ -31,6 +32,17 @@ impl State {
 
     pub(super) fn retire_some(&mut self, epoch: Epoch, at: Hlc) {
         self.retire(epoch, at, RETIRE_IN_PASSING);
+    }
+
+    /// What people may set while the group runs. Validated before it comes here.
+    pub(super) fn set_limits(&mut self, here: Here, command: &Command) -> Reply {
+        if let Command::SetLimits { lease_ms, kept_ms, retries } = *command {
+            let Limits { lease_ms: lease, kept_ms: kept, retries: tries, .. } = &mut self.limits;
+            *lease = lease_ms.unwrap_or(*lease);
+            *kept = kept_ms.unwrap_or(*kept);
+            *tries = retries.unwrap_or(*tries);
+        }
+        here.done()
     }
 
     /// Notes when an ended job may go.

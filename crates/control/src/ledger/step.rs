@@ -151,6 +151,7 @@ fn check_shard(old: &Shard, new: &Shard) -> Result<(), Violation> {
     })?;
     for (old, new) in old.attempts.iter().zip(&new.attempts) {
         let same = started(old) == started(new)
+            && old.terms.units_end <= new.terms.units_end
             && (old.revoked.is_none() || old.revoked == new.revoked)
             && (old.end.is_none() || old.end == new.end)
             && (old.sealed.is_none() || old.sealed == new.sealed);
@@ -160,6 +161,6 @@ fn check_shard(old: &Shard, new: &Shard) -> Result<(), Violation> {
 }
 
 fn started(record: &AttemptRecord) -> impl PartialEq {
-    let AttemptRecord { worker, boot, under, started, after, .. } = *record;
-    (worker, boot, under, started, after)
+    let AttemptRecord { worker, boot, under, started, after, terms, .. } = *record;
+    (worker, boot, under, started, after, terms.lease_ms, terms.units_before)
 }

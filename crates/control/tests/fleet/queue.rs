@@ -60,7 +60,8 @@ impl Ledger {
         let Reply::Claimed { epoch } = self.claim(self.me, job) else { panic!("not claimed") };
         let shard = ShardKey { job, workflow: WorkflowNo(0), shard: 0 };
         let (attempt, worker, boot, after) = (Attempt(1), NodeId(9), BootId(1), Lapse::First);
-        let start = Command::StartAttempt { shard, epoch, attempt, worker, boot, after };
+        let terms = control::ledger::AttemptTerms::default();
+        let start = Command::StartAttempt { shard, epoch, attempt, worker, boot, after, terms };
         assert!(matches!(self.run(self.me, start), Reply::Done { .. }));
     }
 

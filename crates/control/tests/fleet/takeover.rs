@@ -209,3 +209,75 @@ fn the_time_without_a_leader_counts() {
     let took = end.ended - end.began.unwrap();
     assert!((ms(19_900)..ms(21_000)).contains(&took), "{took:?}");
 }
+
+/// The stretches of missing load that a job's timeline tells of: from, to, in seconds.
+fn gaps(world: &World) -> Vec<(f64, f64)> {
+    let gaps = world.owner().timeline().iter().filter_map(|note| note.gap.as_ref());
+    gaps.map(|gap| (gap.from.as_secs_f64(), gap.to.as_secs_f64())).collect()
+}
+
+/// R27: what makes a verdict is not lost with the owner that saw it. With its last checkpoint the successor has it word
+/// by word; without, the ledger's entries show when load was missing.
+#[test]
+fn a_gap_outlives_the_owner_that_saw_it() {
+    for forgetful in [false, true] {
+        let mut world = World::new(manifest(vec![part("load", 2, 90)]), &[1, 1, 2]);
+        world.forgetful = forgetful;
+        world.own();
+        world.until(|world| world.running() == 2);
+        world.pass(ms(5_000));
+        let dead = world.owner().worker_of(&world.key(0, 0)).unwrap();
+        world.kill(dead.0 - 0x100);
+        world.until(|world| world.running() < 2);
+        world.until(|world| world.running() == 2);
+        let seen = gaps(&world);
+        assert_eq!(seen.len(), 1, "{:?}", world.owner().timeline());
+        world.pass(ms(3_000));
+        world.kill_owner();
+        world.own();
+        world.until(|world| world.running() == 2);
+        let known = gaps(&world);
+        assert_eq!(known.len(), 1, "{:?}", world.owner().timeline());
+        // The ledger's time moves once a second.
+        let (from, to) = (known[0].0 - seen[0].0, known[0].1 - seen[0].1);
+        assert!(from.abs() < 0.2 && to.abs() < 1.5, "{known:?}, the owner before had {seen:?}");
+        assert_eq!(world.finish(), Outcome::Completed);
+        assert_eq!(gaps(&world).len(), 1, "once: {:?}", world.owner().timeline());
+    }
+}
+
+/// The owner dies while it waits for a lost worker's lease: the gap begins when the load stopped, not with its successor.
+#[test]
+fn a_gap_that_is_open_when_the_owner_dies_keeps_its_beginning() {
+    let mut world = World::new(manifest(vec![part("load", 2, 90)]), &[1, 1, 2]);
+    world.own();
+    world.until(|world| world.running() == 2);
+    world.pass(ms(5_000));
+    let killed = world.owner().clock(world.now);
+    let dead = world.owner().worker_of(&world.key(0, 0)).unwrap();
+    world.kill(dead.0 - 0x100);
+    world.until(|world| world.record().attempts().any(|one| one.revoked.is_some()));
+    world.kill_owner();
+    world.pass(ms(4_000));
+    world.own();
+    world.until(|world| world.running() == 2);
+    let [(from, to)] = gaps(&world)[..] else { panic!("{:?}", world.owner().timeline()) };
+    let began = world.conclusion.as_ref().and_then(|c| c.began).unwrap_or_default();
+    let killed = (began + killed).as_secs_f64();
+    assert!((from - killed).abs() < 1.0, "missing from {from} s on, killed at {killed} s");
+    assert!(to - from >= world.settings.lease.wait().as_secs_f64(), "{from} to {to}");
+}
+
+/// What a worker says of its schedule may be anything: an owner that believed it would fall over at every takeover.
+#[test]
+fn a_worker_that_claims_to_be_centuries_ahead_breaks_nothing() {
+    let mut world = World::new(manifest(vec![part("load", 2, 20)]), &[2]);
+    world.own();
+    world.until(|world| world.running() == 2);
+    for run in world.worker(0).runs.values_mut() {
+        run.elapsed = Duration::MAX / 2;
+    }
+    world.kill_owner();
+    world.own();
+    assert_eq!(world.finish(), Outcome::Completed);
+}

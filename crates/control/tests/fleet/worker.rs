@@ -63,12 +63,11 @@ pub struct ModelWorker {
     pub dispatches: Vec<Dispatch>,
     clock: Moment,
     door: Doorkeeper<Answer>,
-    terms: Terms,
     cluster: u64,
 }
 
 impl ModelWorker {
-    pub fn new(node: NodeId, total: u32, terms: Terms, cluster: u64) -> Self {
+    pub fn new(node: NodeId, total: u32, cluster: u64) -> Self {
         let boot = BootId(1);
         Self {
             node,
@@ -91,7 +90,6 @@ impl ModelWorker {
             dispatches: Vec::new(),
             clock: Moment::default(),
             door: door(boot, cluster),
-            terms,
             cluster,
         }
     }
@@ -184,6 +182,8 @@ impl ModelWorker {
             frames: 1,
             totals: vec![7; 4],
             log: String::new(),
+            certain: true,
+            sent_until: None,
         };
         self.outbox.insert((key, attempt), report);
         // Its answer to a repeated start stays: it was done.
@@ -296,6 +296,7 @@ impl ModelWorker {
                 }
                 Answer::Done
             }
+            Ask::Units { .. } => Answer::Done,
             Ask::Forget { shard, attempt } => {
                 self.outbox.remove(&(shard, attempt));
                 Answer::Done
@@ -351,7 +352,7 @@ impl ModelWorker {
         self.end(key, AttemptStatus::Interrupted, Some("replaced"), self.clock);
         self.dispatches.push(dispatch.clone());
         let attempt = dispatch.order.step.attempt;
-        let lease = ExecutionLease::new(key, attempt, self.terms);
+        let lease = ExecutionLease::new(key, attempt, Terms::new(dispatch.lease));
         let run = Run {
             elapsed: dispatch.elapsed,
             dispatch,

@@ -20,6 +20,7 @@ use control::ledger::{
     self, BlobRef, Command, Counters, CreateJob, IdempotencyKey, Limits, Phase, Proposal, Reply,
     RequestId, SessionId, State, Submission, check_step,
 };
+use control::schedule::Counted;
 use fence::{Attempt, BootId, Epoch, GroupId, Hlc, JobId, Moment, NodeId, ShardKey, WorkflowNo};
 use plan::Priority;
 
@@ -44,7 +45,7 @@ pub fn part(name: &str, vus: u32, seconds: u64) -> Part {
         is_test: true,
         priority: Priority::Auto,
         vus_max: vus,
-        counts_iterations: false,
+        counted: None,
         is_open: false,
         length: Duration::from_secs(seconds),
         graceful_stop: Duration::from_secs(1),
@@ -54,6 +55,12 @@ pub fn part(name: &str, vus: u32, seconds: u64) -> Part {
         provide: Vec::new(),
         uses: Vec::new(),
     }
+}
+
+/// A workflow whose load is a number of iterations, more than there is time for.
+pub fn counted_part(name: &str, vus: u32, seconds: u64) -> Part {
+    let counted = Counted { users: vus, iterations: 1_000_000, each: false };
+    Part { counted: Some(counted), ..part(name, vus, seconds) }
 }
 
 pub fn manifest(workflows: Vec<Part>) -> Manifest {
@@ -117,6 +124,13 @@ pub struct World {
     blobs: BTreeMap<BlobRef, Vec<u8>>,
     /// What the owner's statistics have of each attempt.
     applied: BTreeMap<(ShardKey, Attempt), Counters>,
+    applied_at: BTreeMap<(ShardKey, Attempt), Duration>,
+    /// Units that the owner has counted as lost.
+    pub lost: BTreeMap<(ShardKey, Attempt), u64>,
+    /// What the last owner has left in its checkpoint.
+    memory: Vec<u8>,
+    /// Its last checkpoint was not stored.
+    pub forgetful: bool,
     queue: BTreeMap<(Moment, u64), (u64, Item)>,
     items: u64,
     /// Which owner something on its way belongs to.
@@ -135,7 +149,7 @@ impl World {
         let mut workers = BTreeMap::new();
         for (number, cores) in cores.iter().enumerate() {
             let node = worker(number as u128);
-            let mut model = ModelWorker::new(node, *cores, settings.lease, GROUP.cluster);
+            let mut model = ModelWorker::new(node, *cores, GROUP.cluster);
             for (number, part) in manifest.workflows.iter().enumerate() {
                 model.lengths.insert(number as u32, part.length);
             }
@@ -165,6 +179,10 @@ impl World {
             hints_every: ms(200),
             blobs: BTreeMap::new(),
             applied: BTreeMap::new(),
+            applied_at: BTreeMap::new(),
+            lost: BTreeMap::new(),
+            memory: Vec::new(),
+            forgetful: false,
             queue: BTreeMap::new(),
             items: 0,
             generation: 0,
@@ -196,6 +214,9 @@ impl World {
 
     /// The owner's process dies; what it had sent is on its way.
     pub fn kill_owner(&mut self) {
+        if let Some(owner) = self.owner.as_ref().filter(|_| !self.forgetful) {
+            self.memory = owner.memory();
+        }
         self.owner = None;
         self.generation += 1;
     }
@@ -266,6 +287,9 @@ impl World {
                     self.push(generation, Item::Event(Event::Concluded { result }));
                 }
                 Effect::Finished { outcome } => self.outcome = Some(outcome),
+                Effect::Lost { shard, attempt, count } => {
+                    self.lost.insert((shard, attempt), count);
+                }
                 Effect::NeverRan { .. }
                 | Effect::Moved(_)
                 | Effect::Noted(_)
@@ -437,7 +461,9 @@ impl World {
         }
         for (shard, attempt, counters) in frames {
             self.applied.insert((shard, attempt), counters);
-            self.give(Event::Progress { shard, attempt, counters });
+            let clock = self.owner.as_ref().map(|owner| owner.clock(self.now));
+            self.applied_at.extend(clock.map(|clock| ((shard, attempt), clock)));
+            self.give(Event::Progress { shard, attempt, counters, heard: None });
         }
         let generation = self.generation;
         for tell in told {

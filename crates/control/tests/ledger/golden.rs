@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use control::fleet::message::Steer;
 use control::ledger::{
-    AttemptStatus, Busy, Command, Counters, Event, EventKind, Field, KeyProblem, Lapse, Outcome,
-    Payload, Problem, Proposal, Refusal, Rejection, Reply, RequestId, Resource, StopCause,
-    Submission,
+    AttemptStatus, AttemptTerms, Busy, Command, Counters, Event, EventKind, Field, KeyProblem,
+    Lapse, Outcome, Payload, Problem, Proposal, Refusal, Rejection, Reply, RequestId, Resource,
+    StopCause, Submission,
 };
 use fence::{Attempt, BootId, Epoch, Hlc, JobId, NodeId, ShardKey, WorkflowNo};
 use serde::Serialize;
@@ -33,12 +33,14 @@ fn commands() -> Vec<Command> {
         worker: NodeId(7),
         boot,
         after,
+        terms: AttemptTerms { lease_ms: 6_000, units_before: 30, units_end: Some(50) },
     };
     let counters = Counters {
         issued: 1,
         completed: 2,
         failed: 3,
         iterations: 4,
+        interrupted: 11,
         dropped: 5,
         checks_passed: 6,
         checks_failed: 7,
@@ -48,7 +50,15 @@ fn commands() -> Vec<Command> {
     };
     let end = |status, result: Option<control::ledger::BlobRef>| {
         let under = result.map(|_| epoch);
-        Command::EndAttempt { shard: SHARD, under, attempt, status, counters, result }
+        Command::EndAttempt {
+            shard: SHARD,
+            under,
+            attempt,
+            status,
+            counters,
+            result,
+            sent_until_ms: None,
+        }
     };
     let finish = |outcome| Command::FinishJob { job: JOB, epoch, outcome, detail: text("d") };
     let stop = |cause| Command::StopJob { job: JOB, epoch, cause, reason: text("r") };
@@ -64,7 +74,13 @@ fn commands() -> Vec<Command> {
         start(Lapse::Stopped),
         start(Lapse::HigherBoot(BootId(9))),
         start(Lapse::LeaseLapsed),
-        Command::RevokeAttempt { shard: SHARD, epoch, attempt, reason: text("r") },
+        Command::RevokeAttempt {
+            shard: SHARD,
+            epoch,
+            attempt,
+            reason: text("r"),
+            heard_ms: Some(12),
+        },
         end(AttemptStatus::Completed, Some(blob(2))),
         end(AttemptStatus::Failed, None),
         end(AttemptStatus::Stopped, None),

@@ -64,7 +64,7 @@ fn act(world: &mut World, what: Do, job: JobId, epoch: Epoch) -> Reply {
         }
         Do::Revoke => {
             let (shard, attempt) = (shard(job), Attempt(1));
-            Command::RevokeAttempt { shard, epoch, attempt, reason: String::new() }
+            Command::RevokeAttempt { shard, epoch, attempt, reason: String::new(), heard_ms: None }
         }
         Do::EndAttempt => crate::world::end(job, 1, AttemptStatus::Stopped, 1),
         Do::Context => {

@@ -30,7 +30,13 @@ fn what_is_too_long_is_refused() {
         (Field::Plan, create(CreateJob { plan: large, ..submission(2) })),
         (
             Field::Reason,
-            Command::RevokeAttempt { shard, epoch, attempt: Attempt(1), reason: text.clone() },
+            Command::RevokeAttempt {
+                shard,
+                epoch,
+                attempt: Attempt(1),
+                reason: text.clone(),
+                heard_ms: None,
+            },
         ),
         (Field::Reason, Command::CancelJob { job, reason: text.clone(), requestor: String::new() }),
         (
@@ -77,7 +83,13 @@ fn a_full_ledger_can_still_stop_jobs() {
     let (job, epoch) = world.owned(1);
     world.start(job, epoch, 1, Lapse::First);
     let reason = "x".repeat(1_000);
-    let revoke = Command::RevokeAttempt { shard: shard(job), epoch, attempt: Attempt(1), reason };
+    let revoke = Command::RevokeAttempt {
+        shard: shard(job),
+        epoch,
+        attempt: Attempt(1),
+        reason,
+        heard_ms: None,
+    };
     assert!(matches!(world.run(ALICE, revoke), Reply::Done { .. }));
     assert!(matches!(world.cancel(job), Reply::Done { .. }));
     assert!(matches!(world.finish(job, epoch, Outcome::Failed), Reply::Finished { .. }));

@@ -284,7 +284,7 @@ impl Op {
             }
             Self::Revoke { epoch, attempt, .. } => {
                 let (epoch, attempt) = (model.epoch(epoch), Attempt(attempt));
-                Command::RevokeAttempt { shard, epoch, attempt, reason: none }
+                Command::RevokeAttempt { shard, epoch, attempt, reason: none, heard_ms: None }
             }
             Self::End { attempt, status, completed, .. } => {
                 crate::world::end(job, attempt, status, completed)

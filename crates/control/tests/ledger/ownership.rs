@@ -14,7 +14,13 @@ fn owner_commands(job: JobId, epoch: Epoch) -> Vec<Command> {
     let reason = String::new();
     vec![
         start(job, epoch, 1, Lapse::First),
-        Command::RevokeAttempt { shard: shard(job), epoch, attempt: Attempt(1), reason },
+        Command::RevokeAttempt {
+            shard: shard(job),
+            epoch,
+            attempt: Attempt(1),
+            reason,
+            heard_ms: None,
+        },
         Command::CommitContext { job, epoch, layer: 0, context: Payload::Inline(vec![1]) },
         Command::ReleaseJob { job, epoch },
         Command::FinishJob { job, epoch, outcome: Outcome::Completed, detail: String::new() },
@@ -76,7 +82,15 @@ fn a_replaced_owner_ends_no_attempt() {
     let held = world.claim(BOB, job);
     let end_under = |epoch| match end(job, 1, AttemptStatus::Completed, 10) {
         Command::EndAttempt { shard, attempt, status, counters, result, .. } => {
-            Command::EndAttempt { shard, under: epoch, attempt, status, counters, result }
+            Command::EndAttempt {
+                shard,
+                under: epoch,
+                attempt,
+                status,
+                counters,
+                result,
+                sent_until_ms: None,
+            }
         }
         other => panic!("{other:?}"),
     };

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use control::fleet::message::Steer;
 use control::ledger::{
-    BlobRef, Command, Counters, CreateJob, IdempotencyKey, Lapse, Limits, Payload, Proposal, Reply,
-    RequestId, State, StopCause, check_step,
+    AttemptTerms, BlobRef, Command, Counters, CreateJob, IdempotencyKey, Lapse, Limits, Payload,
+    Proposal, Reply, RequestId, State, StopCause, check_step,
 };
 use fence::{Attempt, BootId, Epoch, GroupId, Hlc, JobId, NodeId, ShardKey, WorkflowNo};
 use proptest::prelude::*;
@@ -212,11 +212,12 @@ fn command() -> impl Strategy<Value = Command> {
         3 => (shard.clone(), epoch.clone(), attempt.clone(), any::<u64>(), after).prop_map(
             |(shard, epoch, attempt, boot, after)| {
                 let (worker, boot) = (NodeId(4), BootId(boot));
-                Command::StartAttempt { shard, epoch, attempt, worker, boot, after }
+                let terms = AttemptTerms::default();
+                Command::StartAttempt { shard, epoch, attempt, worker, boot, after, terms }
             }
         ),
         2 => (shard.clone(), epoch.clone(), attempt.clone(), text.clone()).prop_map(
-            |(shard, epoch, attempt, reason)| Command::RevokeAttempt { shard, epoch, attempt, reason }
+            |(shard, epoch, attempt, reason)| Command::RevokeAttempt { shard, epoch, attempt, reason, heard_ms: None }
         ),
         2 => (shard.clone(), epoch.clone(), attempt.clone(), 0..3u32, any::<[u64; 2]>()).prop_map(
             |(shard, epoch, attempt, set, [count, of])| {
@@ -226,7 +227,7 @@ fn command() -> impl Strategy<Value = Command> {
         2 => (shard, prop::option::of(epoch.clone()), attempt, status(), counters).prop_map(
             |(shard, under, attempt, status, counters)| {
                 let result = Some(blob(1));
-                Command::EndAttempt { shard, under, attempt, status, counters, result }
+                Command::EndAttempt { shard, under, attempt, status, counters, result, sent_until_ms: None }
             }
         ),
         1 => (job.clone(), epoch.clone(), any::<u32>(), payload).prop_map(

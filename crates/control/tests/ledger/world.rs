@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use control::ledger::{
-    AttemptStatus, BlobRef, Command, Counters, CreateJob, IdempotencyKey, Lapse, Limits, Outcome,
-    Proposal, Refusal, Reply, RequestId, SessionId, State, Submission, check_step,
+    AttemptStatus, AttemptTerms, BlobRef, Command, Counters, CreateJob, IdempotencyKey, Lapse,
+    Limits, Outcome, Proposal, Refusal, Reply, RequestId, SessionId, State, Submission, check_step,
 };
 use fence::{Attempt, BootId, Epoch, GroupId, Hlc, JobId, NodeId, ShardKey, WorkflowNo};
 
@@ -118,7 +118,10 @@ impl World {
     pub fn revoke(&mut self, job: JobId, epoch: Epoch, attempt: u32) -> Reply {
         let reason = "worker lost".to_owned();
         let attempt = Attempt(attempt);
-        self.run(ALICE, Command::RevokeAttempt { shard: shard(job), epoch, attempt, reason })
+        self.run(
+            ALICE,
+            Command::RevokeAttempt { shard: shard(job), epoch, attempt, reason, heard_ms: None },
+        )
     }
 
     pub fn end(
@@ -200,6 +203,7 @@ pub fn start(job: JobId, epoch: Epoch, attempt: u32, after: Lapse) -> Command {
         worker: if attempt == 1 { WORKER } else { OTHER_WORKER },
         boot: BootId(5),
         after,
+        terms: AttemptTerms { lease_ms: 6_000, ..AttemptTerms::default() },
     }
 }
 
@@ -211,6 +215,7 @@ pub fn end(job: JobId, attempt: u32, status: AttemptStatus, completed: u64) -> C
         status,
         counters: Counters { completed, ..Counters::default() },
         result: Some(blob(2)),
+        sent_until_ms: None,
     }
 }
 

@@ -205,11 +205,11 @@ every!(Payload:
 
 pub fn dispatch() -> impl Strategy<Value = Dispatch> {
     let who = (order(), Seat::any(), Task::any(), any::<u32>(), blob());
-    let what = (Payload::any(), any::<u32>(), time(), any::<u64>(), any::<u64>());
+    let what = (Payload::any(), any::<u32>(), time(), any::<u64>(), option::of(any::<u64>()));
     let bounds = (vec(rows(), 0..4), time(), option::of(time()), time());
     (who, what, bounds).prop_map(|(who, what, bounds)| {
         let (order, seat, task, shards, bundle) = who;
-        let (context, context_version, elapsed, units_begun, units_counted) = what;
+        let (context, context_version, elapsed, units_before, units_end) = what;
         let (rows, run_at_most, time_left, lease) = bounds;
         Dispatch {
             order,
@@ -220,8 +220,8 @@ pub fn dispatch() -> impl Strategy<Value = Dispatch> {
             context,
             context_version,
             elapsed,
-            units_begun,
-            units_counted,
+            units_before,
+            units_end,
             rows,
             run_at_most,
             time_left,
@@ -268,7 +268,7 @@ every!(AttemptStatus:
 );
 
 fn counters() -> impl Strategy<Value = Counters> {
-    any::<[u64; 10]>().prop_map(|n| Counters {
+    any::<[u64; 11]>().prop_map(|n| Counters {
         issued: n[0],
         completed: n[1],
         failed: n[2],
@@ -279,6 +279,7 @@ fn counters() -> impl Strategy<Value = Counters> {
         bytes_sent: n[7],
         bytes_received: n[8],
         begun: n[9],
+        interrupted: n[10],
     })
 }
 
@@ -289,24 +290,26 @@ fn provided() -> impl Strategy<Value = BTreeMap<String, Vec<u8>>> {
 pub fn report() -> impl Strategy<Value = EndReport> {
     let who = (run(), node(), boot());
     let how = (AttemptStatus::any(), option::of(text()), counters());
-    (who, how, provided(), any::<u64>(), bytes(), text()).prop_map(
-        |(((shard, attempt), worker, boot), how, provided, frames, totals, log)| {
-            let (status, error, counters) = how;
-            EndReport {
-                shard,
-                attempt,
-                worker,
-                boot,
-                status,
-                error,
-                counters,
-                provided,
-                frames,
-                totals,
-                log,
-            }
-        },
-    )
+    let left = (provided(), any::<u64>(), bytes(), text(), any::<bool>(), option::of(time()));
+    (who, how, left).prop_map(|(((shard, attempt), worker, boot), how, left)| {
+        let (provided, frames, totals, log, certain, sent_until) = left;
+        let (status, error, counters) = how;
+        EndReport {
+            shard,
+            attempt,
+            worker,
+            boot,
+            status,
+            error,
+            counters,
+            provided,
+            frames,
+            totals,
+            log,
+            certain,
+            sent_until,
+        }
+    })
 }
 
 pub fn frames() -> impl Strategy<Value = Frames> {

@@ -44,8 +44,8 @@ fn dispatch(seat: Seat, task: Task, context: Payload) -> Ask {
         context,
         context_version: 11,
         elapsed: SECOND,
-        units_begun: 13,
-        units_counted: 14,
+        units_before: 13,
+        units_end: Some(14),
         rows: vec![RowBlock { set: 1, first: 2, end: 3 }],
         run_at_most: SECOND,
         time_left: Some(SECOND),
@@ -80,6 +80,7 @@ fn asks() -> Vec<Ask> {
         steer(Steer::Vus { workflow: WORKFLOW, vus: 16 }),
         steer(Steer::Rate { workflow: WORKFLOW, per_second: 2.5, from: SECOND }),
         Ask::Rows { shard, attempt, epoch, receiver, rows: RowBlock { set: 1, first: 2, end: 3 } },
+        Ask::Units { shard, attempt, epoch, receiver, end: 18 },
         Ask::Forget { shard, attempt },
         Ask::Install { job, epoch, receiver },
         Ask::Inspect { job: None },
@@ -93,6 +94,7 @@ fn report(status: AttemptStatus) -> EndReport {
         completed: 2,
         failed: 3,
         iterations: 4,
+        interrupted: 11,
         dropped: 5,
         checks_passed: 6,
         checks_failed: 7,
@@ -112,6 +114,8 @@ fn report(status: AttemptStatus) -> EndReport {
         frames: 17,
         totals: vec![3, 4],
         log: "l".to_owned(),
+        certain: true,
+        sent_until: Some(SECOND),
     }
 }
 
@@ -198,7 +202,8 @@ fn bytes_on_the_wire_keep_their_meaning() {
     line(&mut text, "Frames", &frames);
     line(&mut text, "Renew", &Renew { worker, boot, attempts: vec![(SHARD, ATTEMPT)] });
     let refused = Renewal::Refused { why: "y".to_owned() };
-    let renewals: Renewals = vec![(SHARD, ATTEMPT, Renewal::Granted), (SHARD, ATTEMPT, refused)];
+    let renewals: Renewals =
+        vec![(SHARD, ATTEMPT, Renewal::Granted { units_end: Some(19) }), (SHARD, ATTEMPT, refused)];
     line(&mut text, "Renewals", &renewals);
     line(&mut text, "()", &());
     if std::env::var_os("UPDATE_GOLDEN").is_some() {

@@ -62,6 +62,14 @@ every!(Ask:
             receiver,
             rows,
         }),
+    Ask::Units { .. } => (shard(), attempt(), epoch(), boot(), any::<u64>())
+        .prop_map(|(shard, attempt, epoch, receiver, end)| Ask::Units {
+            shard,
+            attempt,
+            epoch,
+            receiver,
+            end,
+        }),
     Ask::Forget { .. } => run().prop_map(|(shard, attempt)| Ask::Forget { shard, attempt }),
     Ask::Install { .. } => (job(), epoch(), boot())
         .prop_map(|(job, epoch, receiver)| Ask::Install { job, epoch, receiver }),
@@ -113,6 +121,6 @@ every!(FramesAnswer:
 );
 
 every!(Renewal:
-    Renewal::Granted => Just(Renewal::Granted),
+    Renewal::Granted { .. } => option::of(any::<u64>()).prop_map(|units_end| Renewal::Granted { units_end }),
     Renewal::Refused { .. } => text().prop_map(|why| Renewal::Refused { why }),
 );

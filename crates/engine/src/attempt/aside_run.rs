@@ -89,7 +89,7 @@ impl AsideRun {
                     done(AsideEnded { how: outcome.how, result, wishes, last: outcome.last });
                 }
             }
-            Told::Ready | Told::Counted(_) | Told::RowsWanted { .. } => {}
+            Told::Ready | Told::Counted(_) | Told::RowsWanted { .. } | Told::UnitsWanted => {}
         });
         let thread = Thread::start(loaded, 1, 1, outlet, None, tell)?;
         match loaded.error_of(workflow) {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use client::IssuedCounts;
-use control::leash::Word;
 use stats::series::SeriesWindow;
 use stats::{ErrorKind, Trend, Window};
 
@@ -25,6 +24,8 @@ pub enum Report {
         set: usize,
         at_least: u64,
     },
+    /// All iterations that were granted are begun, and more are left.
+    UnitsWanted,
     /// What a script asks of the whole job.
     Wish(ScriptWish),
     /// The last word, once.
@@ -37,15 +38,12 @@ pub struct Counted {
     pub series: Option<Box<SeriesWindow>>,
     /// Virtual users alive.
     pub vus: u64,
-    /// Units of the schedule that are spent so far, earlier attempts included: for [`Join::spent`] and
-    /// [`Join::accounted`] of the next attempt.
+    /// Units of the schedule that are spent so far, earlier attempts included: for [`Join::spent`] of the next attempt.
     ///
     /// [`Join::spent`]: crate::attempt::Join
-    /// [`Join::accounted`]: crate::attempt::Join
     pub taken: u64,
-    /// How far the attempt may go before another word of it is durable, where iterations are counted. Whoever goes on
-    /// in its place begins there.
-    pub word: Option<Word>,
+    /// For how long, since the start, a user could not begin an iteration because no more were granted.
+    pub held: Duration,
     /// Messages that were not told before: the step's number in the layout, what kind, and an example.
     pub messages: Vec<(usize, ErrorKind, Message)>,
     pub samples_dropped: u64,
@@ -89,7 +87,7 @@ impl Counted {
             series: swapped.series,
             vus: swapped.vus.iter().map(|(_, count)| count).sum(),
             taken: swapped.taken.max(taken),
-            word: swapped.word,
+            held: swapped.held,
             messages: swapped.messages,
             samples_dropped: swapped.samples_dropped,
             cpu: swapped.cpu,

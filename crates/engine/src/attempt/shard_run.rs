@@ -36,10 +36,8 @@ pub struct ShardSpec {
     pub rows: BTreeMap<usize, Vec<Range<u64>>>,
     /// How long a virtual user waits for a row; then its iteration is dropped, and counted.
     pub row_wait: Duration,
-    /// Iterations that are counted are begun only as far as [`Counted::word`] of a durable report allows.
-    ///
-    /// [`Counted::word`]: super::Counted::word
-    pub leashed: bool,
+    /// Iterations that are counted are begun only below this, until more are granted.
+    pub units_end: Option<u64>,
     /// What `set_vus` and `set_rate` have ordered before this attempt began.
     pub vus: Option<u32>,
     pub rates: Vec<(Rate, Duration)>,
@@ -60,7 +58,7 @@ impl ShardSpec {
             join: Join::default(),
             rows: BTreeMap::new(),
             row_wait: ROW_WAIT,
-            leashed: false,
+            units_end: None,
             vus: None,
             rates: Vec::new(),
             paused: false,
@@ -120,7 +118,7 @@ impl ShardRun {
                     rates: spec.rates,
                     rows: spec.rows,
                     row_wait: spec.row_wait,
-                    leashed: spec.leashed,
+                    units_end: spec.units_end,
                 });
                 thread.send(Command::MakeUsers { workflow, shard, shards, count, entry });
             }
@@ -187,9 +185,9 @@ impl ShardRun {
         self.thread.send(Command::GrantRows { workflow: self.workflow, set, rows: Some(rows) });
     }
 
-    /// What was counted with this word cannot be lost any more.
-    pub fn word_is_durable(&self, number: u64) {
-        self.thread.send(Command::WordDurable { workflow: self.workflow, number });
+    /// Iterations below `end` may be begun.
+    pub fn grant_units(&self, end: u64) {
+        self.thread.send(Command::GrantUnits { workflow: self.workflow, end });
     }
 
     pub fn no_more_rows(&self, set: usize) {
@@ -213,6 +211,7 @@ fn report(told: Told) -> Report {
         Told::Ready => Report::Ready,
         Told::Counted(counted) => Report::Counted(counted),
         Told::RowsWanted { set, at_least } => Report::RowsWanted { set, at_least },
+        Told::UnitsWanted => Report::UnitsWanted,
         Told::Wish(wish) => Report::Wish(wish),
         Told::Ended(outcome) => Report::Ended(Box::new(Ended {
             how: outcome.how,

@@ -34,6 +34,7 @@ pub(super) enum Told {
     Ready,
     Counted(Box<Counted>),
     RowsWanted { set: usize, at_least: u64 },
+    UnitsWanted,
     Wish(crate::script::ScriptWish),
     Ended(Outcome),
 }
@@ -207,6 +208,7 @@ impl Link {
             CoreReport::RowsWanted { set, at_least } => {
                 self.tell(Told::RowsWanted { set, at_least });
             }
+            CoreReport::UnitsWanted => self.tell(Told::UnitsWanted),
             CoreReport::ShardEnded { end, .. } => {
                 let how = self.ending(&end);
                 self.finish(how, end, None);

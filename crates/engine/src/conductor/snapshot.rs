@@ -34,6 +34,7 @@ impl Conductor {
             panicked_cores: &self.panicked,
             expects_requests: over && !self.program.layout.steps.is_empty(),
             lost: &[],
+            stalls: &[],
             incomplete: &[],
         })
     }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use client::{Mono, Outlet};
-use control::leash::Word;
 use plan::Rate;
 use stats::series::SeriesWindow;
 use stats::{ErrorKind, SampleSink, Trend, Window};
@@ -50,10 +49,10 @@ pub enum Command {
         set: usize,
         rows: Option<Range<u64>>,
     },
-    /// What an attempt has said of how far it may go cannot be lost any more.
-    WordDurable {
+    /// Iterations below this may be begun.
+    GrantUnits {
         workflow: usize,
-        number: u64,
+        end: u64,
     },
     Pause {
         at: Mono,
@@ -91,14 +90,14 @@ pub struct Entry {
     pub rates: Vec<(Rate, Duration)>,
     pub rows: BTreeMap<usize, Vec<Range<u64>>>,
     pub row_wait: Duration,
-    /// See [`ShardContext::leashed`].
-    pub leashed: bool,
+    /// See [`ShardContext::units_end`].
+    pub units_end: Option<u64>,
 }
 
 impl Entry {
     pub(super) fn apply(self, context: &ShardContext) {
         context.join.set(self.join);
-        context.leashed.set(self.leashed);
+        context.units_end.set(self.units_end);
         context.lease_rows(&self.rows, self.row_wait);
         context.control.vus_override.set(self.vus);
         *context.control.rates.borrow_mut() = self.rates;
@@ -133,6 +132,8 @@ pub enum Report {
         set: usize,
         at_least: u64,
     },
+    /// All iterations that were granted are begun, and more are left.
+    UnitsWanted,
     Swapped(Box<Swapped>),
     /// A bug of ours: the core's thread is gone.
     Panicked {
@@ -153,8 +154,8 @@ pub struct Swapped {
     pub loop_lag: Trend,
     /// Units of the schedules that are spent, of the shards that run here.
     pub taken: u64,
-    /// How far an attempt may go from here, where that is bounded.
-    pub word: Option<Word>,
+    /// For how long users could not begin an iteration because no more were granted.
+    pub held: Duration,
     pub last: bool,
 }
 

@@ -168,7 +168,8 @@ fn apply_rates(context: &ShardContext, due: &mut schedule::Shard, applied: &mut 
     *applied = rates.len();
 }
 
-/// Goes on where the schedule stands. What was missed meanwhile is not made up for (R5a).
+/// Goes on where the schedule stands. What was missed meanwhile is not made up for (R5a); whoever leads the job counts
+/// it, because only there it is known what the attempts before have counted.
 fn join(context: &ShardContext, due: &mut schedule::Shard) {
     let join = context.join.get();
     let mut spent = due.skip_before(join.elapsed);
@@ -176,7 +177,6 @@ fn join(context: &ShardContext, due: &mut schedule::Shard) {
         spent += 1;
     }
     context.took(spent);
-    context.dropped(DropCause::WorkerLost, join.lost(spent));
 }
 
 impl Crew {

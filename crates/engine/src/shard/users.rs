@@ -5,7 +5,6 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use control::leash::Leash;
 use control::schedule;
 use plan::Executor;
 use stats::DropCause;
@@ -95,19 +94,16 @@ pub(super) async fn drive(context: &Rc<ShardContext>) {
     let users = schedule::share(u64::from(schedule::vus_max(load)), shard, shards);
     let join = context.join.get();
     let counts_iterations = schedule::counts_iterations(&load.executor);
-    let whole = pile(&load.executor, shard, shards, 0, users).rest(users as usize);
+    let counted = schedule::Counted::of(&load.executor);
+    let whole = counted.map_or(0, |counted| counted.iterations_of(shard, shards));
     // Earlier attempts that were lost are taken to have gone as far as they were allowed to.
     let spent = if counts_iterations { join.spent.min(whole) } else { join.spent };
     let pile = pile(&load.executor, shard, shards, spent, users);
     context.took(spent);
     if counts_iterations {
-        context.dropped(DropCause::WorkerLost, join.lost(spent));
         // Nothing is left of it, or there are more shards than users.
         if (spent > 0 || users == 0) && pile.rest(users as usize) == 0 {
             return;
-        }
-        if context.leashed.get() {
-            *context.leash.borrow_mut() = Some(Leash::new(spent, whole));
         }
     }
     let ramp_down = match &load.executor {
@@ -176,8 +172,10 @@ pub(super) async fn drive(context: &Rc<ShardContext>) {
         true => DropCause::DataExhausted,
         false => DropCause::TimeOver,
     };
-    // What a script did not get to because somebody ended its run was not dropped, says k6.
-    if context.script.is_none() || context.control.stop.get() == Stop::No {
+    // What a script did not get to because somebody ended its run was not dropped, says k6. And where the gate was shut
+    // the load is not over: another attempt goes on with the rest, or whoever leads the job counts it.
+    let goes_on = context.is_shut_out();
+    if !goes_on && (context.script.is_none() || context.control.stop.get() == Stop::No) {
         context.dropped(cause, pile.rest(began));
     }
 }
@@ -187,12 +185,8 @@ fn pile(executor: &Executor, shard: usize, shards: usize, spent: u64, users: u64
     let spent = (spent, users);
     match executor {
         Executor::SharedIterations { vus, iterations, .. } => {
-            // A shard without a user could not do any.
-            let with_users = shards.min(*vus as usize).max(1);
-            let mine = match shard < with_users {
-                true => schedule::share(*iterations, shard, with_users).saturating_sub(spent.0),
-                false => 0,
-            };
+            let load = schedule::Counted { users: *vus, iterations: *iterations, each: false };
+            let mine = load.iterations_of(shard, shards).saturating_sub(spent.0);
             Pile { left: Some(Rc::new(Cell::new(mine))), per_vu: None, spent, begun }
         }
         Executor::PerVuIterations { iterations, .. } => {
@@ -328,6 +322,7 @@ async fn live(
             Iterated::RowsLate => context.dropped(DropCause::RowsLate, 1),
             Iterated::NoData => {
                 pile.put_back();
+                context.gave_back();
                 context.data_exhausted.set(true);
                 context.control.changed.notify_waiters();
                 break;

@@ -29,6 +29,8 @@ const NEAR_HEAD: usize = 24;
 /// For one write; the next look tries again.
 const WRITE_WITHIN: Duration = Duration::from_secs(5);
 const TELL_AGAIN: Duration = Duration::from_secs(1);
+/// Owners hear the ledger's time when it has moved by so much.
+const TIME_EVERY_MS: u64 = 500;
 
 /// What one look at the ledger has found.
 struct Look {
@@ -38,6 +40,7 @@ struct Look {
     cancelled: Vec<(JobId, String)>,
     /// Led here, and no longer ours.
     lost: Vec<JobId>,
+    now_ms: u64,
 }
 
 fn look(
@@ -71,6 +74,7 @@ fn look(
         turn: queue::turn(state, turns),
         cancelled: led.iter().filter_map(cancel).collect(),
         lost: led.iter().filter(gone).copied().collect(),
+        now_ms: state.now_ms(),
     }
 }
 
@@ -125,11 +129,12 @@ pub async fn run(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
             .ledger
             .read(ReadLevel::Eventual, WRITE_WITHIN, |state| look(state, &managers, &busy, turns));
         let Ok(read) = read.await else { continue };
-        let Look { duties, turn, cancelled, lost } = read.value;
+        let Look { duties, turn, cancelled, lost, now_ms } = read.value;
         for job in lost.into_iter().filter(|job| led.contains(job)) {
             desk::close(&shared, job, "another manager owns it");
         }
         watching.turns(&shared, &turn, cancelled);
+        watching.time(&shared, now_ms);
         for duty in duties {
             if claims.len() >= CLAIMS_MAX {
                 break;
@@ -193,6 +198,8 @@ struct Watching {
     workers: Vec<Worker>,
     /// When all desks heard of them.
     at: Option<Instant>,
+    /// The ledger's time, as they last heard it.
+    now_ms: u64,
     /// Whether it is its turn, and whether it knows of its cancel.
     told: BTreeMap<JobId, (Option<bool>, bool)>,
 }
@@ -214,6 +221,16 @@ impl Watching {
             }
         }
         self.workers = workers;
+    }
+
+    /// Owners go by the ledger's time, which may jump: what passed while nobody led it is counted afterwards.
+    fn time(&mut self, shared: &Shared, now_ms: u64) {
+        if now_ms >= self.now_ms.saturating_add(TIME_EVERY_MS) {
+            self.now_ms = now_ms;
+            for (_, desk) in shared.desks() {
+                desk.send(Input::Event(Event::LedgerTime { now_ms }));
+            }
+        }
     }
 
     fn turns(&mut self, shared: &Shared, turn: &BTreeSet<JobId>, cancelled: Vec<(JobId, String)>) {

@@ -281,7 +281,7 @@ impl Desk {
             let Some((counters, _)) = applied else { continue };
             let key = fence::ShardKey { job, workflow: fence::WorkflowNo(workflow), shard };
             let attempt = fence::Attempt(attempt);
-            self.step(Event::Progress { shard: key, attempt, counters });
+            self.step(Event::Progress { shard: key, attempt, counters, heard: None });
         }
         answer
     }
@@ -318,12 +318,22 @@ impl Desk {
                         statistics.never_ran(shard, attempt);
                     }
                 }
+                Effect::Lost { shard, attempt, count } => {
+                    let clock = self.clock();
+                    if let Some(statistics) = &mut self.statistics {
+                        statistics.lost(shard, attempt, count, clock);
+                    }
+                }
                 Effect::Moved(moved) => {
                     if moved.to == ShardState::Running {
                         self.set_state(RunState::Running, "");
                     }
                 }
                 Effect::Noted(note) => {
+                    // A successor has to know it, too.
+                    if let Some(statistics) = &mut self.statistics {
+                        statistics.keep_anew();
+                    }
                     let at = note.at;
                     self.tell(|feed| feed.note(at, note.text));
                 }

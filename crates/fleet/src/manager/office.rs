@@ -92,8 +92,16 @@ impl Service {
         let EndReport { shard, attempt, status, counters, worker, .. } = *report;
         tokio::spawn(async move {
             let Some(parts) = shared.parts() else { return };
-            let command =
-                Command::EndAttempt { shard, under: None, attempt, status, counters, result: None };
+            let (under, result, sent_until_ms) = (None, None, None);
+            let command = Command::EndAttempt {
+                shard,
+                under,
+                attempt,
+                status,
+                counters,
+                result,
+                sent_until_ms,
+            };
             if let ledger::Written::Committed { .. } =
                 parts.ledger.propose(command, Duration::from_secs(5)).await
             {

@@ -22,7 +22,7 @@ use trust::Role;
 use super::breakers::Breakers;
 use super::checkpoints::Keeper;
 use super::config::ManagerConfig;
-use super::{Parts, Shared, breakers, claims, door, jobs, office, peers};
+use super::{Parts, Shared, breakers, claims, door, jobs, office, peers, time};
 use crate::wire::proto::desk_server::DeskServer;
 use crate::wire::proto::door_server::DoorServer;
 use crate::wire::proto::jobs_server::JobsServer;
@@ -189,6 +189,8 @@ impl Manager {
             listen: Some(config.ledger_listens()),
             bootstrap,
             state_limits: config.state_limits.clone(),
+            uptime: Some(time::uptime),
+            time_noted: time::noted(&config.member.data),
             ..NodeConfig::default()
         };
         ledger.timing.pace = pace;
@@ -204,6 +206,10 @@ impl Manager {
         let of = Arc::clone(&shared);
         run.spawn("group", OnEnd::Done, move |stop| say_group(Arc::clone(&of), stop));
         let of = Arc::clone(&shared);
+        run.spawn("time", OnEnd::Restart, {
+            let (of, data) = (Arc::clone(&shared), config.member.data.clone());
+            move |stop| time::run(Arc::clone(&of), data.clone(), stop)
+        });
         run.spawn("breakers", OnEnd::Restart, move |stop| breakers::run(Arc::clone(&of), stop));
         let of = Arc::clone(&shared);
         run.spawn("checkpoints", OnEnd::Restart, move |stop| claims::tidy(Arc::clone(&of), stop));

@@ -278,6 +278,7 @@ impl Actor {
                 let set = u32::try_from(set).unwrap_or(u32::MAX);
                 self.state.next.push_back(Event::RowsWanted { run, set, at_least });
             }
+            Report::UnitsWanted => attempt.units_wanted(),
             Report::Wish(ScriptWish::Abort(reason)) => {
                 self.state.next.push_back(Event::Abort { run, reason });
             }
@@ -362,6 +363,7 @@ fn cluster_of(ask: &Ask) -> Option<u64> {
         Ask::Start { epoch, .. }
         | Ask::Steer { epoch, .. }
         | Ask::Rows { epoch, .. }
+        | Ask::Units { epoch, .. }
         | Ask::Install { epoch, .. } => *epoch,
         Ask::Forget { .. } | Ask::Inspect { .. } => return None,
     };
@@ -375,7 +377,7 @@ fn job_of(ask: &Ask) -> Option<JobId> {
         Ask::Dispatch(dispatch) => Some(dispatch.order.shard.job),
         Ask::Stop { order, .. } => Some(order.shard.job),
         Ask::Start { job, .. } | Ask::Steer { job, .. } | Ask::Install { job, .. } => Some(*job),
-        Ask::Rows { shard, .. } => Some(shard.job),
+        Ask::Rows { shard, .. } | Ask::Units { shard, .. } => Some(shard.job),
         Ask::Forget { .. } | Ask::Inspect { .. } => None,
     }
 }

@@ -2,7 +2,7 @@
 
 mod counting;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,20 +36,20 @@ pub(super) struct Attempt {
     /// The engine has said that it is ready.
     pub ready: bool,
     pub prepared: bool,
-    /// Rows that came while it was being made.
+    /// Rows that came while it was being made, and the units that were granted.
     rows: Vec<RowBlock>,
+    units_end: Option<u64>,
     pub stream: Option<StreamKey>,
     pub issued: Option<Arc<IssuedFile>>,
     counters: Counters,
     /// Units of the schedule that attempts before have begun.
     begun_before: u64,
-    /// How far it may go, as it was said with frames that are not known to be durable: the frame, and the word's
-    /// number.
-    words: VecDeque<(u64, u64)>,
     started: Option<Started>,
     generator: Generator,
     swaps_asked: u64,
     swaps_heard: u64,
+    /// The next counts are to be sent at once.
+    hurry: bool,
     /// Signs of life of its thread. A setup's or teardown's gives none, and is taken to live.
     answers: u64,
     /// The gate was shut before this swap was asked for: whoever answers it has seen it.
@@ -99,15 +99,16 @@ impl Attempt {
             ready: false,
             prepared: false,
             rows: Vec::new(),
+            units_end: None,
             stream: None,
             issued: None,
             counters: Counters::default(),
-            begun_before: dispatch.units_begun,
-            words: VecDeque::new(),
+            begun_before: dispatch.units_before,
             started: None,
             generator: Generator::default(),
             swaps_asked: 0,
             swaps_heard: 0,
+            hurry: false,
             answers: 0,
             shut_at: None,
             spare: None,
@@ -121,6 +122,9 @@ impl Attempt {
         (self.stream, self.issued) = (Some(stream), Some(issued));
         for rows in std::mem::take(&mut self.rows) {
             self.give_rows(rows);
+        }
+        if let Some(end) = self.units_end.take() {
+            self.grant_units(end);
         }
     }
 
@@ -187,6 +191,14 @@ impl Attempt {
             }
             Body::Shard(shard, _) => shard.no_more_rows(set),
             // Both have their rows from the beginning.
+            Body::Waiting(..) | Body::Aside(..) => {}
+        }
+    }
+
+    pub fn grant_units(&mut self, end: u64) {
+        match &self.body {
+            Body::Making => self.units_end = self.units_end.max(Some(end)),
+            Body::Shard(shard, _) => shard.grant_units(end),
             Body::Waiting(..) | Body::Aside(..) => {}
         }
     }

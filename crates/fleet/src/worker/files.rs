@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
 use super::Inbox;
+use crate::machine;
 
 /// Above what the machine lets into a report.
 const REPORT_BYTES_MAX: u64 = 32 << 20;
@@ -31,6 +32,10 @@ struct Identity {
     shard: ShardKey,
     attempt: Attempt,
     boot: BootId,
+    /// Units of the schedule that attempts before have begun; the file counts them too.
+    units_before: u64,
+    /// Which start of the machine it was written in.
+    machine_start: String,
 }
 
 /// The folders of one worker.
@@ -71,6 +76,7 @@ impl Folders {
             crate::private_folder(folder).map_err(|error| (folder.clone(), error))?;
         }
         let mut left = Leftovers::default();
+        let machine_start = machine::start_id();
         each(&folders.outbox, |path| {
             let bytes = files::read_all(&wal::RealDisk, path, REPORT_BYTES_MAX)?;
             left.reports.push(codec::decode(&bytes).map_err(bad)?);
@@ -82,7 +88,13 @@ impl Folders {
             left.issued.push(IssuedFile {
                 run: Run::new(identity.shard, identity.attempt),
                 boot: identity.boot,
-                counters: Counters { issued: counts.issued, ..Counters::default() },
+                counters: Counters {
+                    issued: counts.issued,
+                    begun: counts.taken.saturating_sub(identity.units_before),
+                    ..Counters::default()
+                },
+                // What was stored in memory only is gone if the machine was restarted.
+                certain: !machine_start.is_empty() && identity.machine_start == machine_start,
             });
             Ok(())
         })?;
@@ -90,8 +102,14 @@ impl Folders {
     }
 
     /// The counters of an attempt that is about to be made.
-    pub fn make_issued(&self, run: Run, boot: BootId) -> io::Result<engine::attempt::IssuedFile> {
-        let identity = Identity { shard: run.shard, attempt: run.attempt, boot };
+    pub fn make_issued(
+        &self,
+        run: Run,
+        boot: BootId,
+        units_before: u64,
+    ) -> io::Result<engine::attempt::IssuedFile> {
+        let (shard, attempt, machine_start) = (run.shard, run.attempt, machine::start_id());
+        let identity = Identity { shard, attempt, boot, units_before, machine_start };
         let identity = postcard::to_allocvec(&identity).map_err(io::Error::other)?;
         let path = self.issued.join(name(run));
         let made = engine::attempt::IssuedFile::create(&path, &identity);

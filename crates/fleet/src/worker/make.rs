@@ -115,7 +115,7 @@ fn prepare(
     if let Some(error) = loaded.error_of(number) {
         return Err(NotMade::Error(error.to_owned()));
     }
-    let issued = workshop.folders.make_issued(run, workshop.boot);
+    let issued = workshop.folders.make_issued(run, workshop.boot, dispatch.units_before);
     let issued = issued.map_err(|error| {
         let folder = workshop.folders.issued.display();
         NotMade::Machine(format!("no file for its counters in {folder}: {error}"))
@@ -130,9 +130,8 @@ fn prepare(
         let shards = dispatch.shards.max(1) as usize;
         let mut spec = ShardSpec::new(number, run.shard.shard as usize, shards);
         spec.values = values;
-        let (spent, accounted) = (dispatch.units_begun, dispatch.units_counted);
-        spec.join = Join { elapsed: dispatch.elapsed, spent, accounted };
-        spec.leashed = true;
+        spec.join = Join { elapsed: dispatch.elapsed, spent: dispatch.units_before };
+        spec.units_end = dispatch.units_end;
         spec.rows = rows(&dispatch.rows);
         for unique in loaded.unique_sets(Some(number)) {
             // Without a block it asks for one; it must not follow its own numbers, which others have too.

@@ -1,8 +1,9 @@
 //! Frames of one job's streams on their way to its owner: one message at a time, about ten a second.
 //!
-//! The owner is whoever asked last. If it does not answer, or says that it is another, the next one is tried; streams
-//! are opened anew with whoever takes them, and go on where it says. Meanwhile counts go on in the senders, where
-//! frames that nobody has seen are joined: nothing is lost, whoever is away for however long (R17).
+//! The owner is whoever asked last. If it does not answer, or says that it is another, the next one is tried. Streams
+//! are opened anew with every other receiver than before, and go on where it says: a new owner has what the old one
+//! made durable, which may be less than it was sent. Meanwhile counts go on in the senders, where frames that nobody
+//! has seen are joined: nothing is lost, whoever is away for however long (R17).
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
@@ -48,6 +49,7 @@ impl Poster {
         let Some(nudge) = self.job.upgrade().map(|job| Arc::clone(&job.nudge)) else { return };
         let (mut failures, mut asked) = (0u32, Instant::now());
         let mut refused = BTreeSet::new();
+        let mut attached = None;
         let mut next = Instant::now() + EVERY;
         loop {
             tokio::select! {
@@ -58,7 +60,12 @@ impl Poster {
             }
             let Some(job) = self.job.upgrade() else { return };
             let must = asked.elapsed() >= ASK_EVERY;
-            match self.post(&job, &mut refused, must, failures).await {
+            let receiver = self.receiver(&job, failures);
+            if receiver != attached {
+                detach(&job);
+                attached = receiver;
+            }
+            match self.post(&job, receiver, &mut refused, must).await {
                 Outcome::Quiet => {}
                 Outcome::Taken => (failures, asked) = (0, Instant::now()),
                 Outcome::Redirected => failures = 0,
@@ -72,15 +79,12 @@ impl Poster {
     async fn post(
         &self,
         job: &Job,
+        to: Option<NodeId>,
         not_taken: &mut BTreeSet<StreamKey>,
         must: bool,
-        failures: u32,
     ) -> Outcome {
         let Some(frames) = self.collect(job, not_taken, must) else { return Outcome::Quiet };
-        let Some(to) = self.receiver(job, failures) else {
-            detach(job);
-            return Outcome::Failed;
-        };
+        let Some(to) = to else { return Outcome::Failed };
         match self.managers.frames(to, &frames).await {
             Ok(FramesAnswer::Taken { resume, acks, refused }) => {
                 *lock(&job.owner) = Some(to);

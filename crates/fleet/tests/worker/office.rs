@@ -124,7 +124,7 @@ impl Office for AtDesk {
             }
         }
         if book.durable {
-            let checkpoint = merge.checkpoint();
+            let checkpoint = merge.checkpoint(&[]);
             for ack in merge.stored(checkpoint.number) {
                 acks.push((ack.key, ack.applied_through, ack.durable_through));
             }

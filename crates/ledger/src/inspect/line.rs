@@ -76,6 +76,8 @@ impl CommandLine {
             Command::Advance { .. } => ("Advance", None, None),
             Command::Provision { job, .. } => ("Provision", Some(*job), None),
             Command::BeginLoad { job, .. } => ("BeginLoad", Some(*job), None),
+            Command::GrantUnits { job, .. } => ("GrantUnits", Some(*job), None),
+            Command::SetLimits { .. } => ("SetLimits", None, None),
             Command::GrantRows { shard, .. } => ("GrantRows", None, Some(*shard)),
             Command::StopJob { job, .. } => ("StopJob", Some(*job), None),
             Command::SteerJob { job, .. } => ("SteerJob", Some(*job), None),

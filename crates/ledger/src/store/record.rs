@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::types::{Batch, Member};
 
 /// The version that is written. Older ones are read as long as they are named in `body`.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 
 /// A leader: the term that it won, and who it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -148,7 +148,7 @@ impl fmt::Display for RecordError {
             Self::Empty => write!(f, "the record is empty"),
             Self::Version { found } => write!(
                 f,
-                "the record has format version {found} and this program reads up to {VERSION}: use the newer program"
+                "the record has format version {found} and this program reads version {VERSION}: use the program that wrote it"
             ),
             Self::Kind { found } => write!(f, "record kind {found} is not known to this program"),
             Self::Malformed { what } => write!(f, "the record cannot be decoded: {what}"),

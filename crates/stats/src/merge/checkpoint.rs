@@ -16,7 +16,7 @@ use crate::aggregate::SavedAggregate;
 use crate::delta::{Counters, Delta};
 use crate::stream::{Cursor, StreamError};
 use crate::threshold::SavedEvaluator;
-use crate::verdict::LostWorker;
+use crate::verdict::{LostWorker, Stall};
 use crate::wire::{
     GapReason, Generator, Reader, Schema, StreamKey, WireError, open, read_delta, read_fingerprint,
     read_plain, read_series, read_sparse, seal, write_delta, write_plain, write_series,
@@ -42,6 +42,9 @@ struct Plain {
     ticked: Duration,
     judged_without: usize,
     lost: Vec<LostWorker>,
+    stalls: Vec<Stall>,
+    /// What the owner wants its successor to know.
+    owner: Vec<u8>,
     incomplete: Vec<String>,
     unrun: Vec<Unrun>,
     counts: (u64, u64, u64),
@@ -67,7 +70,9 @@ struct SavedStream {
 
 impl Merge {
     /// The state as it is now. At most a few may be under way; the oldest is then forgotten.
-    pub fn checkpoint(&mut self) -> Checkpoint {
+    ///
+    /// `owner`: whatever the owner wants its successor to know, see [`Merge::of_last_owner`].
+    pub fn checkpoint(&mut self, owner: &[u8]) -> Checkpoint {
         self.checkpoint_number += 1;
         let number = self.checkpoint_number;
         let marks = self.streams.iter();
@@ -82,6 +87,8 @@ impl Merge {
             ticked: self.ticked,
             judged_without: self.judged_without,
             lost: self.lost.clone(),
+            stalls: self.stalls.clone(),
+            owner: owner.to_vec(),
             incomplete: self.incomplete.clone(),
             unrun: self.unrun.clone(),
             counts: (self.refused, self.late_windows, self.partial_windows),
@@ -175,6 +182,7 @@ impl Merge {
         merge.checkpoint_number = plain.number;
         (merge.next, merge.ticked) = (plain.next, plain.ticked);
         (merge.lost, merge.incomplete, merge.unrun) = (plain.lost, plain.incomplete, plain.unrun);
+        (merge.stalls, merge.last_owner) = (plain.stalls, plain.owner);
         merge.judged_without = plain.judged_without;
         (merge.refused, merge.late_windows, merge.partial_windows) = plain.counts;
         for saved in plain.streams {
@@ -212,6 +220,7 @@ fn restored(saved: SavedStream, settings: &Settings, now: Duration) -> Stream {
     Stream {
         number: saved.number,
         cursor,
+        opened: false,
         live: saved.live,
         next: saved.next,
         heard: now,

@@ -86,6 +86,7 @@ impl Merge {
             panicked_cores: &[],
             expects_requests: over && !self.schema.layout.steps.is_empty(),
             lost: &self.lost,
+            stalls: &self.stalls,
             incomplete: &self.incomplete,
         })
     }

@@ -195,7 +195,7 @@ impl World {
                 self.now += Duration::from_millis(u64::from(ms));
                 self.step();
             }
-            Op::Checkpoint => self.under_way.push_back(self.owner.checkpoint()),
+            Op::Checkpoint => self.under_way.push_back(self.owner.checkpoint(&[])),
             Op::Land => {
                 if let Some(checkpoint) = self.under_way.pop_front() {
                     self.disk = Some(checkpoint.bytes);
@@ -304,7 +304,7 @@ proptest! {
         world.do_it(Op::Count(0, vec![(1, 1, 5, 1); 4]));
         world.send(0);
         world.do_it(Op::Arrive(0));
-        let bytes = world.owner.checkpoint().bytes;
+        let bytes = world.owner.checkpoint(&[]).bytes;
         let restore = |bytes: &[u8]| {
             let (schema, settings) = (world.schema.clone(), world.settings);
             Merge::restore(schema, &world.thresholds, settings, Some(bytes), world.now)

@@ -118,6 +118,29 @@ fn a_stream_that_was_cut_off_comes_back_joined() {
     assert_eq!(windows.last().map(|window| window.totals.requests), Some(5000));
 }
 
+/// R28: a sender that has only heard of the new owner goes on where it was with the old one. Held back, those frames
+/// would fill the cursor and none would ever be durable; refused, they make the sender ask where to go on.
+#[test]
+fn a_new_owner_takes_nothing_of_a_stream_that_was_not_opened_with_it() {
+    let mut old = merge(&[]);
+    let mut sender = stream(&mut old, 0, ms(0));
+    told(&mut sender, &mut old, 0, TEN);
+    let checkpoint = old.checkpoint(&[]);
+    told(&mut sender, &mut old, 1, TEN);
+    let bytes = Some(&checkpoint.bytes[..]);
+    let mut new = Merge::restore(schema(), &[], Settings::default(), bytes, ms(300)).unwrap();
+    sender.push(2, content(TEN));
+    let frame = sender.next_frame().unwrap();
+    let refused = new.receive(&frame.bytes, ms(310)).unwrap_err();
+    assert_eq!(refused, ReceiveError::UnknownStream(sender.key()));
+    sender.detach();
+    sender.resume(new.open(sender.key(), ms(320)).unwrap()).unwrap();
+    flow(&mut sender, &mut new, ms(330));
+    assert_eq!(new.ack(sender.key()).applied_through, 3, "all that the checkpoint had not");
+    let checkpoint = new.checkpoint(&[]);
+    assert_eq!(new.stored(checkpoint.number)[0].durable_through, 3);
+}
+
 /// R17: a new owner takes up the checkpoint, and what died with the old one is one window.
 #[test]
 fn what_died_with_the_owner_arrives_as_one_window() {
@@ -130,7 +153,7 @@ fn what_died_with_the_owner_arrives_as_one_window() {
         told(&mut two, &mut old, window, TEN);
     }
     assert_eq!(old.step(ms(220)).windows.len(), 2);
-    let checkpoint = old.checkpoint();
+    let checkpoint = old.checkpoint(&[]);
     // After the checkpoint, and seen by those who watch.
     told(&mut one, &mut old, 2, TEN);
     told(&mut two, &mut old, 2, TEN);

@@ -55,9 +55,10 @@ pub struct Generator {
     pub unrecordable: u64,
     /// Requests begun, answered or not; from the file that outlives the process.
     pub issued: u64,
-    /// Units of the schedule that this attempt has begun or dropped: arrivals, or iterations where those are counted;
-    /// of the latter how far it may go before another word of it is durable.
+    /// Units of the schedule that this attempt has taken: arrivals, or iterations where those are counted.
     pub begun: u64,
+    /// For how long users could not begin an iteration because no more were granted.
+    pub held: Duration,
     /// Of the whole process, so not to be added up over the shards of a worker.
     pub memory_max_bytes: u64,
     pub descriptors_max: u64,
@@ -156,6 +157,7 @@ pub(crate) fn write_generator(writer: &mut Writer, generator: &Generator) {
         generator.unrecordable,
         generator.issued,
         generator.begun,
+        nanos(generator.held),
         generator.memory_max_bytes,
         generator.descriptors_max,
         generator.descriptors_limit,
@@ -180,6 +182,7 @@ pub(crate) fn read_generator(reader: &mut Reader<'_>, schema: &Schema) -> Read<G
         unrecordable: reader.counter()?,
         issued: reader.counter()?,
         begun: reader.counter()?,
+        held: Duration::from_nanos(reader.int()?),
         memory_max_bytes: reader.int()?,
         descriptors_max: reader.int()?,
         descriptors_limit: reader.int()?,

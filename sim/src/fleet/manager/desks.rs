@@ -85,6 +85,7 @@ impl World {
             }
         }
         desk.learn(&record, &reports, clock);
+        desk.recall();
         event!("m{m} leads {job} under {epoch}");
         let host = &mut self.managers[m];
         host.claiming.remove(&job);
@@ -186,6 +187,15 @@ impl World {
                 let desk = self.managers[m].desks.get_mut(&job);
                 if let Some(statistics) = desk.and_then(|desk| desk.statistics.as_mut()) {
                     statistics.never_ran(shard, attempt);
+                }
+            }
+            Effect::Lost { shard, attempt, count } => {
+                let host = &mut self.managers[m];
+                let local = host.clock.read(self.now);
+                let Some(desk) = host.desks.get_mut(&job) else { return };
+                let clock = desk.owner.clock(local);
+                if let Some(statistics) = &mut desk.statistics {
+                    statistics.lost(shard, attempt, count, clock);
                 }
             }
             Effect::Moved(moved) => event!(

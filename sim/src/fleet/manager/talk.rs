@@ -194,6 +194,7 @@ impl World {
                         status,
                         counters,
                         result: None,
+                        sent_until_ms: None,
                     };
                     self.propose(m, what, command);
                 }
@@ -239,7 +240,9 @@ impl World {
         };
         if let Some(epoch) = epoch {
             for (shard, attempt, counters) in told {
-                self.owner_event(m, job, epoch, Event::Progress { shard, attempt, counters });
+                let heard = None;
+                let event = Event::Progress { shard, attempt, counters, heard };
+                self.owner_event(m, job, epoch, event);
             }
         }
         let packet = Packet::FramesTaken { number, job, from: m, answer: Box::new(answer) };

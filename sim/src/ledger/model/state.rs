@@ -286,6 +286,8 @@ impl State {
                 self.course.result.replace(*result).is_none() && self.holds(*epoch)
             }
             Command::OpenSession
+            | Command::GrantUnits { .. }
+            | Command::SetLimits { .. }
             | Command::CreateJob(_)
             | Command::Advance { .. }
             | Command::MakeRoom { .. } => false,
@@ -364,6 +366,8 @@ impl State {
             Command::FinishJob { .. }
             | Command::GrantRows { .. }
             | Command::SteerJob { .. }
+            | Command::GrantUnits { .. }
+            | Command::SetLimits { .. }
             | Command::OpenSession
             | Command::CreateJob(_)
             | Command::Advance { .. }

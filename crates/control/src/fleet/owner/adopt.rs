@@ -14,20 +14,20 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use fence::{Attempt, Epoch, Handover, Holding, Moment, NodeId, WorkflowNo};
+use fence::{Attempt, Epoch, Handover, Holding, Moment, WorkflowNo};
 
 use super::context::{self, Values};
 use super::manifest::{Manifest, OnWorkerLoss};
 use super::recover::Recovery;
 use super::report::decode_report;
-use super::shard::{Shard, State, Step, Try};
+use super::shard::{Shard, State, Step};
 use super::wave::aside_task;
-use super::{Counts, Gap, Mended, Note, Owner, Parcel, Phase, Settings, Sid};
+use super::{Counts, Owner, Parcel, Phase, Settings, Sid};
 use crate::fleet::message::{Halt, Steer, Task};
 use crate::fleet::pool::{Dice, Pool, Worker};
 use crate::fleet::timeouts::{Budget, Timeouts};
 use crate::job::{self, BadShape};
-use crate::ledger::{self, AttemptRecord, AttemptStatus, EventKind, Lapse, Payload};
+use crate::ledger::{self, AttemptStatus, Lapse, Payload};
 
 /// Everything that an owner starts from.
 #[derive(Clone, Debug)]
@@ -60,6 +60,7 @@ impl Owner {
         let until = now.after(settings.sync_within);
         let mut owner = Self {
             id: job.id(),
+            created_ms: job.created_ms,
             epoch,
             bundle: job.plan,
             machine: job::Job::new(manifest.shape()?)?,
@@ -94,6 +95,8 @@ impl Owner {
             steers: 0,
             paused: job.steered.contains(&Steer::Pause).then_some(now),
             rows: BTreeMap::new(),
+            granting: false,
+            lost_units: BTreeMap::new(),
             rtts: BTreeMap::new(),
             scan_at: now.after(settings.scan_every),
             absent: BTreeSet::new(),
@@ -119,6 +122,7 @@ impl Owner {
             timeline: Vec::new(),
             cut: Vec::new(),
             unheard: Vec::new(),
+            seen: None,
             counts: Counts::default(),
             changes: 0,
             out: Vec::new(),
@@ -128,6 +132,8 @@ impl Owner {
         owner.read_contexts(job);
         owner.read_shards(job);
         owner.settle_passed();
+        let sids: Vec<Sid> = owner.shards.keys().copied().collect();
+        sids.into_iter().for_each(|sid| owner.count_lost(sid));
         owner.read_history(job);
         owner.install();
         owner.drive();
@@ -181,8 +187,8 @@ impl Owner {
             let mut shard = Shard::new(self.key(sid), task);
             let began =
                 self.recovery.batches.get(&(*number as usize)).is_some_and(|b| b.1.is_some());
-            let unheard = began && self.is_leashed(sid);
-            shard.tries = known.attempts.iter().map(|record| as_try(record, unheard)).collect();
+            let records = known.attempts.iter();
+            shard.tries = records.map(|record| self.as_try(sid, record, began)).collect();
             let Some((attempt, record)) = known.last() else { continue };
             let failed = known.attempts.iter().filter(|one| one.revoked.is_some());
             shard.failed_on = failed.map(|one| (one.worker, one.boot)).collect();
@@ -203,8 +209,8 @@ impl Owner {
                     shard.state = State::Failed;
                     let (worker, boot) = (record.worker, record.boot);
                     let holding = Holding { shard: shard.key, attempt, worker, boot };
-                    let terms = self.settings.lease;
-                    let handover = Handover::revoke_seen_committed(holding, terms, self.now);
+                    let lease = shard.tries.last().map_or(self.settings.lease, |one| one.lease);
+                    let handover = Handover::revoke_seen_committed(holding, lease, self.now);
                     shard.step = Step::Lapsing(handover);
                 }
                 (None, None) => {
@@ -334,72 +340,6 @@ impl Owner {
                 self.provided.entry(sid.0 as usize).or_default().insert(sid.1, report.provided);
             }
         }
-    }
-
-    /// The timeline so far, as far as the ledger has it. Its times are wall clocks', for people.
-    fn read_history(&mut self, job: &ledger::Job) {
-        let mut created = None;
-        let mut lost: BTreeMap<(u32, u32), (Duration, NodeId)> = BTreeMap::new();
-        let mut notes = Vec::new();
-        for event in job.history.events() {
-            let wall = event.at.wall_ms;
-            let first = *created.get_or_insert(wall);
-            let at = Duration::from_millis(wall.saturating_sub(first));
-            let mut say = |text: String, gap| notes.push(Note { at, text, gap });
-            match event.kind {
-                EventKind::Claimed { owner } => {
-                    say(format!("owned by manager {}", owner.node), None);
-                }
-                EventKind::AttemptRevoked { workflow, shard, attempt } => {
-                    let record = job.shards.get(&(workflow, shard));
-                    let record = record.and_then(|shard| shard.attempt(attempt));
-                    let worker = record.map(|record| record.worker).unwrap_or_default();
-                    let why = record.and_then(|record| record.revoked.as_ref());
-                    let why = why.map(|revoked| revoked.reason.as_str()).unwrap_or_default();
-                    say(format!("shard {}/{shard} was lost: {why}", workflow.0), None);
-                    lost.insert((workflow.0, shard), (at, worker));
-                }
-                EventKind::AttemptStarted { workflow, shard, .. } => {
-                    let of = self.divided.get(&(workflow.0 as usize)).copied();
-                    if let (Some((from, worker)), Some(of)) =
-                        (lost.remove(&(workflow.0, shard)), of)
-                    {
-                        let workflow = workflow.0 as usize;
-                        let (shards, mended) = (1, Mended::Elsewhere);
-                        let gap = Gap { workflow, worker, from, to: at, shards, of, mended };
-                        say(format!("1 of {of} shards runs again"), Some(gap));
-                    }
-                }
-                EventKind::AttemptEnded { workflow, .. } => {
-                    if let Some(span) = self.spans.get_mut(&(workflow.0 as usize)) {
-                        span.1 = span.1.max(at);
-                    }
-                }
-                EventKind::LoadBegun { workflows: 1 } => say("1 workflow started".to_owned(), None),
-                EventKind::LoadBegun { workflows } => {
-                    say(format!("{workflows} workflows started"), None);
-                }
-                EventKind::StopRequested { .. } => say("stopped".to_owned(), None),
-                EventKind::CancelRequested => say("cancelled".to_owned(), None),
-                _ => {}
-            }
-        }
-        self.timeline = notes;
-    }
-}
-
-/// `unheard`: nothing is known of it yet, and it may have begun.
-fn as_try(record: &AttemptRecord, unheard: bool) -> Try {
-    Try {
-        worker: record.worker,
-        boot: record.boot,
-        shared: false,
-        counters: record.end.as_ref().map(|end| end.counters).unwrap_or_default(),
-        unheard: unheard && record.end.is_none(),
-        heard: None,
-        reporting: false,
-        end: record.end.as_ref().map(|end| end.status),
-        revoked: record.revoked.is_some(),
     }
 }
 

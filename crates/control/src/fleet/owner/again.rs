@@ -1,9 +1,9 @@
-//! Shards whose time has come: replaced, tried again, given up; and the gap in the load that this leaves (R5a, R19).
+//! Shards whose time has come: replaced, tried again, given up (R5a).
 
 use super::manifest::OnWorkerLoss;
 use super::shard::{State, Step, Stopping};
 use super::wave::{Kind, WaveStep};
-use super::{Effect, Gap, Mended, Owner, Purpose, Sid};
+use super::{Effect, Owner, Purpose, Sid};
 use crate::fleet::message::Halt;
 use crate::ledger::{AttemptStatus, Command, Counters, Lapse};
 
@@ -166,7 +166,7 @@ impl Owner {
         let attempt = shard.attempt();
         let (key, cancelling) = (shard.key, shard.state == State::Cancelling);
         let Some(one) = shard.tries.last_mut() else { return };
-        (one.reporting, one.unheard) = (true, false);
+        (one.reporting, one.known) = (true, true);
         shard.step = Step::Ending;
         shard.due = None;
         shard.stop = shard.stop.take().filter(|_| cancelling);
@@ -181,39 +181,10 @@ impl Owner {
             status: AttemptStatus::Stopped,
             counters: Counters::default(),
             result: None,
+            sent_until_ms: None,
         };
         self.commit(Purpose::End(sid, attempt), command);
         self.out.push(Effect::NeverRan { shard: key, attempt });
-    }
-
-    // ── gaps in the load, for the verdict (R19) ────────────────────────────────────────────────
-
-    pub(super) fn mended(&mut self, sid: Sid) {
-        let shared = self.shards.get(&sid).and_then(|s| s.current()).is_some_and(|one| one.shared);
-        self.close_gap(sid, if shared { Mended::Shared } else { Mended::Elsewhere });
-    }
-
-    pub(super) fn never_mended(&mut self, sid: Sid) {
-        self.close_gap(sid, Mended::Never);
-    }
-
-    fn close_gap(&mut self, sid: Sid, mended: Mended) {
-        let to = self.age();
-        let of = self.divided.get(&(sid.0 as usize)).copied().unwrap_or(1);
-        let Some(shard) = self.shards.get_mut(&sid) else { return };
-        let Some(from) = shard.lost_at.take() else { return };
-        let lost = shard.failed_on.last().map(|(node, _)| *node).unwrap_or_default();
-        let workflow = sid.0 as usize;
-        let name = self.machine.name(workflow).to_owned();
-        let seconds = (to.saturating_sub(from)).as_secs_f64();
-        let how = match mended {
-            Mended::Elsewhere => format!("was missing for {seconds:.1} s, and runs elsewhere now"),
-            Mended::Shared => format!("was missing for {seconds:.1} s, and shares a core now"),
-            Mended::Never => "is missing from then on".to_owned(),
-        };
-        let text = format!("1 of {of} shards of {name} {how}");
-        let gap = Gap { workflow, worker: lost, from, to, shards: 1, of, mended };
-        self.note(text, Some(gap));
     }
 
     pub(super) fn stopping(&self, how: Halt, reason: &str, sid: Sid) -> Stopping {

@@ -13,6 +13,7 @@ impl Owner {
             return;
         };
         self.in_flight = self.in_flight.saturating_sub(1);
+        self.saw(&reply);
         self.changed();
         if let Reply::Refused(refusal) = &reply {
             match refusal {
@@ -38,6 +39,7 @@ impl Owner {
             Purpose::Stop => self.stop_committed(),
             Purpose::Steer { asked, steer } => self.steer_committed(asked, &steer, &reply),
             Purpose::Rows { sid, attempt, set } => self.rows_granted(sid, attempt, set, &reply),
+            Purpose::Units(due) => self.units_committed(&due, &reply),
             Purpose::Extend => {}
             Purpose::Result => self.result_recorded(),
             Purpose::Finish => match reply {

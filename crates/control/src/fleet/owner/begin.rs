@@ -66,6 +66,7 @@ impl Owner {
             let Some(shard) = self.shards.get(&sid) else { continue };
             let (Step::Seated, Some(place)) = (&shard.step, shard.place) else { continue };
             let after = if shard.tries.is_empty() { Lapse::First } else { shard.proof };
+            let terms = self.next_terms(sid);
             let command = Command::StartAttempt {
                 shard: shard.key,
                 epoch: self.epoch,
@@ -73,7 +74,11 @@ impl Owner {
                 worker: place.worker,
                 boot: place.boot,
                 after,
+                terms,
             };
+            if let Some(shard) = self.shards.get_mut(&sid) {
+                shard.proposed = Some(terms);
+            }
             self.set(sid, Step::Proposed);
             self.commit(Purpose::Start(sid), command);
         }
@@ -155,7 +160,8 @@ impl Owner {
             return;
         };
         wave.step = WaveStep::Running;
-        wave.clock = Some(Clock { origin: at, offset: Duration::ZERO, paused: Duration::ZERO });
+        let (offset, paused, by_ledger) = (Duration::ZERO, Duration::ZERO, false);
+        wave.clock = Some(Clock { origin: at, offset, paused, by_ledger });
         let members = wave.members.clone();
         // A pause that began before the load is none of its schedule's time.
         self.paused = self.paused.map(|_| at);
@@ -175,14 +181,14 @@ impl Owner {
     pub(super) fn start_those_ready(&mut self, members: &[Sid]) {
         let mut by_worker: BTreeMap<NodeId, (BootId, Vec<(Sid, Attempt)>)> = BTreeMap::new();
         for sid in members {
-            let (overdue, leashed) = (self.overdue_at(*sid), self.is_leashed(*sid));
+            let overdue = self.overdue_at(*sid);
             let Some(shard) = self.shards.get_mut(sid) else { continue };
             if shard.step != Step::Ready || shard.stop.is_some() {
                 continue;
             }
             let attempt = shard.attempt();
             let Some(one) = shard.tries.last_mut() else { continue };
-            one.unheard = leashed;
+            one.may_run = true;
             shard.step = Step::Begun;
             shard.due = Some(overdue);
             let entry = by_worker.entry(one.worker).or_insert((one.boot, Vec::new()));

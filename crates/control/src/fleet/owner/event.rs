@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use fence::{Attempt, NodeId, ShardKey};
+use serde::{Deserialize, Serialize};
 use stats::{Outcome, StopReason, WorkflowStatus};
 
 use super::shard::Transition;
@@ -38,6 +39,8 @@ pub enum Event {
         shard: ShardKey,
         attempt: Attempt,
         counters: Counters,
+        /// The job's clock then, where this is what an owner before had heard; none: now.
+        heard: Option<Duration>,
     },
     /// A blob is fsynced on a majority (R17a).
     Stored {
@@ -57,6 +60,10 @@ pub enum Event {
     },
     /// All workers, as membership and heartbeats have them now.
     Workers(Vec<Worker>),
+    /// The ledger's time, as it was last read. It may be behind what has passed, never ahead.
+    LedgerTime {
+        now_ms: u64,
+    },
     /// Whether this job may try to reserve its first cores (see [`crate::fleet::queue`]).
     Turn(bool),
     /// A threshold with `abort` has failed on the merged data (R18).
@@ -116,6 +123,13 @@ pub enum Effect {
         shard: ShardKey,
         attempt: Attempt,
     },
+    /// Units of its schedule that were begun under this attempt, or may have been, and that nobody has counted: dropped,
+    /// `worker_lost`. Said again with a higher count if more is known.
+    Lost {
+        shard: ShardKey,
+        attempt: Attempt,
+        count: u64,
+    },
     /// For watchers.
     Moved(Transition),
     /// For watchers and for the timeline.
@@ -139,7 +153,7 @@ pub enum Effect {
 }
 
 /// An entry of the timeline (R19). Times are since the job was created.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
     pub at: Duration,
     pub text: String,
@@ -148,9 +162,12 @@ pub struct Note {
 }
 
 /// A share of a workflow's load that was missing for a time.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gap {
     pub workflow: usize,
+    pub shard: u32,
+    /// The one that was lost.
+    pub attempt: Attempt,
     pub worker: NodeId,
     pub from: Duration,
     pub to: Duration,
@@ -161,7 +178,7 @@ pub struct Gap {
 }
 
 /// How a gap ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Mended {
     /// On a core of its own.
     Elsewhere,

@@ -1,5 +1,7 @@
 //! What workers say that they hold: asked of all of them at a takeover, and now and then in the search for orphans.
 
+use std::time::Duration;
+
 use fence::{BootId, NodeId, OrderRefusal};
 
 use super::shard::Step;
@@ -8,7 +10,14 @@ use crate::fleet::message::{Answer, Held, HeldPhase, Holdings, Refused};
 use crate::ledger::Lapse;
 
 impl Owner {
-    pub(super) fn installed(&mut self, worker: NodeId, boot: BootId, holdings: &Holdings) {
+    /// `took`: the round trip of the question.
+    pub(super) fn installed(
+        &mut self,
+        worker: NodeId,
+        boot: BootId,
+        holdings: &Holdings,
+        took: Duration,
+    ) {
         self.recovery.asked.remove(&(worker, boot));
         self.pool.correct(worker, holdings.cores_free, holdings.cores);
         let mine: Vec<Sid> = self
@@ -22,11 +31,11 @@ impl Owner {
             let Some(shard) = self.shards.get(&sid) else { continue };
             let (key, attempt) = (shard.key, shard.attempt());
             let held = holdings.attempts.iter().find(|h| h.shard == key && h.attempt == attempt);
-            self.found(sid, held);
+            self.found(sid, held, took / 2);
         }
     }
 
-    fn found(&mut self, sid: Sid, held: Option<&Held>) {
+    fn found(&mut self, sid: Sid, held: Option<&Held>, ago: Duration) {
         let ready_by = self.now.after(self.settings.ready_within);
         let overdue = self.now.after(self.run_at_most(sid) + self.settings.overdue);
         let Some(shard) = self.shards.get_mut(&sid) else { return };
@@ -34,7 +43,7 @@ impl Owner {
         if let (Some(HeldPhase::Preparing | HeldPhase::Ready), Some(one)) =
             (held.map(|held| held.phase), shard.tries.last_mut())
         {
-            one.unheard = false;
+            one.may_run = false;
         }
         match held.map(|held| held.phase) {
             None => {
@@ -52,12 +61,25 @@ impl Owner {
             Some(HeldPhase::Running | HeldPhase::Stopping | HeldPhase::Ended) => {
                 shard.due = Some(overdue);
                 if let Some(held) = held.filter(|held| held.phase == HeldPhase::Running) {
-                    self.recovery.elapsed.insert(sid.0, (held.elapsed, self.now));
+                    self.heard_elapsed(sid, held.elapsed.saturating_add(ago));
                 }
                 self.runs(sid);
             }
         }
         self.changed();
+    }
+
+    /// Where a running shard is in its schedule. The furthest one counts: what may have been issued is spent, so the
+    /// schedule never goes back. No shard is further than its load is long.
+    fn heard_elapsed(&mut self, sid: Sid, elapsed: Duration) {
+        let part = self.manifest.workflows.get(sid.0 as usize);
+        let most =
+            part.map_or(Duration::ZERO, |part| part.length.saturating_add(part.graceful_stop));
+        let (elapsed, now) = (elapsed.min(most), self.now);
+        let known = self.recovery.elapsed.entry(sid.0).or_insert((elapsed, now));
+        if known.0.saturating_add(now.since(known.1)) < elapsed {
+            *known = (elapsed, now);
+        }
     }
 
     pub(super) fn not_installed(&mut self, worker: NodeId, boot: BootId, answer: &Answer) {

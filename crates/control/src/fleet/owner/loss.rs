@@ -7,11 +7,13 @@
 //! ```
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use fence::{Attempt, BootId, Handover, Holding, NodeId};
 
 use super::manifest::OnWorkerLoss;
 use super::shard::{State, Step, Try};
+use super::tools::millis;
 use super::{Errand, Owner, Purpose, Sid};
 use crate::fleet::message::Task;
 use crate::ledger::{Command, Counters, Lapse, Refusal, Reply};
@@ -24,22 +26,30 @@ impl Owner {
             self.counts.late += 1;
             return;
         };
+        let terms = shard.proposed.take().unwrap_or_default();
         if let Reply::Refused(refusal) = reply {
             let refusal = *refusal;
             return self.attempt_refused(sid, &refusal);
         }
         let Some(place) = shard.place else { return };
-        shard.tries.push(Try {
+        let one = Try {
             worker: place.worker,
             boot: place.boot,
             shared: place.hold.is_none(),
+            lease: fence::Terms::new(Duration::from_millis(terms.lease_ms)),
+            before: terms.units_before,
+            budget: self.budget(sid, &terms, 0),
             counters: Counters::default(),
-            unheard: false,
+            may_run: false,
+            known: false,
             heard: None,
             reporting: false,
             end: None,
             revoked: false,
-        });
+        };
+        self.count_lost(sid);
+        let Some(shard) = self.shards.get_mut(&sid) else { return };
+        shard.tries.push(one);
         shard.step = Step::Sent;
         shard.again = None;
         shard.seatings = 0;
@@ -181,6 +191,7 @@ impl Owner {
         if shard.step == Step::Running && shard.task == Task::Load {
             shard.lost_at.get_or_insert(heard);
         }
+        let lost_at = shard.lost_at;
         shard.failed_on.push((node, boot));
         shard.step = Step::Revoking;
         shard.due = None;
@@ -194,9 +205,10 @@ impl Owner {
             self.go(sid, State::Failed, why);
         }
         let (epoch, reason) = (self.epoch, self.short(why));
+        let heard_ms = lost_at.map(millis);
         self.commit(
             Purpose::Revoke(sid, attempt),
-            Command::RevokeAttempt { shard: key, epoch, attempt, reason },
+            Command::RevokeAttempt { shard: key, epoch, attempt, reason, heard_ms },
         );
         // If it lives, it says at once that it has stopped, and nobody has to wait.
         self.send(Errand::Stop(sid, attempt));
@@ -207,7 +219,7 @@ impl Owner {
             let text = format!("the ledger refused a revoke: {refusal}");
             return self.note(text, None);
         }
-        let (now, lease) = (self.now, self.settings.lease);
+        let now = self.now;
         let Some(shard) = self.shards.get_mut(&sid) else { return };
         if shard.attempt() != attempt || shard.step != Step::Revoking {
             self.counts.late += 1;
@@ -217,7 +229,7 @@ impl Owner {
         let Some(one) = shard.current() else { return };
         let holding = Holding { shard: key, attempt, worker: one.worker, boot: one.boot };
         let ended = one.end.is_some();
-        let mut handover = Handover::revoke_seen_committed(holding, lease, now);
+        let mut handover = Handover::revoke_seen_committed(holding, one.lease, now);
         match proof {
             Lapse::HigherBoot(boot) => handover.boot_seen(holding.worker, boot),
             Lapse::Stopped => handover.stop_acknowledged(&holding),

@@ -34,8 +34,8 @@ pub struct Part {
     #[serde(with = "as_number")]
     pub priority: Priority,
     pub vus_max: u32,
-    /// Its load is a number of iterations.
-    pub counts_iterations: bool,
+    /// Of a load that is a number of iterations.
+    pub counted: Option<schedule::Counted>,
     /// Arrivals at a rate, rather than users that do the same over and over.
     pub is_open: bool,
     /// From the common start to the last moment at which it starts an iteration.
@@ -136,7 +136,7 @@ impl Manifest {
             is_test: candidates[number].is_test,
             priority: workflow.priority,
             vus_max: candidates[number].vus_max,
-            counts_iterations: schedule::counts_iterations(&workflow.load.executor),
+            counted: schedule::Counted::of(&workflow.load.executor),
             is_open: is_open(&workflow.load.executor),
             length: workflow.load.start_after + schedule::latest_end(&workflow.load),
             graceful_stop: workflow.load.graceful_stop,

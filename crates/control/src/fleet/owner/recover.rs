@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use fence::{BootId, Moment, NodeId};
+use fence::{BootId, Epoch, Moment, NodeId};
 
 use super::halt::stop_event;
 use super::wave::{Batch, Clock, Kind, Stage, Wave, WaveStep};
-use super::{Errand, Owner, Phase, Sid};
+use super::{Errand, Note, Owner, Phase, Sid};
 use crate::fleet::message::Halt;
 use crate::{job, ledger};
 
@@ -21,6 +21,9 @@ pub(super) struct Recovery {
     pub elapsed: BTreeMap<u32, (Duration, Moment)>,
     pub replaying: bool,
     pub fetching: usize,
+    /// What the ledger's history says, with its place in the log; and gaps that the ledger's attempts show.
+    pub history: Vec<(Epoch, Note)>,
+    pub gaps: Vec<Note>,
     /// Workflows by the place in the log at which they were divided, and when their load began.
     pub batches: BTreeMap<usize, (u64, Option<Duration>)>,
     pub stop: Option<ledger::Stopping>,
@@ -72,12 +75,25 @@ impl Owner {
         self.look_at_workers();
     }
 
+    /// Time in which nobody led the ledger is counted when somebody does again, which may be after this owner has taken
+    /// the job up. A schedule that was taken from the ledger's time goes on with it.
+    pub(super) fn ledger_time(&mut self, now_ms: u64) {
+        let (before, age) =
+            (self.age(), Duration::from_millis(now_ms.saturating_sub(self.created_ms)));
+        self.timeouts.at_least(age, self.now);
+        let later = self.age().saturating_sub(before);
+        let clock = self.wave.as_mut().and_then(|wave| wave.clock.as_mut());
+        if let Some(clock) = clock.filter(|clock| clock.by_ledger) {
+            clock.offset += later;
+        }
+    }
+
     /// What runs has gone on while nobody led the ledger, so its clocks know better how old the job is.
     fn catch_up(&mut self) {
         for (workflow, (elapsed, at)) in &self.recovery.elapsed {
             let batch = self.recovery.batches.get(&(*workflow as usize));
             if let Some(begun) = batch.and_then(|(_, begun)| *begun) {
-                let age = begun + *elapsed + self.now.since(*at);
+                let age = begun.saturating_add(*elapsed).saturating_add(self.now.since(*at));
                 self.timeouts.at_least(age, self.now);
             }
         }
@@ -183,10 +199,10 @@ impl Owner {
             self.recovery.elapsed.get(&u32::try_from(*w).unwrap_or(u32::MAX)).copied()
         });
         if let Some((offset, origin)) = said {
-            return Some(Clock { origin, offset, paused: Duration::ZERO });
+            return Some(Clock { origin, offset, paused: Duration::ZERO, by_ledger: false });
         }
         let begun = workflows.iter().find_map(|w| self.recovery.batches.get(w)?.1)?;
         let offset = self.age().saturating_sub(begun);
-        Some(Clock { origin: self.now, offset, paused: Duration::ZERO })
+        Some(Clock { origin: self.now, offset, paused: Duration::ZERO, by_ledger: true })
     }
 }

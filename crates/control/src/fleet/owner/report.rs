@@ -6,11 +6,13 @@
 //! ```
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use fence::{Attempt, NodeId, ShardKey};
 
 use super::context::{self, SETUP};
 use super::shard::{State, Step};
+use super::tools::millis;
 use super::{Errand, Owner, Parcel, Purpose, Sid, blob_of};
 use crate::fleet::message::EndReport;
 use crate::ledger::{AttemptStatus, Command, Counters, Lapse, Payload, Reply};
@@ -39,16 +41,14 @@ impl Owner {
             return;
         }
         one.reporting = true;
-        let begun = report.counters.begun;
         // The report of a process that was killed has what its file has: less than its frames had told.
         report.counters = report.counters.at_least(&one.counters);
-        report.counters.begun = match report.status {
-            AttemptStatus::Interrupted => begun.max(one.may_have_begun()),
-            // It has come to its end and knows exactly; its frames had said how far it might go.
-            AttemptStatus::Completed | AttemptStatus::Failed | AttemptStatus::Stopped => begun,
-        };
+        if !report.certain {
+            // Its machine was restarted under it, and its file may be older than its death.
+            report.counters.begun = report.counters.begun.max(one.may_have_begun());
+        }
         // The next attempt may be dispatched before the ledger has this.
-        (one.counters.begun, one.unheard) = (report.counters.begun, false);
+        (one.counters, one.known) = (report.counters, true);
         self.stop_proven(sid, attempt);
         let current = self.shards.get(&sid).is_some_and(|shard| shard.attempt() == attempt);
         if current && let Some(shard) = self.shards.get_mut(&sid) {
@@ -60,6 +60,11 @@ impl Owner {
             self.check_context(sid, &mut report);
         }
         self.keep(sid, report);
+    }
+
+    /// The job's age when an attempt could last send, by its worker's clock.
+    fn sent_until(&self, report: &EndReport) -> Option<Duration> {
+        Some((self.began? + report.sent_until?).min(self.age()))
     }
 
     /// Makes a report durable: first beside the ledger, then in it.
@@ -88,6 +93,7 @@ impl Owner {
                     status: report.status,
                     counters: report.counters,
                     result: Some(blob_of(&encode_report(report))),
+                    sent_until_ms: self.sent_until(report).map(millis),
                 };
                 self.commit(Purpose::End(sid, attempt), command);
             }
@@ -120,6 +126,7 @@ impl Owner {
             let errand = Errand::Forget(report.shard, attempt, report.worker);
             self.send(errand);
         }
+        self.count_lost(sid);
         // Replaced, and the answer to the start of the next one is on its way: only the counts were taken (R17).
         if current && !matches!(reply, Reply::Superseded { .. }) {
             self.settle(sid, status, report);
@@ -163,6 +170,7 @@ impl Owner {
             }
             // Nobody here stopped it: its worker is shutting down, or has lost its lease.
             AttemptStatus::Stopped | AttemptStatus::Interrupted => {
+                let sent_until = report.as_ref().and_then(|report| self.sent_until(report));
                 let why = report.and_then(|report| report.error);
                 let why = why.unwrap_or_else(|| format!("attempt {attempt} was {status}"));
                 if state != State::Failed {
@@ -183,7 +191,7 @@ impl Owner {
                         && let Some(shard) = self.shards.get_mut(&sid)
                     {
                         let heard = shard.current().and_then(|one| one.heard).unwrap_or(age);
-                        shard.lost_at = shard.lost_at.or(Some(heard));
+                        shard.lost_at = shard.lost_at.or(sent_until).or(Some(heard));
                     }
                     self.go(sid, State::Failed, why);
                 }
@@ -302,7 +310,7 @@ impl Owner {
         }
         one.reporting = true;
         let begun = counters.begun.max(one.may_have_begun());
-        (one.counters.begun, one.unheard) = (begun, false);
+        (one.counters.begun, one.known) = (begun, true);
         let report = EndReport {
             shard: key,
             attempt,
@@ -315,6 +323,8 @@ impl Owner {
             frames,
             totals,
             log: String::new(),
+            certain: false,
+            sent_until: None,
         };
         self.unheard.push((key, attempt));
         self.keep(sid, report);

@@ -18,11 +18,11 @@
 use std::fmt;
 use std::time::Duration;
 
-use fence::{Attempt, BootId, Handover, Moment, NodeId, ShardKey};
+use fence::{Attempt, BootId, Handover, Moment, NodeId, ShardKey, Terms};
 
+use crate::budget::Budget;
 use crate::fleet::message::{Halt, Task};
-use crate::leash;
-use crate::ledger::{AttemptStatus, Counters, Lapse};
+use crate::ledger::{AttemptStatus, AttemptTerms, Counters, Lapse};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum State {
@@ -149,10 +149,18 @@ pub(super) struct Try {
     pub worker: NodeId,
     pub boot: BootId,
     pub shared: bool,
-    /// What it has told so far. `begun` is how far it may go before more is known of it.
+    /// As it was started with, whoever owned the job then (R25).
+    pub lease: Terms,
+    /// Units of its schedule that attempts before it have begun, or may have.
+    pub before: u64,
+    /// How far it may go, if its load is a number of iterations.
+    pub budget: Option<Budget>,
+    /// What it has told so far.
     pub counters: Counters,
-    /// It may have been told to start, and has said nothing since.
-    pub unheard: bool,
+    /// It may have been told to start.
+    pub may_run: bool,
+    /// Its own last word is here, or it is certain that it never ran: its counts are all there is.
+    pub known: bool,
     /// When a count of it last moved, since the job was created.
     pub heard: Option<Duration>,
     /// A report of it is on its way into the ledger.
@@ -162,9 +170,15 @@ pub(super) struct Try {
 }
 
 impl Try {
-    /// Units of its schedule. Of an attempt that was never heard of nothing is known but how far it may go.
+    /// Units of its schedule. Of one that counts iterations and has not said its last word nothing is known but how far
+    /// it may go; what arrivals another has begun follows from the schedule.
     pub fn may_have_begun(&self) -> u64 {
-        if self.unheard { leash::FIRST } else { self.counters.begun }
+        match &self.budget {
+            Some(budget) if self.may_run && !self.known => {
+                budget.end().saturating_sub(self.before).max(self.counters.begun)
+            }
+            _ => self.counters.begun,
+        }
     }
 }
 
@@ -185,6 +199,8 @@ pub(super) struct Shard {
     pub state: State,
     pub step: Step,
     pub tries: Vec<Try>,
+    /// What the attempt that is on its way into the ledger starts with.
+    pub proposed: Option<AttemptTerms>,
     /// What proves that the last attempt has stopped.
     pub proof: Lapse,
     pub place: Option<Place>,
@@ -217,6 +233,7 @@ impl Shard {
             state: State::Pending,
             step: Step::Idle,
             tries: Vec::new(),
+            proposed: None,
             proof: Lapse::First,
             place: None,
             failed_on: Vec::new(),
@@ -252,15 +269,5 @@ impl Shard {
             self.step,
             Step::Sent | Step::Preparing | Step::Ready | Step::Begun | Step::Running
         )
-    }
-
-    /// Units of the schedule that earlier attempts have begun, or may have, and how many of these are counted: done or
-    /// dropped (R5a).
-    pub fn units_before(&self) -> (u64, u64) {
-        let earlier = self.tries.len().saturating_sub(1);
-        self.tries[..earlier].iter().fold((0, 0), |(begun, counted), one| {
-            let own = one.counters.iterations + one.counters.dropped;
-            (begun + one.may_have_begun().max(own), counted + own)
-        })
     }
 }

@@ -7,6 +7,7 @@ use fence::{Act, Attempt, Fence, NodeId, Order, OrderRefusal};
 use super::context;
 use super::shard::{State, Step};
 use super::{Effect, Errand, Owner, Sid};
+use crate::budget::Budget;
 use crate::fleet::message::{Answer, Ask, Dispatch, Halt, Refused, Seat, Task};
 use crate::ledger::{Lapse, Payload};
 
@@ -78,6 +79,14 @@ pub(super) fn ask(owner: &Owner, errand: &Errand) -> Option<(NodeId, Ask)> {
             let ask = Ask::Rows { shard: shard.key, attempt: *attempt, epoch, receiver, rows };
             Some((one.worker, ask))
         }
+        Errand::Units(sid, attempt) => {
+            let shard = owner.shards.get(sid);
+            let shard = shard.filter(|shard| shard.attempt() == *attempt && shard.is_out())?;
+            let one = shard.current()?;
+            let (receiver, end) = (one.boot, one.budget.as_ref()?.end());
+            let ask = Ask::Units { shard: shard.key, attempt: *attempt, epoch, receiver, end };
+            Some((one.worker, ask))
+        }
         Errand::Forget(shard, attempt, worker) => {
             Some((*worker, Ask::Forget { shard: *shard, attempt: *attempt }))
         }
@@ -108,7 +117,6 @@ fn dispatch(owner: &Owner, sid: Sid) -> Option<(NodeId, Ask)> {
         handed.variables.extend(own.clone());
     }
     let fence = Fence { epoch: owner.epoch, attempt: shard.attempt() };
-    let (units_begun, units_counted) = shard.units_before();
     let dispatch = Dispatch {
         order: Order::new(one.boot, shard.key, fence, Act::Start),
         seat,
@@ -121,12 +129,12 @@ fn dispatch(owner: &Owner, sid: Sid) -> Option<(NodeId, Ask)> {
         context: Payload::Inline(context::encode(&handed)),
         context_version: owner.committed,
         elapsed: owner.schedule_time(),
-        units_begun,
-        units_counted,
+        units_before: one.before,
+        units_end: one.budget.as_ref().map(Budget::end),
         rows: Vec::new(),
         run_at_most: owner.run_at_most(sid),
         time_left: owner.timeouts.left(owner.now),
-        lease: owner.settings.lease.length(),
+        lease: one.lease.length(),
     };
     Some((one.worker, Ask::Dispatch(Box::new(dispatch))))
 }
@@ -202,7 +210,7 @@ impl Owner {
                 }
             }
             Errand::Install(worker, boot) => match answer {
-                Answer::Holding(holdings) => self.installed(worker, boot, &holdings),
+                Answer::Holding(holdings) => self.installed(worker, boot, &holdings, took),
                 other => self.not_installed(worker, boot, &other),
             },
             Errand::Scan(worker, boot) => {
@@ -215,7 +223,8 @@ impl Owner {
                     self.room_heard(worker, &holdings);
                 }
             }
-            Errand::Release(..) | Errand::Steer { .. } | Errand::Forget(..) => {}
+            Errand::Release(..) | Errand::Steer { .. } | Errand::Units(..) | Errand::Forget(..) => {
+            }
         }
     }
 

@@ -171,34 +171,42 @@ impl Owner {
         self.out.push(Effect::Deposed { why: why.into() });
     }
 
-    pub(super) fn progress(&mut self, key: ShardKey, attempt: Attempt, counters: ledger::Counters) {
-        let (sid, age) = ((key.workflow.0, key.shard), self.age());
+    /// True: something is to be written.
+    pub(super) fn progress(
+        &mut self,
+        key: ShardKey,
+        attempt: Attempt,
+        counters: ledger::Counters,
+        heard: Option<Duration>,
+    ) -> bool {
+        let sid = (key.workflow.0, key.shard);
+        let age = self.age();
+        let heard = heard.map_or(age, |clock| (self.began.unwrap_or_default() + clock).min(age));
         let current = self.shards.get(&sid).is_some_and(|shard| shard.attempt() == attempt);
         let Some(one) = self.shards.get_mut(&sid).and_then(|shard| shard.attempt_mut(attempt))
         else {
             self.counts.late += 1;
-            return;
+            return false;
         };
-        // How far it may go goes up and down, and says nothing of how far it is.
-        let done = |counters: ledger::Counters| ledger::Counters { begun: 0, ..counters }.fields();
-        let (old, new) = (done(one.counters), done(counters));
         // Cumulative: an older frame that comes late has lower numbers, and says nothing new (R17).
-        if old.iter().zip(&new).any(|(old, new)| new < old) {
-            return;
+        let (old, new) = (one.counters.fields(), counters.fields());
+        if one.known || old.iter().zip(&new).any(|(old, new)| new < old) {
+            return false;
         }
-        (one.counters, one.unheard) = (counters, false);
+        one.counters = counters;
         if old != new {
-            one.heard = Some(age);
+            one.heard = Some(heard);
             if current {
                 self.timeouts.progressed(self.now);
             }
         }
+        self.heard_units(sid, attempt)
     }
+}
 
-    /// Another attempt at this shard must not begin what this one may have begun (R5a).
-    pub(super) fn is_leashed(&self, sid: Sid) -> bool {
-        self.manifest.workflows.get(sid.0 as usize).is_some_and(|part| part.counts_iterations)
-    }
+/// A time as the ledger keeps it.
+pub(super) fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// The name of a content: its hash and its length.

@@ -72,11 +72,13 @@ pub(super) struct Clock {
     pub origin: Moment,
     pub offset: Duration,
     pub paused: Duration,
+    /// No worker could say where it stands: it follows the ledger's time.
+    pub by_ledger: bool,
 }
 
 impl Clock {
     pub fn at(&self, moment: Moment) -> Duration {
-        (self.offset + moment.since(self.origin)).saturating_sub(self.paused)
+        self.offset.saturating_add(moment.since(self.origin)).saturating_sub(self.paused)
     }
 }
 

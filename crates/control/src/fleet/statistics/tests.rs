@@ -53,6 +53,8 @@ fn report(sender: &Sender) -> EndReport {
         frames: sender.cut(),
         totals: postcard::to_allocvec(&sender.tail()).unwrap(),
         log: String::new(),
+        certain: true,
+        sent_until: None,
     }
 }
 
@@ -129,7 +131,7 @@ fn checkpoints_come_quickly_when_an_attempt_begins() {
             assert!(matches!(answer, FramesAnswer::Taken { .. }));
         }
         statistics.keep_anew();
-        if let Some(checkpoint) = statistics.checkpoint(Duration::from_millis(ms)) {
+        if let Some(checkpoint) = statistics.checkpoint_with(Duration::from_millis(ms), Vec::new) {
             statistics.stored(checkpoint.number);
             made.push(ms);
         }
@@ -145,8 +147,12 @@ fn what_is_sealed_is_said_when_it_is_stored() {
     let (mut statistics, sender) = begin();
     assert_eq!(open(&mut statistics, &sender), Ok(1));
     statistics.seal(SHARD, ONE);
-    let checkpoint = statistics.checkpoint(Duration::from_millis(1)).expect("at once");
-    assert!(statistics.checkpoint(Duration::from_secs(9)).is_none(), "one at a time");
+    let checkpoint =
+        statistics.checkpoint_with(Duration::from_millis(1), Vec::new).expect("at once");
+    assert!(
+        statistics.checkpoint_with(Duration::from_secs(9), Vec::new).is_none(),
+        "one at a time"
+    );
     assert_eq!(statistics.stored(checkpoint.number), [(SHARD, ONE)]);
     assert_eq!(statistics.stored(checkpoint.number), [], "once");
 }

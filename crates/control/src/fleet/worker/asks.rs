@@ -42,6 +42,9 @@ impl Worker {
             Ask::Rows { shard, attempt, epoch, receiver, rows } => self
                 .install(receiver, shard.job, epoch, from)
                 .and_then(|()| self.rows(Run::new(shard, attempt), rows, out)),
+            Ask::Units { shard, attempt, epoch, receiver, end } => self
+                .install(receiver, shard.job, epoch, from)
+                .and_then(|()| self.units(Run::new(shard, attempt), end, out)),
             Ask::Forget { shard, attempt } => {
                 self.forget(Run::new(shard, attempt), out);
                 Ok(Answer::Done)
@@ -260,10 +263,14 @@ impl Worker {
             if its && live.phase.is_begun() {
                 out.push(Effect::Steer { run: live.run, steer: steer.clone() });
             }
-            // A pause is no part of the time that an attempt may run.
+            // A pause is no part of the time that an attempt may run, nor of its schedule.
             if let (Some(since), Phase::Running { until }) = (paused_for, &mut live.phase) {
                 let since = live.start.map_or(since, |start| since.max(start));
                 *until = until.after(now.since(since));
+                if let Some(progress) = &mut live.progress {
+                    progress.elapsed += since.since(live.progress_at);
+                    live.progress_at = now;
+                }
             }
         }
         Ok(Answer::Done)
@@ -282,6 +289,14 @@ impl Worker {
         } else {
             self.counts.rows_repeated += 1;
         }
+        Ok(Answer::Done)
+    }
+
+    fn units(&mut self, run: Run, end: u64, out: &mut Vec<Effect>) -> Result<Answer, Refused> {
+        if !self.live.contains_key(&run) {
+            return Err(Refused::UnknownAttempt);
+        }
+        self.units_granted(run, Some(end), out);
         Ok(Answer::Done)
     }
 

@@ -58,7 +58,9 @@ impl Worker {
     }
 
     pub(super) fn progressed(&mut self, run: Run, progress: Progress) {
+        let now = self.now;
         let Some(live) = self.live.get_mut(&run) else { return self.unknown() };
+        live.progress_at = now;
         let before = live.progress.replace(progress).map_or(0, |before| before.answers);
         if progress.answers > before {
             let since = live.answered.replace(self.now).map(|at| self.now.since(at));
@@ -102,6 +104,20 @@ impl Worker {
             if !matches!(live.phase, Phase::Fetching { .. }) {
                 out.push(Effect::MoveGate { run, until });
             }
+        }
+    }
+
+    /// More may be begun, as the ledger has it. Ends only rise: an old word changes nothing.
+    pub(super) fn units_granted(&mut self, run: Run, end: Option<u64>, out: &mut Vec<Effect>) {
+        let Some(live) = self.live.get_mut(&run) else { return };
+        if end <= live.units_end || live.units_end.is_none() {
+            return;
+        }
+        live.units_end = end;
+        match (&mut live.dispatch, end) {
+            (Some(dispatch), _) => dispatch.units_end = end,
+            (None, Some(end)) => out.push(Effect::GrantUnits { run, end }),
+            (None, None) => {}
         }
     }
 
@@ -218,6 +234,7 @@ impl Worker {
     ) -> Option<super::CoreLease> {
         let mut live = self.live.remove(&run)?;
         live.lease.stop(self.now);
+        let sent_until = live.sent_until(self.now);
         let (status, error) = match live.cause.take() {
             Some(cause) => cause.verdict(how),
             None => match how {
@@ -239,6 +256,8 @@ impl Worker {
             frames: remains.frames,
             totals: remains.totals,
             log: remains.log,
+            certain: true,
+            sent_until,
         };
         let report = self.keep(report, out);
         self.post.settle_where(|matter| match matter {

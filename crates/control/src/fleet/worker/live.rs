@@ -146,6 +146,10 @@ pub(super) struct Live {
     pub run_at_most: Duration,
     pub graceful_stop: Duration,
     pub progress: Option<Progress>,
+    /// When that was.
+    pub progress_at: Moment,
+    /// It may begin units below this, where they are counted.
+    pub units_end: Option<u64>,
     /// When its thread was last known to have answered.
     pub answered: Option<Moment>,
     /// The end of the last block of each set: what begins below it is a repeat.
@@ -176,6 +180,8 @@ impl Live {
             run_at_most: dispatch.run_at_most,
             graceful_stop: Duration::ZERO,
             progress: None,
+            progress_at: Moment::default(),
+            units_end: dispatch.units_end,
             answered: None,
             rows_until: BTreeMap::new(),
             waiters: Vec::new(),
@@ -207,15 +213,29 @@ impl Live {
         self.begun && self.gate != Gate::Shut && self.gate_until.is_some_and(|until| now < until)
     }
 
-    /// Time in its schedule: the engine's word, or else the time since its start.
+    /// Time in its schedule: the engine's last word and what has passed since, or else the time since its start. `now`
+    /// stands still while the job is paused. A new owner goes on from here, so it must not be behind what was issued.
     pub fn elapsed(&self, now: Moment) -> Duration {
         match (self.progress, self.start) {
-            (Some(progress), _) => progress.elapsed,
+            (Some(progress), _) => {
+                let since = match self.phase {
+                    Phase::Running { .. } | Phase::Graceful { .. } => now.since(self.progress_at),
+                    _ => Duration::ZERO,
+                };
+                progress.elapsed.saturating_add(since)
+            }
             (None, Some(start)) if self.begun => {
                 self.elapsed_at_start.saturating_add(now.since(start))
             }
             (None, _) => self.elapsed_at_start,
         }
+    }
+
+    /// The job's clock when it could last send; none if it was never started.
+    pub fn sent_until(&self, now: Moment) -> Option<Duration> {
+        let last = self.gate_until.map_or(now, |until| until.min(now));
+        let start = self.start.filter(|_| self.begun)?;
+        Some(self.clock_at_start.saturating_add(last.since(start)))
     }
 
     /// The next moment at which its phase needs a look.

@@ -204,6 +204,11 @@ pub enum Effect {
         run: Run,
         rows: RowBlock,
     },
+    /// It may begin units below this.
+    GrantUnits {
+        run: Run,
+        end: u64,
+    },
 
     SendRenewal {
         number: u64,
@@ -234,4 +239,6 @@ pub struct IssuedFile {
     pub run: Run,
     pub boot: fence::BootId,
     pub counters: Counters,
+    /// The machine has not been restarted since, so that the file says all.
+    pub certain: bool,
 }

@@ -36,7 +36,7 @@ impl Worker {
             worker.post.tell(Matter::Ended(run), Letter::Report, now);
         }
         for file in issued {
-            let IssuedFile { run, boot, counters } = file;
+            let IssuedFile { run, boot, counters, certain } = file;
             if !reported.insert(run) {
                 continue;
             }
@@ -54,6 +54,8 @@ impl Worker {
                 frames: 0,
                 totals: Vec::new(),
                 log: String::new(),
+                certain,
+                sent_until: None,
             };
             worker.keep(report, &mut out);
         }

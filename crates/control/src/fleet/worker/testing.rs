@@ -77,8 +77,8 @@ pub(super) fn dispatch(run: Run, epoch: Epoch, seat: Seat) -> Dispatch {
         context: Payload::Inline(vec![]),
         context_version: 0,
         elapsed: Duration::ZERO,
-        units_begun: 0,
-        units_counted: 0,
+        units_before: 0,
+        units_end: None,
         rows: vec![],
         run_at_most: Duration::from_secs(60),
         time_left: None,
@@ -170,7 +170,7 @@ impl Rig {
     /// One word for all, or `s0.1 granted s1.1 refused`.
     fn renewal(&self, place: u64, words: &[&str]) -> Event {
         let renewal = |word: &str| match word {
-            "granted" => Renewal::Granted,
+            "granted" => Renewal::Granted { units_end: None },
             "refused" => Renewal::Refused { why: "revoked".into() },
             other => panic!("{other}"),
         };
@@ -317,6 +317,7 @@ impl Rig {
             Effect::GiveRows { run, rows } => {
                 format!("rows {} {}..{}", name(run), rows.first, rows.end)
             }
+            Effect::GrantUnits { run, end } => format!("units {} below {end}", name(run)),
             Effect::SendRenewal { number, to, renew } => {
                 let runs = renew.attempts.iter().map(|(s, a)| show_run(Run::new(*s, *a)));
                 format!("renew {number} at m{} {}", to.0, runs.collect::<Vec<_>>().join("+"))

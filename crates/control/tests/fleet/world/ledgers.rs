@@ -73,12 +73,14 @@ impl World {
             seed: self.dice.roll(),
             workers: self.hints(),
         };
-        let (owner, effects) = Owner::adopt(adoption, self.now).expect("a good shape");
+        let (mut owner, effects) = Owner::adopt(adoption, self.now).expect("a good shape");
+        owner.recall(&self.memory);
         self.owner = Some(owner);
         self.carry_out(effects);
         // What was applied is taken to be in a checkpoint.
         for ((shard, attempt), counters) in self.applied.clone() {
-            self.give(Event::Progress { shard, attempt, counters });
+            let heard = self.applied_at.get(&(shard, attempt)).copied();
+            self.give(Event::Progress { shard, attempt, counters, heard });
         }
         let turn = Event::Turn(self.turn);
         self.give(turn);

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use control::fleet::message::Steer;
-use control::fleet::owner::{Adoption, Owner, decode_report};
+use control::fleet::owner::{Adoption, Owner, Settings, decode_report};
 use control::fleet::statistics::Statistics;
 use control::ledger::{Command, Counters, Outcome};
 use fence::{Epoch, JobId};
@@ -49,10 +49,10 @@ impl Start {
 
     /// None: it is no longer ours, or can never be run.
     pub(super) async fn run(self) -> Option<Desk> {
-        let (job, now_ms) = loop {
+        let (job, now_ms, limits) = loop {
             let parts = self.shared.parts()?;
             let read = parts.ledger.read(ReadLevel::Strong, Duration::from_secs(5), |state| {
-                (state.job(self.job).cloned(), state.now_ms())
+                (state.job(self.job).cloned(), state.now_ms(), state.limits().clone())
             });
             match read.await {
                 Ok(read) => break read.value,
@@ -92,12 +92,16 @@ impl Start {
             epoch: self.epoch,
             now_ms,
             manifest: bundle.manifest.clone(),
-            settings: self.shared.settings,
+            settings: Settings {
+                lease: fence::Terms::new(Duration::from_millis(limits.lease_ms)),
+                retries: limits.retries,
+                ..self.shared.settings
+            },
             seed: u64::from_le_bytes(seed),
             workers,
         };
         let at = now();
-        let (owner, effects) = match Owner::adopt(adoption, at) {
+        let (mut owner, effects) = match Owner::adopt(adoption, at) {
             Ok(adopted) => adopted,
             Err(error) => {
                 self.fail(format!("the job cannot be led: {error:?}")).await;
@@ -128,6 +132,7 @@ impl Start {
             }
         };
         statistics.learn(&job, &reports, clock);
+        owner.recall(statistics.memory());
         let mut desk = Desk {
             shared: self.shared,
             job: self.job,

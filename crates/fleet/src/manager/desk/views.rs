@@ -45,7 +45,7 @@ impl Desk {
         let clock = self.clock();
         let Some(statistics) = &mut self.statistics else { return };
         let step = statistics.step(clock);
-        if let Some(checkpoint) = statistics.checkpoint(clock) {
+        if let Some(checkpoint) = statistics.checkpoint(clock, &self.owner) {
             self.errands.spawn(errands::keep(
                 Arc::clone(&self.shared),
                 self.inbox.clone(),

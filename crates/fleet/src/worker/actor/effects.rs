@@ -82,6 +82,11 @@ impl Actor {
                     attempt.give_rows(rows);
                 }
             }
+            Effect::GrantUnits { run, end } => {
+                if let Some(attempt) = self.state.attempts.get_mut(&run) {
+                    attempt.grant_units(end);
+                }
+            }
             Effect::SendRenewal { number, to, renew } => {
                 let (managers, inbox) = (Arc::clone(&self.managers), self.inbox.clone());
                 tokio::spawn(async move {

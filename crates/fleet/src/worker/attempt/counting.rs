@@ -1,5 +1,4 @@
-//! What an attempt has counted: asked of its thread ten times a second, summed, told in frames; and how far it may go
-//! by those of them that are durable.
+//! What an attempt has counted: asked of its thread ten times a second, summed, told in frames.
 
 use std::time::Duration;
 
@@ -14,8 +13,6 @@ use super::{Attempt, Body, MachineUse};
 
 /// A window of statistics.
 const WINDOW: Duration = Duration::from_millis(100);
-/// Frames of which nobody knows yet whether they are durable.
-const WORDS_MAX: usize = 4_096;
 
 impl Attempt {
     pub(super) fn ask_counts(&mut self) {
@@ -34,7 +31,6 @@ impl Attempt {
         if self.started.is_none_or(|started| now < started.at) {
             return;
         }
-        self.hear_what_is_durable();
         if let Body::Aside(..) = &self.body {
             // It counts when it is over; until then there is word of every window all the same.
             let content = Content { generator: self.generator.clone(), ..Content::default() };
@@ -48,15 +44,12 @@ impl Attempt {
     /// True: this is the answer by which its thread has seen the shut gate.
     pub fn counted(&mut self, counted: Counted) -> bool {
         self.swaps_heard += 1;
-        let word = counted.word;
         self.answers += 1;
         let content = self.take(counted);
         if self.started.is_some() {
-            let frame = self.push(Mono::now(), content);
-            self.words.extend(frame.zip(word.map(|word| word.number)));
-            if self.words.len() > WORDS_MAX {
-                // A later one says as much.
-                self.words.pop_front();
+            self.push(Mono::now(), content);
+            if std::mem::take(&mut self.hurry) {
+                self.job.nudge.notify_one();
             }
         }
         let seen = self.shut_at.is_some_and(|at| self.swaps_heard >= at);
@@ -73,7 +66,7 @@ impl Attempt {
             series,
             vus,
             taken,
-            word,
+            held,
             messages,
             samples_dropped,
             cpu,
@@ -91,9 +84,8 @@ impl Attempt {
         (self.generator.cpu_user, self.generator.cpu_system) = cpu;
         self.generator.samples_dropped += samples_dropped;
         self.generator.issued = self.counters().issued;
-        // Whoever goes on in its place must begin behind all that it may have begun by then (R5a).
-        let ahead = word.map_or(0, |word| word.end.saturating_sub(self.begun_before));
-        self.generator.begun = self.counters.begun.max(ahead);
+        self.generator.begun = self.counters.begun;
+        self.generator.held = held;
         let counts = Delta::of(&window);
         window.clear();
         self.spare = Some(window);
@@ -112,27 +104,19 @@ impl Attempt {
         }
     }
 
-    /// The number of the frame that it is told with.
-    pub(super) fn push(&self, now: Mono, content: Content) -> Option<u64> {
+    pub(super) fn push(&self, now: Mono, content: Content) {
         let window = self.window(now);
-        self.job.stream(self.stream?, |sender| {
-            sender.push(window, content);
-            sender.cut()
-        })
+        if let Some(key) = self.stream {
+            self.job.stream(key, |sender| sender.push(window, content));
+        }
     }
 
-    /// It may go as far as the newest durable frame says.
-    pub(super) fn hear_what_is_durable(&mut self) {
-        let Some(key) = self.stream.filter(|_| !self.words.is_empty()) else { return };
-        let Some(durable) = self.job.stream(key, |sender| sender.heard_through()) else { return };
-        let mut heard = None;
-        while let Some((frame, word)) = self.words.front().copied().filter(|one| one.0 <= durable) {
-            self.words.pop_front();
-            heard = Some((frame, word));
+    /// Everything that was granted is begun: whoever grants more should hear of it now, not at the next round.
+    pub fn units_wanted(&mut self) {
+        if self.swaps_asked == self.swaps_heard {
+            self.ask_counts();
         }
-        if let (Some((_, word)), Body::Shard(shard, _)) = (heard, &self.body) {
-            shard.word_is_durable(word);
-        }
+        self.hurry = true;
     }
 
     /// The number of the window in which the job's clock stands.
@@ -162,6 +146,7 @@ impl Attempt {
 fn add(counters: &mut Counters, window: &Window) {
     for block in window.blocks.iter().flatten() {
         counters.iterations += block.iterations;
+        counters.interrupted += block.iterations_interrupted;
         counters.dropped += block.dropped.iter().sum::<u64>();
         for check in &block.checks {
             counters.checks_passed += check.passes;

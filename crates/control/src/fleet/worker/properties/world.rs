@@ -214,7 +214,10 @@ impl World {
                     self.sites[site].reports.remove(&run);
                     self.sites[site].issued.remove(&run);
                 }
-                Effect::Halt { .. } | Effect::Steer { .. } | Effect::GiveRows { .. } => {}
+                Effect::Halt { .. }
+                | Effect::Steer { .. }
+                | Effect::GiveRows { .. }
+                | Effect::GrantUnits { .. } => {}
                 Effect::Drained => {}
             }
         }
@@ -247,7 +250,11 @@ impl World {
                             current.attempt == *attempt && current.handover.is_none()
                         });
                     let why = "not current".to_owned();
-                    let said = if granted { Renewal::Granted } else { Renewal::Refused { why } };
+                    let said = if granted {
+                        Renewal::Granted { units_end: None }
+                    } else {
+                        Renewal::Refused { why }
+                    };
                     (*shard, *attempt, said)
                 });
                 let answers = answers.collect();
@@ -448,7 +455,7 @@ impl World {
         });
         let files = issued.iter().map(|(run, (boot, issued))| {
             let counters = Counters { issued: *issued, ..Counters::default() };
-            IssuedFile { run: *run, boot: *boot, counters }
+            IssuedFile { run: *run, boot: *boot, counters, certain: true }
         });
         let files = (reports.values().cloned().collect(), files.collect());
         let (worker, effects) = start(site, before.next(), files, self.now);

@@ -104,7 +104,7 @@ fn a_restart_brings_reports_and_makes_those_that_are_missing() {
         .play("1.1 s0.1 completed => store s0.1 completed, tell 2 m1 s0.1 completed");
     let stored = rig.worker.outbox().get(run("s0.1")).unwrap().clone();
     let counters = crate::ledger::Counters { issued: 42, ..Default::default() };
-    let file = |name| IssuedFile { run: run(name), boot: testing::BOOT, counters };
+    let file = |name| IssuedFile { run: run(name), boot: testing::BOOT, counters, certain: true };
     let mut settings = testing::settings(1);
     settings.boot = settings.boot.next();
 

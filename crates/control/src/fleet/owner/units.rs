@@ -1,0 +1,160 @@
+//! Units of a schedule: how far attempts may go, what each has begun, and what was lost between them (R5a, R27).
+//!
+//! ```text
+//! frames ──▶ Budget ──due──▶ GrantUnits ──committed──▶ Units to the worker (and with every renewal)
+//!
+//!   attempt 1        attempt 2
+//! ├ before ─ begun ─┤ before ─────── begun ─┤
+//!   counted  lost     counted     lost             lost = begun - counted, said when its end is known
+//! ```
+//!
+//! Every unit that was begun is counted by the attempt that began it: done, cut off, or dropped. What an attempt has
+//! begun, or may have, and nobody has counted, was lost with its worker. That is known when its end is; a tail that comes
+//! late is in its counts by then, so nothing is counted twice.
+
+use fence::{Attempt, WorkflowNo};
+
+use super::shard::Try;
+use super::{Effect, Errand, Owner, Purpose, Sid};
+use crate::budget::{self, Budget};
+use crate::ledger::{AttemptRecord, AttemptTerms, Command, Reply, UnitGrant};
+
+impl Owner {
+    /// The users and the iterations of a shard, if its load is a number of iterations: then another attempt must not
+    /// begin what this one may have begun (R5a).
+    fn counted(&self, sid: Sid) -> Option<(u64, u64)> {
+        let counted = self.manifest.workflows.get(sid.0 as usize)?.counted?;
+        let shards = self.divided.get(&(sid.0 as usize)).copied().unwrap_or(1).max(1) as usize;
+        let shard = sid.1 as usize;
+        Some((counted.users_of(shard, shards), counted.iterations_of(shard, shards)))
+    }
+
+    /// What the next attempt at a shard starts with.
+    pub(super) fn next_terms(&self, sid: Sid) -> AttemptTerms {
+        let last = self.shards.get(&sid).and_then(|shard| shard.current());
+        let units_before = last.map_or(0, |one| one.before.saturating_add(one.may_have_begun()));
+        let first = |(users, whole): (u64, u64)| budget::first(units_before, users).min(whole);
+        AttemptTerms {
+            lease_ms: u64::try_from(self.settings.lease.length().as_millis()).unwrap_or(u64::MAX),
+            units_before,
+            units_end: self.counted(sid).map(first),
+        }
+    }
+
+    /// The budget of an attempt with these terms, as far as it is known to have come.
+    pub(super) fn budget(&self, sid: Sid, terms: &AttemptTerms, begun: u64) -> Option<Budget> {
+        let lease = std::time::Duration::from_millis(terms.lease_ms);
+        let taken = terms.units_before.saturating_add(begun);
+        let (users, whole) = self.counted(sid)?;
+        terms.units_end.map(|end| Budget::new(lease, users, whole, taken, end))
+    }
+
+    /// An attempt as the ledger has it. `may_run`: it may have been told to start.
+    pub(super) fn as_try(&self, sid: Sid, record: &AttemptRecord, may_run: bool) -> Try {
+        let counters = record.end.as_ref().map(|end| end.counters).unwrap_or_default();
+        Try {
+            worker: record.worker,
+            boot: record.boot,
+            shared: false,
+            lease: fence::Terms::new(std::time::Duration::from_millis(record.terms.lease_ms)),
+            before: record.terms.units_before,
+            budget: self.budget(sid, &record.terms, counters.begun),
+            counters,
+            may_run,
+            known: record.end.is_some(),
+            heard: None,
+            reporting: false,
+            end: record.end.as_ref().map(|end| end.status),
+            revoked: record.revoked.is_some(),
+        }
+    }
+
+    /// A frame says how far an attempt has come. True: something is to be written.
+    pub(super) fn heard_units(&mut self, sid: Sid, attempt: Attempt) -> bool {
+        let now = self.now;
+        let Some(shard) = self.shards.get_mut(&sid) else { return false };
+        let current = shard.attempt() == attempt && shard.is_out() && shard.stop.is_none();
+        let Some(one) = shard.attempt_mut(attempt) else { return false };
+        let taken = one.before.saturating_add(one.counters.begun);
+        let Some(budget) = &mut one.budget else { return false };
+        budget.heard(taken, now);
+        current && self.grant_units()
+    }
+
+    /// Grants what is due to whom it is due, in one entry; and one entry at a time.
+    pub(super) fn grant_units(&mut self) -> bool {
+        if self.granting || self.is_stopping() {
+            return false;
+        }
+        let mut due = Vec::new();
+        for (sid, shard) in &mut self.shards {
+            let attempt = shard.attempt();
+            if !shard.is_out() || shard.stop.is_some() {
+                continue;
+            }
+            let budget = shard.tries.last_mut().and_then(|one| one.budget.as_mut());
+            if let Some(end) = budget.and_then(Budget::due) {
+                due.push((*sid, attempt, end));
+            }
+        }
+        if due.is_empty() {
+            return false;
+        }
+        let grant = |&((workflow, shard), attempt, end): &(Sid, Attempt, u64)| UnitGrant {
+            workflow: WorkflowNo(workflow),
+            shard,
+            attempt,
+            end,
+        };
+        let grants = due.iter().map(grant).collect();
+        let (job, epoch) = (self.id, self.epoch);
+        self.granting = true;
+        self.commit(Purpose::Units(due), Command::GrantUnits { job, epoch, grants });
+        true
+    }
+
+    pub(super) fn units_committed(&mut self, due: &[(Sid, Attempt, u64)], reply: &Reply) {
+        self.granting = false;
+        let refused = matches!(reply, Reply::Refused(_));
+        for (sid, attempt, end) in due {
+            let Some(shard) = self.shards.get_mut(sid) else { continue };
+            let budget = shard.attempt_mut(*attempt).and_then(|one| one.budget.as_mut());
+            let Some(budget) = budget else { continue };
+            if refused {
+                budget.refused();
+            } else if budget.granted(*end) {
+                self.send(Errand::Units(*sid, *attempt));
+            }
+        }
+        if !refused {
+            self.grant_units();
+        }
+    }
+
+    /// What was lost with an attempt whose end is known, and with those before it.
+    pub(super) fn count_lost(&mut self, sid: Sid) {
+        let part = self.manifest.workflows.get(sid.0 as usize);
+        if !part.is_some_and(|part| part.counted.is_some() || part.is_open) {
+            return;
+        }
+        let Some(shard) = self.shards.get(&sid) else { return };
+        let starts = shard.tries.iter().skip(1).map(|one| one.before);
+        let starts = starts.map(Some).chain([shard.proposed.map(|terms| terms.units_before)]);
+        let mut lost = Vec::new();
+        for (number, (one, next)) in (1..).zip(shard.tries.iter().zip(starts)) {
+            if one.end.is_none() {
+                continue;
+            }
+            let begun = next.map_or(one.counters.begun, |next| next.saturating_sub(one.before));
+            let count = begun.saturating_sub(one.counters.counted());
+            if count > 0 {
+                lost.push((Attempt(number), count));
+            }
+        }
+        let key = shard.key;
+        for (attempt, count) in lost {
+            self.lost_units.insert((sid, attempt), count);
+            self.out.push(Effect::Lost { shard: key, attempt, count });
+        }
+    }
+}
