@@ -22,6 +22,7 @@ mod errands;
 mod jobs;
 mod office;
 mod peers;
+mod relay;
 mod roster;
 mod start;
 mod status;
@@ -59,6 +60,8 @@ pub(crate) struct Shared {
     silent: Duration,
     desks: Mutex<BTreeMap<JobId, DeskHandle>>,
     breakers: Breakers,
+    /// Which manager has renewed the leases of a worker last.
+    renewers: Mutex<BTreeMap<NodeId, NodeId>>,
     /// Who may change the jobs of others, and drain nodes. Nobody: all clients may.
     operators: BTreeSet<NodeId>,
     voters: Mutex<Voters>,

@@ -26,6 +26,9 @@ const _: () = assert!(trust::PROTOCOL.minor as usize + 1 == codec::CONTRACT as u
 
 /// A message in the clothes of [`codec`].
 ///
+/// Beside a question that a manager passes on: whose it is.
+pub const FOR_OWNER: &str = "volley-for-owner";
+
 /// # Errors
 /// If it is larger than anybody takes.
 pub fn seal<M: Message>(message: &M) -> Result<proto::Sealed, Status> {

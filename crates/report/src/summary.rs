@@ -21,7 +21,7 @@ use stats::{DropCause, ErrorKind, Outcome, RunResult, StopReason, Verdict};
 use crate::exit_code::exit_code_of;
 use crate::rollup::Rollup;
 use parts::{
-    CheckPart, ErrorSamplePart, GeneratorPart, HistoryPart, LatencyPart, RequestsPart,
+    AllRequestsPart, CheckPart, ErrorSamplePart, GeneratorPart, HistoryPart, LatencyPart,
     ThresholdPart, TimelinePart, WorkflowPart,
 };
 use steps::{MetricPart, StagePart, StepPart};
@@ -42,7 +42,7 @@ pub struct Summary {
     pub exit_code: i32,
     pub exit_reason: String,
     pub elapsed_s: f64,
-    pub requests: RequestsPart,
+    pub requests: AllRequestsPart,
     /// From the intended start of each request to the last byte of its answer (R16).
     pub latency_ms: LatencyPart,
     /// k6's `http_req_duration`: sending, waiting and receiving.
@@ -94,7 +94,7 @@ impl Summary {
             exit_code: exit.code,
             exit_reason: exit.reason,
             elapsed_s: result.elapsed.as_secs_f64(),
-            requests: RequestsPart::new(total, rollup.rate),
+            requests: AllRequestsPart::new(total, rollup.rate, result.issued),
             latency_ms: LatencyPart::new(&total.latency),
             service_ms: LatencyPart::new(&total.duration),
             steps: steps::steps(result, &rollup),

@@ -46,7 +46,7 @@ use crate::feed::{Tally, WindowEvent};
 use crate::series::Thresholds;
 use crate::stream::{Cursor, CursorLimits, StreamError};
 use crate::threshold::Evaluator;
-use crate::verdict::{LostWorker, Stall};
+use crate::verdict::{LostWorker, Stall, StallCause};
 use crate::window::DropCause;
 use crate::wire::{Body, Frame, Generator, Schema, StreamKey, WireError};
 
@@ -60,6 +60,8 @@ pub const BACKLOG_MAX: u64 = 64;
 const CHECKPOINTS_MAX: usize = 8;
 /// BX-27: a shard that opens more streams than this is not well.
 const STREAMS_PER_ATTEMPT_MAX: usize = 16;
+/// An event loop that is this late was stopped, with its process or its machine.
+const STOPPED_FROM: Duration = Duration::from_millis(900);
 /// Stretches without load that are remembered.
 const STALLS_MAX: usize = 256;
 
@@ -362,6 +364,7 @@ impl Merge {
             Body::Content(content) => *content,
         };
         let held = content.generator.held.saturating_sub(stream.generator.held);
+        let stopped = Duration::from_nanos(content.loop_lag.max_ns);
         stream.generator = content.generator;
         let ended = frame.end;
         if stream.live {
@@ -382,7 +385,10 @@ impl Merge {
             sum.merge(series);
         }
         if !held.is_zero() {
-            self.note_stall(frame.key, told, held);
+            self.note_stall(frame.key, told, held, StallCause::NotGranted);
+        }
+        if stopped >= STOPPED_FROM {
+            self.note_stall(frame.key, told, stopped, StallCause::Stopped);
         }
         let several = frame.windows.1 > frame.windows.0;
         let window = self.window_for(told, several, now);
@@ -421,12 +427,13 @@ impl Merge {
     }
 
     /// Users of a shard have waited for so long, up to the end of this window.
-    fn note_stall(&mut self, key: StreamKey, window: u64, held: Duration) {
+    fn note_stall(&mut self, key: StreamKey, window: u64, held: Duration, why: StallCause) {
         let until = self.end_of(window);
         let from = until.saturating_sub(held);
         let (workflow, shard) = (key.workflow, key.shard);
         let mut own = self.stalls.iter_mut().rev();
-        let last = own.find(|stall| (stall.workflow, stall.shard) == (workflow, shard));
+        let of = |stall: &Stall| (stall.workflow, stall.shard, stall.why);
+        let last = own.find(|stall| of(stall) == (workflow, shard, why));
         match last.filter(|stall| stall.until + 2 * self.settings.window >= from) {
             Some(stall) => stall.until = stall.until.max(until),
             None => {
@@ -435,7 +442,7 @@ impl Merge {
                     self.stalls.retain(Stall::is_told);
                 }
                 if self.stalls.len() < STALLS_MAX {
-                    self.stalls.push(Stall { workflow, shard, from, until });
+                    self.stalls.push(Stall { workflow, shard, from, until, why });
                 }
             }
         }

@@ -21,6 +21,7 @@ pub struct RunResult {
     pub stop: StopReason,
     pub layout: Arc<Layout>,
     pub totals: Window,
+    pub issued: Issued,
     pub workflows: Vec<WorkflowResult>,
     pub thresholds: Vec<ThresholdResult>,
     pub error_samples: Vec<ErrorSample>,
@@ -59,6 +60,35 @@ pub enum StopReason {
     Timeout,
     /// By the script itself.
     Aborted(String),
+}
+
+/// How many requests were begun, counted before each is written: completed <= seen by the target <= issued (R27).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Issued {
+    Exact(u64),
+    /// A worker has not said its last word; it cannot have begun more than this.
+    Bound(u64),
+    /// A worker has not said its last word, and nothing bounds what it may have begun.
+    Unknown,
+}
+
+impl Issued {
+    #[must_use]
+    pub fn count(self) -> Option<u64> {
+        match self {
+            Self::Exact(count) | Self::Bound(count) => Some(count),
+            Self::Unknown => None,
+        }
+    }
+
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Exact(_) => "exact",
+            Self::Bound(_) => "bound",
+            Self::Unknown => "unknown",
+        }
+    }
 }
 
 /// The result's word on itself (R19).

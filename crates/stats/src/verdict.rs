@@ -45,7 +45,7 @@ pub struct LostWorker {
     pub policy: String,
 }
 
-/// Load that stood still although its workers lived: nobody could grant it more iterations in time.
+/// Load that stood still although its workers lived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stall {
     pub workflow: u32,
@@ -53,6 +53,15 @@ pub struct Stall {
     /// Schedule time.
     pub from: Duration,
     pub until: Duration,
+    pub why: StallCause,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StallCause {
+    /// Nobody granted it more iterations in time.
+    NotGranted,
+    /// The generator's process, or its machine, did not run.
+    Stopped,
 }
 
 impl Stall {
@@ -143,13 +152,16 @@ pub fn judge(evidence: &Evidence<'_>) -> Verdict {
         );
     }
     for stall in evidence.stalls.iter().filter(|stall| stall.is_told()) {
+        let why = match stall.why {
+            StallCause::NotGranted => "no owner granted it more iterations",
+            StallCause::Stopped => "its worker's process did not run",
+        };
+        let (from, until) = (stall.from.as_secs_f64(), stall.until.as_secs_f64());
+        let (shard, workflow) = (stall.shard, stall.workflow);
         add(
             VerdictState::Degraded,
             format!(
-                "load stood still: a shard of workflow {} waited from {:.1} s to {:.1} s for its owner",
-                stall.workflow,
-                stall.from.as_secs_f64(),
-                stall.until.as_secs_f64()
+                "load of workflow {workflow}, shard {shard} stood still from {from:.1} s until {until:.1} s: {why}"
             ),
         );
     }

@@ -175,6 +175,12 @@ impl StatusCounts {
 }
 
 impl Window {
+    /// Requests that were written to a connection.
+    pub fn sent(&self) -> u64 {
+        let steps = self.blocks.iter().flatten().flat_map(|block| &block.steps);
+        steps.map(|step| step.sent).sum()
+    }
+
     pub fn new(layout: &Layout) -> Window {
         Window { blocks: (0..layout.stages.len()).map(|_| None).collect() }
     }

@@ -170,6 +170,7 @@ impl Plan {
             priority: ::plan::Priority::Auto,
             vus_max,
             counted: (rng.u8(..3) == 0).then_some(counted),
+            requests_max: Some(1),
             is_open: false,
             length,
             graceful_stop: Duration::from_secs(1),

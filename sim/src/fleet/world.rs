@@ -42,15 +42,59 @@ pub enum Beat {
 
 #[derive(Clone, Debug)]
 pub enum Packet {
-    Ask { from: usize, life: u64, call: u64, ask: Box<Ask> },
-    Answer { call: u64, answer: Box<Answer> },
-    Tell { from: usize, life: u64, number: u64, tell: Box<Tell> },
-    Told { number: u64, told: Told },
-    Renew { from: usize, life: u64, number: u64, renew: Box<Renew> },
-    Renewed { number: u64, answers: Vec<(ShardKey, Attempt, Renewal)> },
-    Frames { from: usize, life: u64, number: u64, frames: Box<Frames> },
-    FramesTaken { number: u64, job: JobId, from: usize, answer: Box<FramesAnswer> },
-    Beat { from: Host, beat: Beat },
+    Ask {
+        from: usize,
+        life: u64,
+        call: u64,
+        ask: Box<Ask>,
+    },
+    Answer {
+        call: u64,
+        answer: Box<Answer>,
+    },
+    Tell {
+        from: usize,
+        life: u64,
+        number: u64,
+        tell: Box<Tell>,
+    },
+    Told {
+        number: u64,
+        told: Told,
+    },
+    Renew {
+        from: usize,
+        life: u64,
+        number: u64,
+        renew: Box<Renew>,
+    },
+    Renewed {
+        number: u64,
+        answers: Vec<(ShardKey, Attempt, Renewal)>,
+    },
+    Frames {
+        from: usize,
+        life: u64,
+        number: u64,
+        frames: Box<Frames>,
+    },
+    FramesTaken {
+        number: u64,
+        job: JobId,
+        from: usize,
+        answer: Box<FramesAnswer>,
+    },
+    /// To a job's owner: leases that another manager has renewed.
+    Granted {
+        job: JobId,
+        worker: NodeId,
+        boot: BootId,
+        attempts: Vec<(ShardKey, Attempt)>,
+    },
+    Beat {
+        from: Host,
+        beat: Beat,
+    },
 }
 
 /// What is on its way. Whatever names a life is nothing once that life is over.

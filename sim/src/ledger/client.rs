@@ -355,6 +355,7 @@ impl Client {
                     counters: counters(shard, attempt),
                     result: self.blobs.last().copied(),
                     sent_until_ms: None,
+                    certain: true,
                 }
             }
             11 => Command::CommitContext {

@@ -44,6 +44,7 @@ fn start(epoch: u64) -> Command {
         worker: NodeId(9),
         boot: BootId(1),
         after: Lapse::First,
+        terms: control::ledger::AttemptTerms::default(),
     }
 }
 

@@ -50,6 +50,7 @@ mod room;
 mod seat;
 mod settings;
 mod shard;
+mod silence;
 mod steer;
 mod straggle;
 mod talk;
@@ -284,7 +285,9 @@ pub struct Owner {
 impl Owner {
     /// One event, and what is to be done about it. `now` is CLOCK_BOOTTIME of this host (R4) and never goes back.
     pub fn step(&mut self, event: Event, now: Moment) -> Vec<Effect> {
-        self.now = self.now.max(now);
+        let before = self.now;
+        self.now = before.max(now);
+        self.stood_still(before);
         if self.phase == Phase::Deposed {
             self.counts.late += 1;
             return Vec::new();
@@ -312,6 +315,7 @@ impl Owner {
                 self.hinted = self.now;
                 self.look_at_workers();
             }
+            Event::Renewed { worker, boot, attempts } => self.renewed(worker, boot, &attempts),
             Event::LedgerTime { now_ms } => self.ledger_time(now_ms),
             Event::Turn(turn) => self.turn = Some(turn),
             Event::Threshold { number, reason } => self.threshold(number, reason),
@@ -333,6 +337,7 @@ impl Owner {
                 Phase::Recovering { until } => self.recover(until),
                 Phase::Active => {
                     self.look_at_the_clock();
+                    self.look_at_silence();
                     self.look_at_shards();
                     self.look_at_holds();
                     self.drive_wave();
@@ -375,6 +380,7 @@ impl Owner {
             }
             Phase::Active => {
                 due.extend(self.timeouts.due());
+                due.extend(self.silence_due());
                 due.extend(self.queue_due());
                 due.extend(self.wave.as_ref().and_then(|wave| wave.again));
                 due.extend(self.holds.values().filter(|hold| hold.granted).map(|hold| hold.renew));

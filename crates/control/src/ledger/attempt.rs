@@ -110,6 +110,7 @@ impl State {
             counters,
             result,
             sent_until_ms,
+            certain,
         } = command
         else {
             return Ok(here.done());
@@ -127,8 +128,8 @@ impl State {
         }
         held?;
         let (epoch, counters) = (here.epoch, *counters);
-        let (result, sent_until_ms) = (*result, *sent_until_ms);
-        record.end = Some(AttemptEnd { epoch, status, counters, result, sent_until_ms });
+        let (result, sent_until_ms, certain) = (*result, *sent_until_ms, *certain);
+        record.end = Some(AttemptEnd { epoch, status, counters, result, sent_until_ms, certain });
         let superseded = record.sealed.is_some();
         job.totals.add(&counters);
         let ShardKey { job, workflow, shard } = *key;

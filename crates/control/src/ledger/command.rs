@@ -103,6 +103,8 @@ pub enum Command {
         result: Option<BlobRef>,
         /// The job's age when it sent its last request, if its worker has said so.
         sent_until_ms: Option<u64>,
+        /// Its counts are all that it did, by its worker's own word; or it never ran.
+        certain: bool,
     },
     /// What a layer leaves to the next one. Layers come in order, from 0; the first commit of each is the one.
     CommitContext {

@@ -109,6 +109,8 @@ pub struct AttemptEnd {
     pub result: Option<BlobRef>,
     /// The job's age when it sent its last request, by its worker's clock.
     pub sent_until_ms: Option<u64>,
+    /// The counts are all that it did. Otherwise its worker has not said its last word.
+    pub certain: bool,
 }
 
 /// What a layer left to the next one.

@@ -46,6 +46,7 @@ pub fn part(name: &str, vus: u32, seconds: u64) -> Part {
         priority: Priority::Auto,
         vus_max: vus,
         counted: None,
+        requests_max: Some(1),
         is_open: false,
         length: Duration::from_secs(seconds),
         graceful_stop: Duration::from_secs(1),
@@ -339,6 +340,7 @@ impl World {
         let now = self.now;
         let job = self.state.job(self.job).cloned();
         let mut told = Vec::new();
+        let mut renewed = Vec::new();
         for model in self.workers.values_mut().filter(|model| model.alive) {
             for run in model.runs.values_mut() {
                 let order = &run.dispatch.order;
@@ -352,6 +354,9 @@ impl World {
                 if let Some(ticket) = ticket.filter(|_| live && !model.cut_off && !self.ledger_down)
                 {
                     run.lease.renewal_granted(&ticket, now);
+                    let attempts = vec![(order.shard, order.step.attempt)];
+                    let (worker, boot) = (model.node, model.boot);
+                    renewed.push(Event::Renewed { worker, boot, attempts });
                 }
             }
             model.tick(now);
@@ -363,6 +368,9 @@ impl World {
         let generation = self.generation;
         for tell in told {
             self.push(generation, Item::Told(tell));
+        }
+        for event in renewed {
+            self.push(generation, Item::Event(event));
         }
     }
 

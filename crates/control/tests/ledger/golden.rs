@@ -58,6 +58,7 @@ fn commands() -> Vec<Command> {
             counters,
             result,
             sent_until_ms: None,
+            certain: true,
         }
     };
     let finish = |outcome| Command::FinishJob { job: JOB, epoch, outcome, detail: text("d") };

@@ -90,6 +90,7 @@ fn a_replaced_owner_ends_no_attempt() {
                 counters,
                 result,
                 sent_until_ms: None,
+                certain: true,
             }
         }
         other => panic!("{other:?}"),

@@ -227,7 +227,7 @@ fn command() -> impl Strategy<Value = Command> {
         2 => (shard, prop::option::of(epoch.clone()), attempt, status(), counters).prop_map(
             |(shard, under, attempt, status, counters)| {
                 let result = Some(blob(1));
-                Command::EndAttempt { shard, under, attempt, status, counters, result, sent_until_ms: None }
+                Command::EndAttempt { shard, under, attempt, status, counters, result, sent_until_ms: None, certain: true }
             }
         ),
         1 => (job.clone(), epoch.clone(), any::<u32>(), payload).prop_map(

@@ -216,6 +216,7 @@ pub fn end(job: JobId, attempt: u32, status: AttemptStatus, completed: u64) -> C
         counters: Counters { completed, ..Counters::default() },
         result: Some(blob(2)),
         sent_until_ms: None,
+        certain: true,
     }
 }
 

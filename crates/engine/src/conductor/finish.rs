@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use stats::{
-    GeneratorStats, Outcome, RunResult, RunState, Snapshot, WorkflowResult, WorkflowStatus,
+    GeneratorStats, Issued, Outcome, RunResult, RunState, Snapshot, WorkflowResult, WorkflowStatus,
 };
 
 use super::{Conductor, Input};
@@ -42,6 +42,7 @@ impl Conductor {
         let workflows =
             (0..self.plan.workflows.len()).map(|w| self.workflow_result(w, elapsed)).collect();
         let error_samples = self.aggregate.error_samples();
+        let issued = Issued::Exact(self.aggregate.totals.sent());
         let script = self.script_result(elapsed);
         let thresholds = match &script {
             Some(script) => stats::threshold_results(&script.layout, &script.thresholds),
@@ -55,6 +56,7 @@ impl Conductor {
             verdict,
             stop: self.job.stop_reason(),
             layout: self.program.layout.clone(),
+            issued,
             workflows,
             thresholds,
             error_samples,

@@ -3,10 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use control::leash::FIRST;
 use engine::attempt::{Ending, Join, Mono, Report, ShardSpec, Stop};
 use plan::Rate;
 use stats::DropCause;
+
+/// What an attempt is granted before anything is known of it.
+const FIRST: u64 = 400;
 
 use super::common::recording::{Recording, ok};
 use super::common::{plan, target, url};
@@ -18,26 +20,24 @@ fn run(text: &str, target: &str, spec: ShardSpec) -> Whole {
     led.finish().completed()
 }
 
-/// Arrivals that were missed are dropped with their cause; what was reported before is not counted again.
+/// Arrivals that were missed are passed over. Whoever leads the job counts them: only there it is known what the attempts
+/// before have counted.
 #[test]
-fn missed_arrivals_are_dropped_as_lost() {
+fn missed_arrivals_are_passed_over() {
     let target = target();
     let text = plan("rate: 100/s, duration: 1s, max_vus: 50", "{ get: / }");
     let elapsed = Duration::from_millis(600);
-    let spec = |spent, accounted| ShardSpec {
-        join: Join { elapsed, spent, accounted },
-        ..ShardSpec::new(0, 0, 2)
-    };
+    let spec = |spent| ShardSpec { join: Join { elapsed, spent }, ..ShardSpec::new(0, 0, 2) };
     // Shard 0 of 2 has arrivals 0, 20 ms, 40 ms ...: thirty of them before 600 ms, twenty after.
-    let whole = run(&text, &url(&target), spec(0, 0));
-    assert_eq!(whole.dropped(DropCause::WorkerLost), 30);
-    assert_eq!(whole.iterations().iterations, 20);
+    for spent in [0, 12] {
+        let whole = run(&text, &url(&target), spec(spent));
+        assert_eq!(whole.dropped(DropCause::WorkerLost), 0);
+        assert_eq!(whole.iterations().iterations, 20, "{spent} were begun before");
+        assert_eq!(whole.last.as_ref().unwrap().taken, 50);
+    }
+    let whole = run(&text, &url(&target), spec(33));
+    assert_eq!(whole.iterations().iterations, 17, "three had been issued ahead");
     assert_eq!(whole.last.as_ref().unwrap().taken, 50);
-    let whole = run(&text, &url(&target), spec(12, 12));
-    assert_eq!(whole.dropped(DropCause::WorkerLost), 18, "twelve were accounted for");
-    let whole = run(&text, &url(&target), spec(33, 12));
-    assert_eq!(whole.dropped(DropCause::WorkerLost), 21, "and three had been issued ahead");
-    assert_eq!(whole.iterations().iterations, 17);
 }
 
 /// The end of the load does not move: who joins late has less time.
@@ -55,7 +55,7 @@ fn a_late_attempt_ends_with_the_others() {
     assert_eq!(whole.dropped(DropCause::WorkerLost), 0, "nothing was scheduled");
 }
 
-/// Iterations that may have been issued are not issued again, and those nobody reported are counted as lost.
+/// Iterations that may have been issued are not issued again.
 #[test]
 fn counted_iterations_are_not_issued_twice() {
     for load_text in [
@@ -64,12 +64,12 @@ fn counted_iterations_are_not_issued_twice() {
     ] {
         let server = Recording::start(|_| ok(""));
         let spec = ShardSpec {
-            join: Join { elapsed: Duration::from_millis(10), spent: 31, accounted: 28 },
+            join: Join { elapsed: Duration::from_millis(10), spent: 31 },
             ..ShardSpec::new(0, 1, 2)
         };
         let whole = run(&plan(load_text, "{ get: '/${iteration}' }"), &server.url(), spec);
         assert_eq!(whole.iterations().iterations, 19, "{load_text}");
-        assert_eq!(whole.dropped(DropCause::WorkerLost), 3, "{load_text}");
+        assert_eq!(whole.last.as_ref().unwrap().taken, 50, "{load_text}");
         let numbers = server.paths().into_iter().map(|path| path[1..].parse::<u64>().unwrap());
         let first = numbers.min().unwrap();
         assert_eq!(first, 1 + 31 * 2, "numbers go on where the last attempt may have been");
@@ -80,78 +80,97 @@ fn counted_iterations_are_not_issued_twice() {
 fn an_attempt_of_which_all_is_spent_does_nothing() {
     let target = target();
     let spec = ShardSpec {
-        join: Join { elapsed: Duration::from_millis(10), spent: 10, accounted: 4 },
+        join: Join { elapsed: Duration::from_millis(10), spent: 10 },
         ..ShardSpec::new(0, 0, 1)
     };
     let text = "target: TARGET\nworkflows: [ { name: w, load: { vus: 2, iterations: 10 }, \
                 vu_setup: [ { get: /bytes/1 } ], steps: [ { get: / } ] } ]\n";
     let whole = run(text, &url(&target), spec);
-    assert_eq!((whole.dropped(DropCause::WorkerLost), target.counts().total), (6, 0));
+    assert_eq!((whole.end.taken, target.counts().total), (10, 0));
 }
 
-/// R5a: an attempt that somebody may have to replace goes only as far as is durably known of it.
+fn granted(units_end: u64) -> ShardSpec {
+    ShardSpec { units_end: Some(units_end), ..ShardSpec::new(0, 0, 1) }
+}
+
+/// Until the target has seen so many, and some time longer.
+fn until_seen(target: &target::RunningTarget, count: u64) {
+    let until = std::time::Instant::now() + Duration::from_secs(20);
+    while target.counts().total < count && std::time::Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    std::thread::sleep(Duration::from_millis(100));
+}
+
+/// R5a: an attempt that somebody may have to replace goes only as far as it was granted, and says so when it comes to
+/// the end of that.
 #[test]
-fn a_leashed_attempt_waits_until_its_word_is_durable() {
+fn an_attempt_goes_no_further_than_it_was_granted() {
     for load_text in [
-        "executor: shared-iterations, vus: 8, iterations: 10000",
-        "executor: per-vu-iterations, vus: 8, iterations: 1250",
+        "executor: shared-iterations, vus: 8, iterations: 1000",
+        "executor: per-vu-iterations, vus: 8, iterations: 125",
     ] {
         let target = target();
         let loaded = load(&plan(load_text, "{ get: / }"), &url(&target), Path::new("."));
-        let spec = ShardSpec { leashed: true, ..ShardSpec::new(0, 0, 1) };
-        let led = Led::prepare(&loaded, spec).ready();
+        let led = Led::prepare(&loaded, granted(FIRST)).ready();
         led.run.start_at(Mono::now());
-        let until = std::time::Instant::now() + Duration::from_secs(20);
-        while target.counts().total < FIRST && std::time::Instant::now() < until {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        std::thread::sleep(Duration::from_millis(100));
+        until_seen(&target, FIRST);
         assert_eq!(target.counts().total, FIRST, "{load_text}: not one more");
+        let Report::UnitsWanted = led.next() else { panic!("{load_text}: it says that it waits") };
+        led.run.grant_units(FIRST - 1);
         led.run.swap(None, None);
         let Report::Counted(counted) = led.next() else { panic!("counts were asked for") };
-        let word = counted.word.expect("a word on how far it may go");
-        assert_eq!((counted.taken, word.end), (FIRST, 10_000), "{load_text}");
-        led.run.word_is_durable(word.number);
-        let done = led.finish().completed();
-        assert_eq!(target.counts().total, 10_000, "{load_text}");
-        assert_eq!(
-            done.last.expect("the last counts").word,
-            None,
-            "what has ended goes no further"
-        );
+        assert_eq!(counted.taken, FIRST, "{load_text}: grants only rise");
+        assert!(counted.held >= Duration::from_millis(100), "{load_text}: {:?}", counted.held);
+        led.run.grant_units(u64::MAX);
+        led.finish().completed();
+        assert_eq!(target.counts().total, 1_000, "{load_text}");
     }
 }
 
-/// A load that is over, or stopped, does not wait for a word.
+/// A load that is over, or stopped, does not wait for a grant.
 #[test]
-fn a_leashed_attempt_can_be_stopped_while_it_waits() {
+fn an_attempt_can_be_stopped_while_it_waits_for_a_grant() {
     let target = target();
-    let text = plan("executor: shared-iterations, vus: 8, iterations: 10000", "{ get: / }");
+    let text = plan("executor: shared-iterations, vus: 8, iterations: 1000", "{ get: / }");
     let loaded = load(&text, &url(&target), Path::new("."));
-    let spec = ShardSpec { leashed: true, ..ShardSpec::new(0, 0, 1) };
-    let led = Led::prepare(&loaded, spec).ready();
+    let led = Led::prepare(&loaded, granted(FIRST)).ready();
     led.run.start_at(Mono::now());
-    let until = std::time::Instant::now() + Duration::from_secs(20);
-    while target.counts().total < FIRST && std::time::Instant::now() < until {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    until_seen(&target, FIRST);
     led.run.stop(Stop::Graceful);
     let whole = led.finish();
     assert_eq!(whole.how, Ending::Stopped);
     assert_eq!((whole.end.taken, target.counts().total), (FIRST, FIRST));
+    assert_eq!(whole.dropped(DropCause::TimeOver), 600, "nobody will run the rest");
 }
 
-/// Earlier attempts of which nothing was heard count for more than there was to do: not more is lost than that.
+/// R27: a lease that ran out is not the end of the load. What was not begun is left for the next attempt, or for whoever
+/// leads the job to count.
 #[test]
-fn no_more_is_lost_than_there_was() {
+fn an_attempt_that_is_shut_out_drops_nothing() {
+    let target = target();
+    let text = plan("executor: shared-iterations, vus: 8, iterations: 1000", "{ get: / }");
+    let loaded = load(&text, &url(&target), Path::new("."));
+    let led = Led::prepare(&loaded, granted(FIRST)).ready();
+    led.run.start_at(Mono::now());
+    until_seen(&target, FIRST);
+    led.gate.close();
+    let whole = led.finish();
+    assert_eq!(whole.how, Ending::LeaseLapsed);
+    assert_eq!((whole.end.taken, whole.dropped(DropCause::TimeOver)), (FIRST, 0));
+}
+
+/// Earlier attempts of which nothing was heard count for more than there was to do.
+#[test]
+fn no_more_is_spent_than_there_was() {
     let target = target();
     let spec = ShardSpec {
-        join: Join { elapsed: Duration::from_millis(10), spent: 2 * FIRST, accounted: 4 },
+        join: Join { elapsed: Duration::from_millis(10), spent: 2 * FIRST },
         ..ShardSpec::new(0, 0, 1)
     };
     let text = plan("executor: shared-iterations, vus: 2, iterations: 10", "{ get: / }");
     let whole = run(&text, &url(&target), spec);
-    assert_eq!((whole.dropped(DropCause::WorkerLost), target.counts().total), (6, 0));
+    assert_eq!((whole.end.taken, target.counts().total), (10, 0));
 }
 
 /// A rate that was set before the attempt began holds for it, too: all shards agree on the numbers.

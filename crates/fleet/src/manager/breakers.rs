@@ -18,7 +18,7 @@ use tokio::time::{sleep, timeout};
 use super::{Parts, Shared, lock, now, roster};
 use crate::verdict;
 use crate::wire::proto::crew_client::CrewClient;
-use crate::wire::{MESSAGE_BYTES_MAX, is_too_new, seal, unseal};
+use crate::wire::{FOR_OWNER, MESSAGE_BYTES_MAX, is_too_new, seal, unseal};
 
 /// A worker that has not answered by then may have done it or not.
 const ASK_WITHIN: Duration = Duration::from_secs(3);
@@ -66,6 +66,17 @@ impl Breakers {
 
 /// Asks a worker once, if its breaker lets it.
 pub async fn ask(shared: &Shared, parts: &Parts, worker: NodeId, ask: &Ask) -> Option<Answer> {
+    ask_for(shared, parts, worker, ask, None).await
+}
+
+/// The same, for an owner that does not reach the worker.
+pub async fn ask_for(
+    shared: &Shared,
+    parts: &Parts,
+    worker: NodeId,
+    ask: &Ask,
+    owner: Option<NodeId>,
+) -> Option<Answer> {
     let view = parts.member.view();
     let peer = roster::peer(&view, worker)?;
     let target = (worker, peer.boot);
@@ -74,7 +85,11 @@ pub async fn ask(shared: &Shared, parts: &Parts, worker: NodeId, ask: &Ask) -> O
     let mut crew = CrewClient::new(parts.member.channel(peer.address, peer.role, worker))
         .max_decoding_message_size(MESSAGE_BYTES_MAX)
         .max_encoding_message_size(MESSAGE_BYTES_MAX);
-    let (answer, outcome) = match timeout(ASK_WITHIN, crew.ask(sealed)).await {
+    let mut request = tonic::Request::new(sealed);
+    if let Some(owner) = owner.and_then(|owner| owner.to_string().parse().ok()) {
+        request.metadata_mut().insert(FOR_OWNER, owner);
+    }
+    let (answer, outcome) = match timeout(ASK_WITHIN, crew.ask(request)).await {
         Ok(Ok(answer)) => (unseal(answer.get_ref()).ok(), Some(Outcome::Answered)),
         Ok(Err(status)) => {
             tracing::debug!(%worker, "a worker did not answer: {}", status.message());

@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::checkpoints::Promised;
 use super::desk::Input;
-use super::{Parts, Shared, breakers, roster};
+use super::{Parts, Shared, breakers, relay, roster};
 use crate::wire::proto::desk_client::DeskClient;
 use crate::wire::proto::{Checkpoint, PromiseReply, PromiseRequest};
 use crate::wire::{MESSAGE_BYTES_MAX, job_bytes};
@@ -86,7 +86,10 @@ pub fn channel(parts: &Parts, node: NodeId) -> Option<tonic::transport::Channel>
 pub async fn ask(shared: Arc<Shared>, inbox: Inbox, tag: u64, worker: NodeId, ask: Ask) {
     let began = Instant::now();
     let answer = match shared.parts() {
-        Some(parts) => breakers::ask(&shared, &parts, worker, &ask).await,
+        Some(parts) => match breakers::ask(&shared, &parts, worker, &ask).await {
+            Some(answer) => Some(answer),
+            None => relay::ask(&shared, &parts, worker, &ask).await,
+        },
         None => None,
     };
     let event = match answer {

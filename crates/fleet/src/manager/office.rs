@@ -15,9 +15,10 @@ use tokio::time::timeout;
 use tonic::{Request, Response, Status};
 use trust::Role;
 
-use super::desk::Input;
-use super::{Shared, breakers};
+use super::desk::{DeskHandle, Input};
+use super::{Shared, breakers, relay};
 use crate::wire::proto::office_server::Office;
+use crate::wire::proto::relay_request::Kind;
 use crate::wire::proto::{BlobRef, Chunk, Sealed};
 use crate::wire::{CHUNK_BYTES, blob_in, blob_out, caller, seal, unseal};
 
@@ -86,10 +87,22 @@ impl Service {
         })
     }
 
+    /// Passes a worker's words on to the owner of its job.
+    async fn relay(
+        &self,
+        owner: Option<NodeId>,
+        worker: Option<NodeId>,
+        kind: Kind,
+        sealed: Sealed,
+    ) -> Option<Sealed> {
+        let parts = self.0.parts()?;
+        relay::to_owner(&parts, owner?, worker?, kind, sealed).await
+    }
+
     /// A worker's last word on an attempt of a job that has no owner any more: it is written, and let go.
     fn late(&self, report: &EndReport) {
         let shared = Arc::clone(&self.0);
-        let EndReport { shard, attempt, status, counters, worker, .. } = *report;
+        let EndReport { shard, attempt, status, counters, worker, certain, .. } = *report;
         tokio::spawn(async move {
             let Some(parts) = shared.parts() else { return };
             let (under, result, sent_until_ms) = (None, None, None);
@@ -101,6 +114,7 @@ impl Service {
                 counters,
                 result,
                 sent_until_ms,
+                certain,
             };
             if let ledger::Written::Committed { .. } =
                 parts.ledger.propose(command, Duration::from_secs(5)).await
@@ -112,8 +126,27 @@ impl Service {
     }
 }
 
+/// What a worker tells the owner of its job, which is led here.
+pub fn tell_desk(desk: &DeskHandle, tell: Tell) -> Result<Told, Status> {
+    if !desk.send(Input::Tell(Box::new(tell))) {
+        return Err(Status::resource_exhausted("the job's owner is busy; try again"));
+    }
+    Ok(Told::Taken)
+}
+
+/// Frames for the owner of their job, which is led here.
+pub async fn frames_to_desk(desk: &DeskHandle, frames: Frames) -> Result<FramesAnswer, Status> {
+    let (answer, answered) = oneshot::channel();
+    if desk.send(Input::Frames(Box::new(frames), answer))
+        && let Ok(Ok(answer)) = timeout(DESK_WITHIN, answered).await
+    {
+        return Ok(answer);
+    }
+    Err(Status::unavailable("the job's owner is busy or has just gone; try again"))
+}
+
 /// Whether a worker speaks of itself.
-fn is_own(tell: &Tell, node: NodeId) -> bool {
+pub fn is_own(tell: &Tell, node: NodeId) -> bool {
     match tell {
         Tell::Ended(report) => report.worker == node,
         Tell::MoreTime { worker, .. } | Tell::Draining { worker, .. } => *worker == node,
@@ -141,16 +174,16 @@ impl Office for Service {
             return Ok(Response::new(seal(&Told::Taken)?));
         };
         let told = match self.0.desk(job) {
-            Some(desk) => {
-                if !desk.send(Input::Tell(Box::new(tell))) {
-                    let why = "the job's owner is busy; try again";
-                    return Err(Status::resource_exhausted(why));
-                }
-                Told::Taken
-            }
+            Some(desk) => tell_desk(&desk, tell)?,
             None => match self.find(job).await? {
                 Where::Here => Told::NotOwner { owner: None },
-                Where::Elsewhere(owner) => Told::NotOwner { owner },
+                Where::Elsewhere(owner) => {
+                    let sealed = request.into_inner();
+                    if let Some(answer) = self.relay(owner, node, Kind::Tell, sealed).await {
+                        return Ok(Response::new(answer));
+                    }
+                    Told::NotOwner { owner }
+                }
                 Where::Ended => {
                     if let Tell::Ended(report) = tell {
                         self.late(&report);
@@ -171,17 +204,17 @@ impl Office for Service {
         }
         let job = frames.job;
         if let Some(desk) = self.0.desk(job) {
-            let (answer, answered) = oneshot::channel();
-            if desk.send(Input::Frames(Box::new(frames), answer))
-                && let Ok(Ok(answer)) = timeout(DESK_WITHIN, answered).await
-            {
-                return Ok(Response::new(seal(&answer)?));
-            }
-            return Err(Status::unavailable("the job's owner is busy or has just gone; try again"));
+            return Ok(Response::new(seal(&frames_to_desk(&desk, frames).await?)?));
         }
         let answer = match self.find(job).await? {
             Where::Here => FramesAnswer::NotOwner { owner: None },
-            Where::Elsewhere(owner) => FramesAnswer::NotOwner { owner },
+            Where::Elsewhere(owner) => {
+                let sealed = request.into_inner();
+                if let Some(answer) = self.relay(owner, node, Kind::Frames, sealed).await {
+                    return Ok(Response::new(answer));
+                }
+                FramesAnswer::NotOwner { owner }
+            }
             Where::Ended | Where::Nowhere => FramesAnswer::UnknownJob,
         };
         Ok(Response::new(seal(&answer)?))
@@ -198,6 +231,7 @@ impl Office for Service {
         let read = parts.ledger.read(ReadLevel::Strong, READ_WITHIN, decide).await;
         // Without a majority nothing is decided, least of all a refusal.
         let read = read.map_err(|error| Status::unavailable(error.to_string()))?;
+        relay::notice(&self.0, &parts, &renew, &read.value);
         Ok(Response::new(seal(&read.value)?))
     }
 

@@ -3,15 +3,16 @@
 
 use std::sync::Arc;
 
+use control::fleet::message::{Ask, Frames, FramesAnswer, Renew, Tell, Told};
 use tonic::{Request, Response, Status};
 use trust::Role;
 
 use super::checkpoints::{Kept, Promised};
-use super::{Shared, status};
+use super::{Shared, breakers, office, relay, status};
 use crate::wire::proto::desk_server::Desk;
 use crate::wire::proto::{
     Checkpoint, CountsReply, CountsRequest, JobCounts, KeepReply, PromiseReply, PromiseRequest,
-    Sealed,
+    RelayRequest, Sealed, relay_request::Kind,
 };
 use crate::wire::{self, caller, job_from};
 
@@ -71,6 +72,56 @@ impl Desk for Service {
             counts.extend(counters.map(|counters| JobCounts { job, counters: Some(counters) }));
         }
         Ok(Response::new(CountsReply { counts }))
+    }
+
+    async fn renewed(&self, request: Request<Sealed>) -> Result<Response<Sealed>, Status> {
+        let by = caller(&request, &[Role::Manager])?;
+        let renewed: Renew = wire::unseal(request.get_ref())?;
+        if let Some(by) = by {
+            relay::renewed_by(&self.0, renewed.worker, by.node);
+        }
+        relay::tell_desks(&self.0, &renewed);
+        Ok(Response::new(wire::seal(&())?))
+    }
+
+    async fn relay(&self, request: Request<RelayRequest>) -> Result<Response<Sealed>, Status> {
+        let by = caller(&request, &[Role::Manager])?;
+        let request = request.into_inner();
+        let kind = request.kind();
+        let worker = ledger::wire::node_from(&request.worker)
+            .map_err(|_| Status::invalid_argument("which worker?"))?;
+        let sealed = request.sealed.unwrap_or_default();
+        let answer = match kind {
+            Kind::Tell => {
+                let tell: Tell = wire::unseal(&sealed)?;
+                if !office::is_own(&tell, worker) {
+                    return Err(Status::permission_denied("a worker speaks for itself only"));
+                }
+                let desk = tell.job().and_then(|job| self.0.desk(job));
+                let told = desk.map(|desk| office::tell_desk(&desk, tell)).transpose()?;
+                wire::seal(&told.unwrap_or(Told::NotOwner { owner: None }))?
+            }
+            Kind::Frames => {
+                let frames: Frames = wire::unseal(&sealed)?;
+                if frames.worker != worker {
+                    return Err(Status::permission_denied("a worker speaks for itself only"));
+                }
+                match self.0.desk(frames.job) {
+                    Some(desk) => wire::seal(&office::frames_to_desk(&desk, frames).await?)?,
+                    None => wire::seal(&FramesAnswer::NotOwner { owner: None })?,
+                }
+            }
+            Kind::Ask => {
+                let ask: Ask = wire::unseal(&sealed)?;
+                let parts = self.0.serving()?;
+                let owner = by.map(|by| by.node);
+                let answer = breakers::ask_for(&self.0, &parts, worker, &ask, owner).await;
+                let answer = answer.ok_or_else(|| Status::unavailable("it does not answer"))?;
+                wire::seal(&answer)?
+            }
+            Kind::Unspecified => return Err(Status::invalid_argument("what is passed on?")),
+        };
+        Ok(Response::new(answer))
     }
 
     async fn leave(&self, request: Request<Sealed>) -> Result<Response<Sealed>, Status> {

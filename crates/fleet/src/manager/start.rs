@@ -149,6 +149,7 @@ impl Manager {
             silent: config.silent,
             desks: Mutex::new(BTreeMap::new()),
             breakers: Breakers::new(config.breaker),
+            renewers: Mutex::default(),
             operators: config.member.operators.clone(),
             voters: Mutex::default(),
             keeper: keeper.map_err(StartError::Folder)?,

@@ -187,6 +187,7 @@ pub fn result(
         started_unix_ms: super::millis(wall.saturating_sub(elapsed)),
         elapsed,
         outcome: conclusion.outcome,
+        issued: conclusion.issued,
         stop: conclusion.stop.clone(),
         workflows: workflows.collect(),
         timeline: timeline.collect(),

@@ -11,7 +11,7 @@ use trust::Role;
 
 use crate::wire::proto::Sealed;
 use crate::wire::proto::crew_server::{Crew, CrewServer};
-use crate::wire::{MESSAGE_BYTES_MAX, caller, seal, unseal};
+use crate::wire::{FOR_OWNER, MESSAGE_BYTES_MAX, caller, seal, unseal};
 
 /// Questions that wait for the actor; beyond it callers are told to come again.
 pub(super) const QUESTIONS_MAX: usize = 1024;
@@ -50,7 +50,10 @@ impl CrewService {
 impl Crew for CrewService {
     async fn ask(&self, request: Request<Sealed>) -> Result<Response<Sealed>, Status> {
         let caller = caller(&request, &[Role::Manager])?;
-        let from = caller.ok_or_else(|| Status::unauthenticated("who is calling?"))?.node;
+        let caller = caller.ok_or_else(|| Status::unauthenticated("who is calling?"))?.node;
+        // A manager may ask for the job's owner, if that does not reach this worker.
+        let owner = request.metadata().get(FOR_OWNER).and_then(|owner| owner.to_str().ok());
+        let from = owner.and_then(|owner| owner.parse().ok()).unwrap_or(caller);
         let ask = Box::new(unseal::<Ask>(request.get_ref())?);
         let (answer, answered) = oneshot::channel();
         self.put(Question::Ask { from, ask, answer })?;

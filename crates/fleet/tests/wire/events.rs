@@ -24,6 +24,7 @@ fn window() -> WindowEvent {
             requests: 1,
             failed: 2,
             iterations: 3,
+            interrupted: 3,
             dropped: 4,
             checks_passed: 5,
             checks_failed: 6,

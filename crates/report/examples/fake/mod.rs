@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use plan::MetricKind;
 use stats::{
-    CheckLayout, DropCause, ErrorKind, ErrorSample, GeneratorStats, HistoryPoint, Layout,
+    CheckLayout, DropCause, ErrorKind, ErrorSample, GeneratorStats, HistoryPoint, Issued, Layout,
     MetricLayout, Outcome, RunResult, StageLayout, StepLayout, StopReason, ThresholdResult,
     TimelineEntry, Unit, Verdict, VerdictState, Window, WorkflowLayout, WorkflowResult,
     WorkflowStatus,
@@ -164,6 +164,7 @@ pub fn good() -> RunResult {
         outcome: Outcome::Completed,
         verdict: Verdict { state: VerdictState::Valid, reasons: vec![] },
         stop: StopReason::Finished,
+        issued: Issued::Exact(totals(&layout).sent()),
         totals: totals(&layout),
         layout,
         workflows: vec![workflow("shop", 0, 30, 50), workflow("search", 30, 40, 12)],

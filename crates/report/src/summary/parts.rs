@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 use stats::{
-    ErrorKind, GeneratorStats, HistoryPoint, RunResult, StepStats, ThresholdResult, TimelineEntry,
-    Trend, Unit, WorkflowStatus,
+    ErrorKind, GeneratorStats, HistoryPoint, Issued, RunResult, StepStats, ThresholdResult,
+    TimelineEntry, Trend, Unit, WorkflowStatus,
 };
 
 use super::{Named, dropped};
@@ -38,6 +38,24 @@ impl RequestsPart {
             retried: stats.retried,
             rate,
         }
+    }
+}
+
+/// The requests of the whole run.
+#[derive(Debug, Serialize)]
+pub struct AllRequestsPart {
+    #[serde(flatten)]
+    pub requests: RequestsPart,
+    /// Counted before each is written: completed <= seen by the target <= issued. `null` if nothing bounds it.
+    pub issued: Option<u64>,
+    /// `exact`, `bound` or `unknown`.
+    pub issued_is: &'static str,
+}
+
+impl AllRequestsPart {
+    pub(super) fn new(stats: &StepStats, rate: f64, issued: Issued) -> AllRequestsPart {
+        let requests = RequestsPart::new(stats, rate);
+        AllRequestsPart { requests, issued: issued.count(), issued_is: issued.name() }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use stats::{CustomValue, DropCause, RunResult, WorkflowStatus};
+use stats::{CustomValue, DropCause, Issued, RunResult, WorkflowStatus};
 
 use super::table::{Cell, Row, Table, Tone};
 use super::{Page, line, wrap};
@@ -48,6 +48,18 @@ impl Page<'_> {
             let _ = write!(requests, ", {n} sent again on a new connection");
         }
         self.labelled("requests", &requests);
+        match self.result.issued {
+            Issued::Exact(_) => {}
+            Issued::Bound(most) => {
+                let most = format::count(most);
+                let text = format!("at most {most}: a worker has not said its last word");
+                self.labelled("issued", &text);
+            }
+            Issued::Unknown => {
+                let text = "unknown: a worker has not said its last word";
+                self.labelled("issued", text);
+            }
+        }
         self.statuses();
         let transfer = |n: u64| {
             let per_second = format::bytes(per_second(n, elapsed));

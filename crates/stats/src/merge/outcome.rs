@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::Merge;
 use crate::layout::Layout;
 use crate::result::{
-    ErrorSample, GeneratorStats, HistoryPoint, Outcome, RunResult, StopReason, ThresholdResult,
-    TimelineEntry, Verdict, WorkflowResult,
+    ErrorSample, GeneratorStats, HistoryPoint, Issued, Outcome, RunResult, StopReason,
+    ThresholdResult, TimelineEntry, Verdict, WorkflowResult,
 };
 use crate::script_result::{ScriptFailure, ScriptResult, threshold_results};
 use crate::series::{SeriesLayout, SeriesWindow, ThresholdOutcome};
@@ -41,6 +41,7 @@ pub struct Head {
     pub started_unix_ms: u64,
     pub elapsed: Duration,
     pub outcome: Outcome,
+    pub issued: Issued,
     pub stop: StopReason,
     pub workflows: Vec<WorkflowResult>,
     pub timeline: Vec<TimelineEntry>,
@@ -222,6 +223,7 @@ impl Finished {
             stop: head.stop,
             layout: self.layout,
             totals: self.totals,
+            issued: head.issued,
             workflows,
             thresholds: self.thresholds,
             error_samples: self.error_samples,

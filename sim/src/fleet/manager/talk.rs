@@ -1,11 +1,13 @@
 //! What a manager says to workers, and what it answers them.
 
+use std::collections::BTreeSet;
+
 use control::breaker::{Change, Outcome};
-use control::fleet::message::{Answer, Ask, Frames, FramesAnswer, Renew, Tell, Told};
+use control::fleet::message::{Answer, Ask, Frames, FramesAnswer, Renew, Renewal, Tell, Told};
 use control::fleet::owner::Event;
 use control::fleet::routing::{self, Pace, Presence, Signs};
 use control::ledger::Command;
-use fence::{BootId, Epoch, JobId, NodeId};
+use fence::{Attempt, BootId, Epoch, JobId, NodeId, ShardKey};
 
 use super::super::plan::Mark;
 use super::super::world::{Beat, Host, Item, Packet, World};
@@ -121,6 +123,13 @@ impl World {
             Packet::Frames { from, life, number, frames } => {
                 self.framed(m, from, life, number, &frames);
             }
+            Packet::Granted { job, worker, boot, attempts } => {
+                let epoch = self.managers[m].desks.get(&job).map(|desk| desk.epoch);
+                if let Some(epoch) = epoch {
+                    let renewed = Event::Renewed { worker, boot, attempts };
+                    self.owner_event(m, job, epoch, renewed);
+                }
+            }
             Packet::Beat { from, beat } => {
                 self.managers[m].heard.insert(from, (now, beat));
             }
@@ -136,7 +145,31 @@ impl World {
         }
         let state = if stale { &self.managers[m].view } else { &self.book.state };
         let answers = renew.decide(state);
+        let granted: Vec<(ShardKey, Attempt)> = answers
+            .iter()
+            .filter(|(_, _, renewal)| matches!(renewal, Renewal::Granted { .. }))
+            .map(|(shard, attempt, _)| (*shard, *attempt))
+            .collect();
+        self.tell_owners(m, renew.worker, renew.boot, &granted);
         self.send(Host::Manager(m), Host::Worker(from), life, Packet::Renewed { number, answers });
+    }
+
+    /// Owners hear who renews, whichever manager was asked.
+    fn tell_owners(&mut self, m: usize, worker: NodeId, boot: BootId, all: &[(ShardKey, Attempt)]) {
+        let jobs: BTreeSet<JobId> = all.iter().map(|(shard, _)| shard.job).collect();
+        for job in jobs {
+            let mine = all.iter().filter(|(shard, _)| shard.job == job).copied().collect();
+            let renewed = Packet::Granted { job, worker, boot, attempts: mine };
+            let owner = self.managers.iter().position(|host| host.desks.contains_key(&job));
+            match owner {
+                Some(owner) if owner == m => self.at_manager(m, renewed),
+                Some(owner) => {
+                    let life = self.life(Host::Manager(owner));
+                    self.send(Host::Manager(m), Host::Manager(owner), life, renewed);
+                }
+                None => {}
+            }
+        }
     }
 
     /// The owner of a job as this manager knows it; true: the job has ended.
@@ -195,6 +228,7 @@ impl World {
                         counters,
                         result: None,
                         sent_until_ms: None,
+                        certain: true,
                     };
                     self.propose(m, what, command);
                 }

@@ -189,6 +189,11 @@ impl Owner {
                 self.recovery.batches.get(&(*number as usize)).is_some_and(|b| b.1.is_some());
             let records = known.attempts.iter();
             shard.tries = records.map(|record| self.as_try(sid, record, began)).collect();
+            for (number, one) in (1..).map(Attempt).zip(&known.attempts) {
+                if one.end.as_ref().is_some_and(|end| !end.certain) {
+                    self.unheard.push((shard.key, number));
+                }
+            }
             let Some((attempt, record)) = known.last() else { continue };
             let failed = known.attempts.iter().filter(|one| one.revoked.is_some());
             shard.failed_on = failed.map(|one| (one.worker, one.boot)).collect();

@@ -182,6 +182,7 @@ impl Owner {
             counters: Counters::default(),
             result: None,
             sent_until_ms: None,
+            certain: true,
         };
         self.commit(Purpose::End(sid, attempt), command);
         self.out.push(Effect::NeverRan { shard: key, attempt });

@@ -68,6 +68,7 @@ impl Owner {
             setup_error: self.machine.setup_error().map(str::to_owned),
             teardown_error: self.machine.teardown_error().map(str::to_owned),
             timeline: self.timeline.clone(),
+            issued: self.issued(),
             unheard: self.unheard.clone(),
             cut: self.cut.clone(),
         }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use fence::{Attempt, NodeId, ShardKey};
+use fence::{Attempt, BootId, NodeId, ShardKey};
 use serde::{Deserialize, Serialize};
-use stats::{Outcome, StopReason, WorkflowStatus};
+use stats::{Issued, Outcome, StopReason, WorkflowStatus};
 
 use super::shard::Transition;
 use crate::fleet::message::{Answer, Ask, Steer, Tell};
@@ -60,6 +60,12 @@ pub enum Event {
     },
     /// All workers, as membership and heartbeats have them now.
     Workers(Vec<Worker>),
+    /// A manager has renewed the leases of these attempts.
+    Renewed {
+        worker: NodeId,
+        boot: BootId,
+        attempts: Vec<(ShardKey, Attempt)>,
+    },
     /// The ledger's time, as it was last read. It may be behind what has passed, never ahead.
     LedgerTime {
         now_ms: u64,
@@ -211,6 +217,7 @@ pub struct Conclusion {
     pub setup_error: Option<String>,
     pub teardown_error: Option<String>,
     pub timeline: Vec<Note>,
+    pub issued: Issued,
     /// Attempts whose last word is the owner's, not their worker's: what they issued beyond it is not known.
     pub unheard: Vec<(ShardKey, Attempt)>,
     /// Attempts whose totals were too large to keep.

@@ -42,6 +42,7 @@ impl Owner {
             counters: Counters::default(),
             may_run: false,
             known: false,
+            alive: self.now,
             heard: None,
             reporting: false,
             end: None,
@@ -98,7 +99,9 @@ impl Owner {
                     Some(worker) if worker.boot > boot => {
                         gone.insert((node, boot), Some(worker.boot));
                     }
-                    Some(worker) if !worker.live && worker.boot == boot => {
+                    Some(worker)
+                        if !worker.live && worker.boot == boot && !self.is_heard(node, boot) =>
+                    {
                         gone.insert((node, boot), None);
                     }
                     _ => {}

@@ -36,6 +36,8 @@ pub struct Part {
     pub vus_max: u32,
     /// Of a load that is a number of iterations.
     pub counted: Option<schedule::Counted>,
+    /// Requests that one iteration makes at most; `None` if that has no bound, or depends on more than the plan.
+    pub requests_max: Option<u64>,
     /// Arrivals at a rate, rather than users that do the same over and over.
     pub is_open: bool,
     /// From the common start to the last moment at which it starts an iteration.
@@ -137,6 +139,7 @@ impl Manifest {
             priority: workflow.priority,
             vus_max: candidates[number].vus_max,
             counted: schedule::Counted::of(&workflow.load.executor),
+            requests_max: requests_max(workflow),
             is_open: is_open(&workflow.load.executor),
             length: workflow.load.start_after + schedule::latest_end(&workflow.load),
             graceful_stop: workflow.load.graceful_stop,
@@ -210,6 +213,26 @@ impl Manifest {
         let default = Duration::from_secs(120).max(pauses.saturating_mul(2));
         self.policy.stuck_after.unwrap_or(default)
     }
+}
+
+/// Each hop of a redirect is a request, and each request may be made again once, on a new connection. What users do
+/// before their first iteration is no part of any; and nobody knows what a script does.
+fn requests_max(workflow: &Workflow) -> Option<u64> {
+    let is_plain = workflow.vu_setup.is_empty() && workflow.vu_teardown.is_empty();
+    let most = most_of(&workflow.steps, workflow.http.redirects);
+    (is_plain && !workflow.steps.is_empty()).then_some(most)
+}
+
+fn most_of(steps: &[Step], redirects: u32) -> u64 {
+    let sum = |steps: &[Step]| most_of(steps, redirects);
+    let of = |step: &Step| match &step.action {
+        Action::Request(request) => 2 * (1 + u64::from(request.redirects.unwrap_or(redirects))),
+        Action::Group { steps, .. } => sum(steps),
+        Action::Repeat { times, steps, .. } => times.saturating_mul(sum(steps)),
+        Action::Choose(branches) => branches.iter().map(|one| sum(&one.steps)).max().unwrap_or(0),
+        Action::Think(_) | Action::Set(_) | Action::Record(_) => 0,
+    };
+    steps.iter().map(of).fold(0, u64::saturating_add)
 }
 
 fn provided(one: &plan::Provide) -> Provided {

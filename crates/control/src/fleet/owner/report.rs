@@ -46,6 +46,7 @@ impl Owner {
         if !report.certain {
             // Its machine was restarted under it, and its file may be older than its death.
             report.counters.begun = report.counters.begun.max(one.may_have_begun());
+            self.unheard.push((report.shard, attempt));
         }
         // The next attempt may be dispatched before the ledger has this.
         (one.counters, one.known) = (report.counters, true);
@@ -62,9 +63,15 @@ impl Owner {
         self.keep(sid, report);
     }
 
-    /// The job's age when an attempt could last send, by its worker's clock.
+    /// The job's age when an attempt has last sent, as far as is known: its worker says until when it could, and the
+    /// counts when they last moved. A process that was stopped could, and did not.
     fn sent_until(&self, report: &EndReport) -> Option<Duration> {
-        Some((self.began? + report.sent_until?).min(self.age()))
+        let could = (self.began? + report.sent_until?).min(self.age());
+        let sid = (report.shard.workflow.0, report.shard.shard);
+        let place = (report.attempt.0 as usize).checked_sub(1)?;
+        let one = self.shards.get(&sid)?.tries.get(place)?;
+        let is_over = report.status == AttemptStatus::Completed;
+        Some(one.heard.filter(|_| !is_over).map_or(could, |heard| heard.min(could)))
     }
 
     /// Makes a report durable: first beside the ledger, then in it.
@@ -94,6 +101,7 @@ impl Owner {
                     counters: report.counters,
                     result: Some(blob_of(&encode_report(report))),
                     sent_until_ms: self.sent_until(report).map(millis),
+                    certain: report.certain,
                 };
                 self.commit(Purpose::End(sid, attempt), command);
             }

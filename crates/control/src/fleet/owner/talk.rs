@@ -197,6 +197,7 @@ impl Owner {
             return;
         };
         self.changed();
+        self.heard_from(worker);
         let rtt = self.rtts.entry(worker).or_insert(took);
         *rtt = (*rtt * 3 + took) / 4;
         match errand {

@@ -189,6 +189,7 @@ impl Owner {
             return false;
         };
         // Cumulative: an older frame that comes late has lower numbers, and says nothing new (R17).
+        one.alive = one.alive.max(self.now);
         let (old, new) = (one.counters.fields(), counters.fields());
         if one.known || old.iter().zip(&new).any(|(old, new)| new < old) {
             return false;

@@ -13,6 +13,7 @@
 //! late is in its counts by then, so nothing is counted twice.
 
 use fence::{Attempt, WorkflowNo};
+use stats::Issued;
 
 use super::shard::Try;
 use super::{Effect, Errand, Owner, Purpose, Sid};
@@ -62,6 +63,7 @@ impl Owner {
             counters,
             may_run,
             known: record.end.is_some(),
+            alive: self.now,
             heard: None,
             reporting: false,
             end: record.end.as_ref().map(|end| end.status),
@@ -128,6 +130,31 @@ impl Owner {
         }
         if !refused {
             self.grant_units();
+        }
+    }
+
+    /// How many requests were begun. An attempt that has not said its last word may have begun more than it told of: at
+    /// most all of what was lost with it.
+    pub(super) fn issued(&self) -> Issued {
+        let tries = self.shards.values().flat_map(|shard| &shard.tries);
+        let told: u64 = tries.map(|one| one.counters.issued).fold(0, u64::saturating_add);
+        let mut more = Some(0u64);
+        for (sid, shard) in &self.shards {
+            if !self.unheard.iter().any(|(key, _)| *key == shard.key) {
+                continue;
+            }
+            let part = self.manifest.workflows.get(sid.0 as usize);
+            let bounded = part.filter(|part| part.counted.is_some() || part.is_open);
+            let each = bounded.and_then(|part| part.requests_max);
+            let of_shard = self.lost_units.range((*sid, Attempt(0))..=(*sid, Attempt(u32::MAX)));
+            let lost: u64 = of_shard.map(|(_, count)| *count).sum();
+            more =
+                more.zip(each).map(|(more, each)| more.saturating_add(lost.saturating_mul(each)));
+        }
+        match more {
+            _ if self.unheard.is_empty() => Issued::Exact(told),
+            Some(more) => Issued::Bound(told.saturating_add(more)),
+            None => Issued::Unknown,
         }
     }
 

@@ -41,6 +41,8 @@ impl Desk {
         if self.summed.elapsed() >= SUMS_EVERY {
             self.sum();
             self.look_at_voters();
+            // So that an owner knows when it stood still itself.
+            self.step(Event::Tick);
         }
         let clock = self.clock();
         let Some(statistics) = &mut self.statistics else { return };
