@@ -4,16 +4,15 @@
 use std::sync::Arc;
 
 use tonic::{Request, Response, Status};
-use trust::Role;
 
 use super::checkpoints::{Kept, Promised};
-use super::{Shared, status};
+use super::{Shared, authority, status};
 use crate::wire::proto::desk_server::Desk;
 use crate::wire::proto::{
     Checkpoint, CountsReply, CountsRequest, JobCounts, KeepReply, PromiseReply, PromiseRequest,
     Sealed,
 };
-use crate::wire::{self, caller, job_from};
+use crate::wire::{self, job_from};
 
 /// As many as a list has.
 const COUNTS_MAX: usize = 1_000;
@@ -23,7 +22,7 @@ pub struct Service(pub Arc<Shared>);
 #[tonic::async_trait]
 impl Desk for Service {
     async fn keep(&self, request: Request<Checkpoint>) -> Result<Response<KeepReply>, Status> {
-        caller(&request, &[Role::Manager])?;
+        authority::manager(&self.0, &request)?;
         let Checkpoint { job, epoch, number, content } = request.into_inner();
         let job = job_from(&job)?;
         let keeper = self.0.keeper.clone();
@@ -37,7 +36,7 @@ impl Desk for Service {
         &self,
         request: Request<PromiseRequest>,
     ) -> Result<Response<PromiseReply>, Status> {
-        caller(&request, &[Role::Manager])?;
+        authority::manager(&self.0, &request)?;
         let PromiseRequest { job, epoch } = request.into_inner();
         let id = job_from(&job)?;
         let keeper = self.0.keeper.clone();
@@ -57,7 +56,7 @@ impl Desk for Service {
         &self,
         request: Request<CountsRequest>,
     ) -> Result<Response<CountsReply>, Status> {
-        caller(&request, &[Role::Manager])?;
+        authority::manager(&self.0, &request)?;
         let asked = request.into_inner().jobs;
         if asked.len() > COUNTS_MAX {
             let why = format!("{} jobs at once; at most {COUNTS_MAX} are counted", asked.len());
@@ -74,7 +73,7 @@ impl Desk for Service {
     }
 
     async fn leave(&self, request: Request<Sealed>) -> Result<Response<Sealed>, Status> {
-        caller(&request, &[Role::Manager])?;
+        authority::manager(&self.0, &request)?;
         self.0.told_to_leave.send_replace(true);
         Ok(Response::new(wire::seal(&())?))
     }

@@ -1,5 +1,6 @@
 //! The service that managers call. It hands every question to the actor and waits for the machine's answer.
 
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use control::fleet::message::{Answer, Ask};
@@ -9,6 +10,7 @@ use tokio::time::timeout;
 use tonic::{Request, Response, Status};
 use trust::Role;
 
+use super::group::Group;
 use crate::wire::proto::Sealed;
 use crate::wire::proto::crew_server::{Crew, CrewServer};
 use crate::wire::{MESSAGE_BYTES_MAX, caller, seal, unseal};
@@ -25,13 +27,27 @@ pub(super) enum Question {
 
 pub(super) struct CrewService {
     questions: mpsc::Sender<Question>,
+    /// Set when the worker has joined; nobody commands it before.
+    group: Arc<OnceLock<Arc<Group>>>,
 }
 
 impl CrewService {
-    pub fn server(questions: mpsc::Sender<Question>) -> CrewServer<Self> {
-        CrewServer::new(Self { questions })
+    pub fn server(
+        questions: mpsc::Sender<Question>,
+        group: Arc<OnceLock<Arc<Group>>>,
+    ) -> CrewServer<Self> {
+        CrewServer::new(Self { questions, group })
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
             .max_encoding_message_size(MESSAGE_BYTES_MAX)
+    }
+
+    /// Who calls, if it is a manager of the group: a certificate alone commands nobody.
+    async fn manager<T>(&self, request: &Request<T>) -> Result<NodeId, Status> {
+        let caller = caller(request, &[Role::Manager])?;
+        let manager = caller.ok_or_else(|| Status::unauthenticated("who is calling?"))?.node;
+        let starting = || Status::unavailable("this worker is starting");
+        self.group.get().ok_or_else(starting)?.admit(manager).await?;
+        Ok(manager)
     }
 
     fn put(&self, question: Question) -> Result<(), Status> {
@@ -49,8 +65,7 @@ impl CrewService {
 #[tonic::async_trait]
 impl Crew for CrewService {
     async fn ask(&self, request: Request<Sealed>) -> Result<Response<Sealed>, Status> {
-        let caller = caller(&request, &[Role::Manager])?;
-        let from = caller.ok_or_else(|| Status::unauthenticated("who is calling?"))?.node;
+        let from = self.manager(&request).await?;
         let ask = Box::new(unseal::<Ask>(request.get_ref())?);
         let (answer, answered) = oneshot::channel();
         self.put(Question::Ask { from, ask, answer })?;
@@ -62,7 +77,7 @@ impl Crew for CrewService {
     }
 
     async fn drain(&self, request: Request<Sealed>) -> Result<Response<Sealed>, Status> {
-        caller(&request, &[Role::Manager])?;
+        self.manager(&request).await?;
         self.put(Question::Drain)?;
         Ok(Response::new(seal(&())?))
     }
