@@ -15,6 +15,7 @@
 
 pub mod claims;
 pub mod codec;
+pub mod group;
 pub mod message;
 pub mod outbox;
 pub mod owner;

@@ -45,6 +45,8 @@ pub struct Program {
     pub script: Option<Arc<ScriptRun>>,
     /// What must not be seen.
     pub secrets: Secrets,
+    /// What is blotted out in what is shown: these, and what looks like a credential in the environment.
+    pub shown: Secrets,
 }
 
 /// A plan that cannot be made ready to run: a file or an address is not as it should be.
@@ -67,6 +69,13 @@ impl Program {
 
     pub fn compile(plan: &Plan, secrets: &SecretLookup) -> Result<Program, CompileError> {
         Program::compile_with(plan, None, secrets)
+    }
+
+    /// The environment that the plan or script was read with: its credentials are not shown.
+    #[must_use]
+    pub fn with_env(mut self, env: &std::collections::BTreeMap<String, String>) -> Program {
+        self.shown = self.secrets.with(&crate::secrets::credentials_in(env));
+        self
     }
 
     /// A script's scenarios: workflows whose requests are one step, whatever they are.
@@ -120,6 +129,7 @@ impl Program {
                  where the load is run"
             )));
         }
+        let secrets = Secrets::new(&compiler.secrets);
         Ok(Program {
             layout: Arc::new(compiler.layout),
             workflows,
@@ -130,7 +140,8 @@ impl Program {
             base_url: base,
             unix,
             script,
-            secrets: Secrets::new(&compiler.secrets),
+            shown: secrets.clone(),
+            secrets,
         })
     }
 }

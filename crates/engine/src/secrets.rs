@@ -4,8 +4,11 @@
 //! Managers and the ledger see the reference and never the value. What leaves this machine other than to
 //! the target (messages, samples of exchanges, tags, values handed to other workflows) is searched for
 //! the value in every form in which a template can write it.
+//!
+//! Values of `${env.NAME}` are no secrets: they travel with the job. What looks like a credential among them, by its
+//! name, is blotted out in what is shown all the same, and so is what stands before the `@` in a URL.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use plan::template::{Escape, Filter, write_value};
@@ -18,6 +21,51 @@ const BLOT: &str = "•••";
 /// From the environment: `${secret.API_KEY}` is `VOLLEY_SECRET_API_KEY`.
 pub fn from_environment() -> SecretLookup {
     Arc::new(|name| std::env::var(format!("VOLLEY_SECRET_{name}")).ok())
+}
+
+/// Parts of names whose values are credentials.
+const CREDENTIALS: [&str; 7] =
+    ["token", "password", "passwd", "secret", "key", "credential", "auth"];
+/// Shorter values are found everywhere, and give nothing away.
+const CREDENTIAL_MIN: usize = 4;
+
+/// Whether a name says that its value is a credential.
+pub fn is_credential(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    CREDENTIALS.iter().any(|part| name.contains(part))
+}
+
+/// The values in an environment that look like credentials.
+pub fn credentials_in(env: &BTreeMap<String, String>) -> BTreeSet<String> {
+    let named = env
+        .iter()
+        .filter(|(name, value)| is_credential(name) && value.trim().len() >= CREDENTIAL_MIN);
+    named.map(|(_, value)| value.clone()).collect()
+}
+
+/// The text without users and passwords in URLs.
+pub fn mask_userinfo(text: String) -> String {
+    use std::sync::LazyLock;
+    static USERINFO: LazyLock<regex::Regex> =
+        LazyLock::new(|| regex::Regex::new(r#"://[^/?#\s"'<>@]*@"#).expect("a fixed pattern"));
+    let is_url = memchr::memmem::find(text.as_bytes(), b"://").is_some() && text.contains('@');
+    if is_url { USERINFO.replace_all(&text, "://•••@").into_owned() } else { text }
+}
+
+/// The same, without the values of `Authorization` headers too.
+pub fn mask_credentials(text: String) -> String {
+    use std::sync::LazyLock;
+    static HEADER: LazyLock<regex::Regex> = LazyLock::new(|| {
+        let name = r#"(?:proxy-)?authorization["']?\s*[:=]\s*["']?"#;
+        let scheme = "(?:(?:basic|bearer|digest|token) +)?";
+        let pattern = format!(r#"(?i)({name}{scheme})[^\s"',;]+"#);
+        regex::Regex::new(&pattern).expect("a fixed pattern")
+    });
+    let text = mask_userinfo(text);
+    match HEADER.replace_all(&text, "${1}•••") {
+        std::borrow::Cow::Borrowed(_) => text,
+        std::borrow::Cow::Owned(masked) => masked,
+    }
 }
 
 /// The values that must not be seen.
@@ -49,6 +97,15 @@ impl Secrets {
         }
         let mut forms: Vec<_> = forms.into_iter().filter(|form| !form.is_empty()).collect();
         forms.sort_by_key(|form| std::cmp::Reverse(form.len()));
+        Secrets { forms }
+    }
+
+    /// These, and more.
+    #[must_use]
+    pub fn with(&self, values: &BTreeSet<String>) -> Secrets {
+        let mut forms = [self.forms.clone(), Secrets::new(values).forms].concat();
+        forms.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+        forms.dedup();
         Secrets { forms }
     }
 
@@ -104,5 +161,29 @@ mod tests {
         let encoded = secrets.redact("cGEgc3MvInciIg==".to_owned());
         assert!(!secrets.occurs_in(encoded.as_bytes()));
         assert!(!format!("{secrets:?}").contains("pa ss"));
+    }
+
+    #[test]
+    fn what_looks_like_a_credential_is_not_shown() {
+        let text = |text: &str| text.to_owned();
+        let env = BTreeMap::from([
+            (text("API_TOKEN"), text("tok-123456")),
+            (text("db_Password"), text("hunter22")),
+            (text("REGION"), text("eu-west-1")),
+            (text("KEY_COUNT"), text("7")),
+        ]);
+        let shown = Secrets::default().with(&credentials_in(&env));
+        let line = shown.redact("GET /eu-west-1?t=tok-123456&p=hunter22&n=7".to_owned());
+        assert_eq!(line, "GET /eu-west-1?t=•••&p=•••&n=7");
+        let cases = [
+            ("cannot connect to http://me:pw@host:80/a", "cannot connect to http://•••@host:80/a"),
+            ("http://host/a@b and x@y", "http://host/a@b and x@y"),
+            ("authorization: Bearer abc.def", "authorization: Bearer •••"),
+            (r#"{"Authorization":"Basic bWU6cHc="}"#, r#"{"Authorization":"Basic •••"}"#),
+            ("no credentials", "no credentials"),
+        ];
+        for (said, expected) in cases {
+            assert_eq!(mask_credentials(said.to_owned()), expected);
+        }
     }
 }

@@ -52,7 +52,7 @@ pub fn exchange(
         ms(phases.waiting),
         ms(phases.receiving),
     );
-    secrets.redact(out)
+    crate::secrets::mask_userinfo(secrets.redact(out))
 }
 
 fn redact_line(line: &str) -> String {

@@ -24,6 +24,8 @@ const MAGIC: &[u8; 4] = b"VBDL";
 const VERSION: u8 = 1;
 /// The most that a plan may have with all its files; the ledger keeps no larger blob.
 pub const BUNDLE_BYTES_MAX: usize = 256 << 20;
+/// The most of it that managers have to know: everything before the plan, the scripts and the files.
+pub const HEAD_BYTES_MAX: usize = 8 << 20;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Bundle {
@@ -37,6 +39,21 @@ pub struct Bundle {
     pub strict: bool,
     cargo: Cargo,
 }
+
+/// What managers know of a job: a bundle without what only workers read. It stands at the beginning of the blob, so that
+/// no manager has to hold a plan with all its files in memory.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct BundleHead {
+    pub name: String,
+    pub manifest: Manifest,
+    schema: Vec<u8>,
+    pub thresholds: Vec<Threshold>,
+    pub strict: bool,
+    cargo: u32,
+}
+
+/// The number of [`Cargo::Script`], as it is written.
+const SCRIPT: u32 = 1;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum Cargo {
@@ -94,6 +111,44 @@ impl fmt::Display for BundleError {
 }
 
 impl std::error::Error for BundleError {}
+
+/// What follows the magic bytes and the version.
+fn content(bytes: &[u8]) -> Result<&[u8], BundleError> {
+    let rest = bytes.strip_prefix(MAGIC).ok_or(BundleError::NotABundle)?;
+    match rest.split_first() {
+        Some((&VERSION, rest)) => Ok(rest),
+        Some((&version, _)) if version > VERSION => Err(BundleError::TooNew { version }),
+        _ => Err(BundleError::Malformed("it has no version".to_owned())),
+    }
+}
+
+impl BundleHead {
+    /// From the first [`HEAD_BYTES_MAX`] bytes of a bundle, or all of it.
+    ///
+    /// # Errors
+    /// If it is something else, of a later version, or damaged.
+    pub fn decode(first: &[u8]) -> Result<Self, BundleError> {
+        let bad = |why: String| BundleError::Malformed(why);
+        let (head, _): (Self, _) = postcard::take_from_bytes(content(first)?)
+            .map_err(|error| bad(format!("what managers need of it cannot be read: {error}")))?;
+        head.schema().map_err(|error| bad(error.to_string()))?;
+        head.manifest.check().map_err(bad)?;
+        Ok(head)
+    }
+
+    /// What the numbers in the job's statistics mean.
+    ///
+    /// # Errors
+    /// If it is damaged.
+    pub fn schema(&self) -> Result<Schema, WireError> {
+        decode_schema(&self.schema)
+    }
+
+    #[must_use]
+    pub fn is_script(&self) -> bool {
+        self.cargo == SCRIPT
+    }
+}
 
 const FORMATS: [Format; 3] = [Format::Yaml, Format::Toml, Format::Json];
 
@@ -171,7 +226,8 @@ impl Bundle {
             .map_err(|error| BundleError::Malformed(error.to_string()))?;
         match bytes.len() {
             bytes if bytes > BUNDLE_BYTES_MAX => Err(BundleError::TooLarge { bytes }),
-            _ => Ok(bytes),
+            // Found out here, by whoever packs it, rather than by a manager.
+            _ => BundleHead::decode(&bytes[..bytes.len().min(HEAD_BYTES_MAX)]).map(|_| bytes),
         }
     }
 
@@ -181,15 +237,8 @@ impl Bundle {
         if bytes.len() > BUNDLE_BYTES_MAX {
             return Err(BundleError::TooLarge { bytes: bytes.len() });
         }
-        let rest = bytes.strip_prefix(MAGIC).ok_or(BundleError::NotABundle)?;
         let bad = |why: String| BundleError::Malformed(why);
-        let rest = match rest.split_first() {
-            Some((&VERSION, rest)) => rest,
-            Some((&version, _)) if version > VERSION => {
-                return Err(BundleError::TooNew { version });
-            }
-            _ => return Err(bad("it has no version".to_owned())),
-        };
+        let rest = content(bytes)?;
         let (bundle, left): (Self, _) =
             postcard::take_from_bytes(rest).map_err(|error| bad(error.to_string()))?;
         if !left.is_empty() {
@@ -211,11 +260,6 @@ impl Bundle {
     /// If it is damaged.
     pub fn schema(&self) -> Result<Schema, WireError> {
         decode_schema(&self.schema)
-    }
-
-    #[must_use]
-    pub fn is_script(&self) -> bool {
-        matches!(self.cargo, Cargo::Script { .. })
     }
 
     /// What a worker loads.

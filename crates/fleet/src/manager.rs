@@ -12,6 +12,7 @@
 //! A manager holds nothing that cannot be lost: jobs are in the ledger, running load is on the workers, statistics
 //! are in checkpoints and in the workers' senders. Another manager takes a job up from these.
 
+mod authority;
 mod breakers;
 mod checkpoints;
 mod claims;
@@ -28,6 +29,7 @@ mod start;
 mod status;
 mod survey;
 mod time;
+mod transfers;
 mod voters;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -66,6 +68,7 @@ pub(crate) struct Shared {
     operators: BTreeSet<NodeId>,
     voters: Mutex<Voters>,
     keeper: Keeper,
+    transfers: transfers::Transfers,
     /// Takes nothing more, gives up what it has.
     leaving: watch::Sender<bool>,
     /// Asked to leave by somebody else.

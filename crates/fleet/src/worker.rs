@@ -19,6 +19,7 @@ mod attempt;
 mod blobs;
 mod crew;
 mod files;
+mod group;
 mod job;
 mod make;
 mod managers;
@@ -27,7 +28,7 @@ mod post;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use control::fleet::worker::{BadSettings, Event, Figures, Limits, Run, Settings, Times};
@@ -49,6 +50,7 @@ use actor::{Actor, State};
 use blobs::Blobs;
 use crew::{CrewService, QUESTIONS_MAX};
 use files::Folders;
+use group::Group;
 use job::lock;
 use make::{Made, NotMade, Workshop};
 use managers::Managers;
@@ -208,7 +210,9 @@ impl Worker {
         let inbox = Inbox(words_in);
         let figures = Figures { accepting: true, cores, cores_free: cores, ..Figures::default() };
         let figures = Arc::new(Mutex::new(figures));
-        let service = CrewService::server(questions_in);
+        let group = Arc::new(OnceLock::new());
+        let service = CrewService::server(questions_in, Arc::clone(&group));
+        member.colleagues = Some(colleagues(&group));
         member.routes = Some(match member.routes.take() {
             Some(routes) => routes.add_service(service),
             None => Routes::new(service),
@@ -230,6 +234,8 @@ impl Worker {
         let life = member.life();
         let channels = Channels::new(member.network(), ChannelTiming::paced(pace));
         let managers = Arc::new(Managers::new(life.node, channels, breaker));
+        let known = Arc::new(Group::new(Arc::downgrade(&member), Arc::clone(&managers)));
+        let known = Arc::clone(group.get_or_init(|| known));
         let blobs = Arc::new(Blobs::new(folders.blobs.clone(), blob_bytes, Arc::clone(&managers)));
         let options = LoadOptions {
             scratch: folders.scratch.clone(),
@@ -250,6 +256,7 @@ impl Worker {
             inbox: inbox.clone(),
             words,
             managers,
+            group: Arc::clone(&known),
             workshop: Arc::new(workshop),
             files: files_in,
             figures: Arc::clone(&figures),
@@ -260,6 +267,7 @@ impl Worker {
         let mut tasks = JoinSet::new();
         tasks.spawn(files::keep(folders, files_out, inbox.clone()));
         tasks.spawn(actor.run());
+        tasks.spawn(known.run());
         Ok(Self { member, inbox, figures, end, tasks })
     }
 
@@ -322,6 +330,12 @@ impl Worker {
 fn role_of(credentials: &CredentialFiles) -> Option<Role> {
     let facts = trust::show(&credentials.certificate).ok()?;
     facts.into_iter().next()?.identity.ok().map(|identity| identity.role)
+}
+
+/// Whose word about the gossip keys counts here.
+fn colleagues(group: &Arc<OnceLock<Arc<Group>>>) -> node::config::Colleagues {
+    let group = Arc::clone(group);
+    Arc::new(move |manager| group.get().is_some_and(|group| group.admits(manager) == Some(true)))
 }
 
 /// What heartbeats say: the machine's load, and the worker's cores.

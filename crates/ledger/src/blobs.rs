@@ -6,6 +6,8 @@
 //!
 //! A blob is verified whenever it is read. A damaged one is reported as damaged, never returned, and can be put again.
 
+mod parts;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io;
@@ -20,6 +22,8 @@ use wal::Disk;
 
 use crate::store::files;
 use crate::store::lane::{Lane, lock};
+
+pub use parts::{BlobReader, BlobWriter};
 
 /// How large blobs may be, one by one and together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -311,6 +315,12 @@ impl Blobs {
     #[must_use]
     pub fn has(&self, blob: &BlobRef) -> bool {
         lock(&self.index).blobs.contains_key(blob)
+    }
+
+    /// The same; and it is not collected soon, because whoever asks is about to refer to it.
+    #[must_use]
+    pub fn touch(&self, blob: &BlobRef) -> bool {
+        self.lookup(blob).is_some()
     }
 
     /// Number of blobs, and their bytes.

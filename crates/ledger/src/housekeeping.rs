@@ -101,7 +101,7 @@ async fn blobs(core: &Core) {
     let in_use = in_use.value;
     let missing = in_use.iter().filter(|blob| !core.blobs.has(blob));
     for blob in missing.take(core.config.limits.blobs_per_round) {
-        if let Err(error) = copies::get(core, blob, core.timing.request).await {
+        if let Err(error) = copies::bring(core, blob, core.timing.request).await {
             tracing::warn!(%error, "a blob that is in use is missing here");
         }
     }

@@ -29,6 +29,7 @@ pub mod metrics;
 mod network;
 mod node;
 mod observer;
+mod parts;
 mod peers;
 mod proposals;
 pub mod quorum;

@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Duration, Instant, sleep, timeout};
 
 use crate::answer::{Read, ReadError, ReadLevel};
+use crate::blobs::{BlobError, BlobReader, BlobWriter};
 use crate::copies::{self, CopyError};
 use crate::core::Core;
 use crate::election::Event;
@@ -173,6 +174,46 @@ impl Node {
     /// The bytes, verified; from another member if they are missing or damaged here.
     pub async fn get_blob(&self, blob: &BlobRef, within: Duration) -> Result<Vec<u8>, CopyError> {
         copies::get(&self.core, blob, within).await
+    }
+
+    /// Begins to store a blob part by part, on this node's disk first.
+    pub async fn begin_blob(&self, blob: BlobRef) -> Result<BlobWriter, BlobError> {
+        self.core.blobs.begin(blob).await
+    }
+
+    /// Stores what was written on a majority of the voters, as [`Node::put_blob`] does.
+    pub async fn put_written(
+        &self,
+        writer: BlobWriter,
+        within: Duration,
+    ) -> Result<BlobRef, CopyError> {
+        copies::put_written(&self.core, writer, within).await
+    }
+
+    /// A blob to be read part by part; fetched from another member first if it is missing here.
+    pub async fn blob_reader(
+        &self,
+        blob: &BlobRef,
+        within: Duration,
+    ) -> Result<BlobReader, CopyError> {
+        copies::bring(&self.core, blob, within).await?;
+        self.core.blobs.reader(blob).await.map_err(CopyError::Here)
+    }
+
+    /// The first bytes of a blob, at most so many; not verified.
+    pub async fn blob_head(
+        &self,
+        blob: &BlobRef,
+        most: usize,
+        within: Duration,
+    ) -> Result<Vec<u8>, CopyError> {
+        copies::head(&self.core, blob, most, within).await
+    }
+
+    /// Whether this node has a blob, by look-up: nothing is read. It is not collected soon then.
+    #[must_use]
+    pub fn has_blob(&self, blob: &BlobRef) -> bool {
+        self.core.blobs.touch(blob)
     }
 
     /// Changes the members, here or at the leader. One change at a time.

@@ -6,11 +6,11 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
-use control::ledger::BlobRef;
-use futures_util::Stream;
+use fence::NodeId;
+use futures_util::{Stream, TryStreamExt};
 use openraft::Snapshot;
 use openraft::raft::AppendEntriesResponse;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::answer::{Answer, ReadError};
@@ -18,6 +18,8 @@ use crate::core::Core;
 use crate::election::{Candidate, Judge, No};
 use crate::messages::{self, Ballot};
 use crate::node::Node;
+use crate::parts::{blob_ref, next, not_stored, parts_of_file};
+use crate::transport::Peer;
 use crate::types::SnapshotBytes;
 use crate::wire::proto::ledger_server::Ledger;
 use crate::wire::proto::{
@@ -28,7 +30,8 @@ use crate::wire::proto::{
 };
 use crate::wire::{Header, Refusal, WIRE_VERSION, node_bytes, seal};
 
-pub(crate) const BLOB_PART: usize = 256 << 10;
+/// What one blob takes in memory while it comes: the window of its stream, and a part of it.
+const BLOB_ON_ITS_WAY: u64 = 5 << 20;
 
 pub(crate) struct Service(pub(crate) Arc<Core>);
 
@@ -40,8 +43,30 @@ impl Service {
         refusal.into()
     }
 
-    fn header(&self, header: Option<crate::wire::proto::Header>) -> Result<Header, Status> {
-        Header::from_wire(header).map_err(|refusal| self.refuse(refusal))
+    /// What a message says of its sender must agree with the certificate that it came under.
+    fn header(
+        &self,
+        peer: Option<NodeId>,
+        header: Option<crate::wire::proto::Header>,
+    ) -> Result<Header, Status> {
+        let header = Header::from_wire(header).map_err(|refusal| self.refuse(refusal))?;
+        match peer {
+            Some(certified) if certified != header.sender.node => {
+                let claimed = header.sender.node;
+                Err(self.refuse(Refusal::ForeignSender { claimed, certified }))
+            }
+            _ => Ok(header),
+        }
+    }
+
+    /// For calls without a header: whoever has a certificate must be a member. One that was removed is none any more.
+    fn member(&self, peer: Option<NodeId>) -> Result<(), Status> {
+        match peer {
+            Some(node) if self.0.standing.borrow().member(node).is_none() => {
+                Err(self.refuse(Refusal::NotAMember(node)))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn sealed<T: serde::Serialize>(&self, value: &T) -> Result<Bytes, Status> {
@@ -71,6 +96,11 @@ impl Service {
     }
 }
 
+/// Who calls, as the certificate says; `None` where there are none.
+fn peer<T>(request: &Request<T>) -> Option<NodeId> {
+    request.extensions().get::<Peer>().and_then(|peer| peer.0)
+}
+
 fn raft_stopped(error: impl std::fmt::Display) -> Status {
     Refusal::Stopped(error.to_string()).into()
 }
@@ -88,8 +118,9 @@ impl Ledger for Service {
     }
 
     async fn welcome(&self, request: Request<Sealed>) -> Result<Response<WelcomeReply>, Status> {
+        let peer = peer(&request);
         let Sealed { header, sealed } = request.into_inner();
-        let header = self.header(header)?;
+        let header = self.header(peer, header)?;
         let limits = messages::limits(&sealed).map_err(|refusal| self.refuse(refusal))?;
         match self.0.check(&header) {
             Ok(()) => {}
@@ -103,8 +134,9 @@ impl Ledger for Service {
     }
 
     async fn append(&self, request: Request<Sealed>) -> Result<Response<Sealed>, Status> {
+        let peer = peer(&request);
         let Sealed { header, sealed } = request.into_inner();
-        let header = self.header(header)?;
+        let header = self.header(peer, header)?;
         self.0.check(&header).map_err(|refusal| self.refuse(refusal))?;
         let rpc = messages::append(&sealed).map_err(|refusal| self.refuse(refusal))?;
         let result = self.0.raft.append_entries(rpc).await.map_err(raft_stopped)?;
@@ -115,8 +147,9 @@ impl Ledger for Service {
     }
 
     async fn vote(&self, request: Request<Sealed>) -> Result<Response<Sealed>, Status> {
+        let peer = peer(&request);
         let Sealed { header, sealed } = request.into_inner();
-        let header = self.header(header)?;
+        let header = self.header(peer, header)?;
         self.0.check(&header).map_err(|refusal| self.refuse(refusal))?;
         let Ballot { rpc, membership } =
             messages::ballot(&sealed).map_err(|refusal| self.refuse(refusal))?;
@@ -136,11 +169,12 @@ impl Ledger for Service {
         &self,
         request: Request<Streaming<SnapshotPart>>,
     ) -> Result<Response<Sealed>, Status> {
+        let peer = peer(&request);
         let mut parts = request.into_inner();
         let silence = self.0.timing.request;
         let first = next(&mut parts, silence).await?;
         let first = first.ok_or_else(|| self.refuse(Refusal::Malformed("no parts".to_owned())))?;
-        let header = self.header(first.header)?;
+        let header = self.header(peer, first.header)?;
         self.0.check(&header).map_err(|refusal| self.refuse(refusal))?;
         let head =
             messages::snapshot_head(&first.sealed).map_err(|refusal| self.refuse(refusal))?;
@@ -192,8 +226,9 @@ impl Ledger for Service {
         &self,
         request: Request<PreVoteRequest>,
     ) -> Result<Response<PreVoteReply>, Status> {
+        let peer = peer(&request);
         let PreVoteRequest { header, sealed, voters_digest } = request.into_inner();
-        let header = self.header(header)?;
+        let header = self.header(peer, header)?;
         match self.0.check(&header) {
             Ok(()) => {}
             // The first election of a new group: nobody but its founder knows the group yet.
@@ -222,8 +257,9 @@ impl Ledger for Service {
         &self,
         request: Request<ProposeRequest>,
     ) -> Result<Response<ProposeReply>, Status> {
+        let peer = peer(&request);
         let ProposeRequest { header, sealed, within_ms } = request.into_inner();
-        let header = self.header(header)?;
+        let header = self.header(peer, header)?;
         self.0
             .check(&header)
             .and_then(|()| self.0.check_member(&header))
@@ -244,8 +280,9 @@ impl Ledger for Service {
         &self,
         request: Request<BarrierRequest>,
     ) -> Result<Response<BarrierReply>, Status> {
+        let peer = peer(&request);
         let BarrierRequest { header, within_ms } = request.into_inner();
-        let header = self.header(header)?;
+        let header = self.header(peer, header)?;
         self.0
             .check(&header)
             .and_then(|()| self.0.check_member(&header))
@@ -267,25 +304,30 @@ impl Ledger for Service {
         &self,
         request: Request<Streaming<BlobPart>>,
     ) -> Result<Response<PutBlobReply>, Status> {
+        let peer = peer(&request);
         let mut parts = request.into_inner();
         let silence = self.0.timing.request;
         let first = next(&mut parts, silence).await?;
         let first = first.ok_or_else(|| self.refuse(Refusal::Malformed("no parts".to_owned())))?;
-        let header = self.header(first.header.clone())?;
+        let header = self.header(peer, first.header.clone())?;
         self.0
             .check(&header)
             .and_then(|()| self.0.check_member(&header))
             .map_err(|refusal| self.refuse(refusal))?;
         let limit = self.0.config.limits.blob_bytes;
-        let _room = self.0.room(first.size.min(limit as u64)).await?;
-        let (blob, bytes) = collect(&mut parts, first, limit, silence)
-            .await?
-            .map_err(|refusal| self.refuse(refusal))?;
-        self.0
-            .blobs
-            .put_as(&blob, bytes)
-            .await
-            .map_err(|error| Status::internal(error.to_string()))?;
+        let blob = blob_ref(&first.hash, first.size).map_err(|refusal| self.refuse(refusal))?;
+        if blob.bytes > limit as u64 {
+            let bytes = usize::try_from(blob.bytes).unwrap_or(usize::MAX);
+            return Err(self.refuse(Refusal::TooLarge { bytes, limit }));
+        }
+        // Part by part to the disk: what is on its way is in memory, and no more.
+        let _room = self.0.room(BLOB_ON_ITS_WAY).await?;
+        let mut writer = self.0.blobs.begin(blob).await.map_err(|error| not_stored(&error))?;
+        writer.write(first.bytes).await.map_err(|error| not_stored(&error))?;
+        while let Some(part) = next(&mut parts, silence).await? {
+            writer.write(part.bytes).await.map_err(|error| not_stored(&error))?;
+        }
+        writer.finish().await.map_err(|error| not_stored(&error))?;
         Ok(Response::new(PutBlobReply {}))
     }
 
@@ -295,23 +337,25 @@ impl Ledger for Service {
         &self,
         request: Request<GetBlobRequest>,
     ) -> Result<Response<Self::GetBlobStream>, Status> {
+        let peer = peer(&request);
         let GetBlobRequest { header, hash, size } = request.into_inner();
-        let header = self.header(header)?;
+        let header = self.header(peer, header)?;
         self.0
             .check(&header)
             .and_then(|()| self.0.check_member(&header))
             .map_err(|refusal| self.refuse(refusal))?;
         let blob = blob_ref(&hash, size).map_err(|refusal| self.refuse(refusal))?;
-        let bytes = self.0.blobs.get(&blob).await;
-        let bytes = bytes.map_err(|error| Status::not_found(error.to_string()))?;
-        let parts = blob_parts(None, &blob, bytes.into()).map(Ok);
-        Ok(Response::new(Box::pin(tokio_stream::iter(parts))))
+        let reader = self.0.blobs.reader(&blob).await;
+        let reader = reader.map_err(|error| Status::not_found(error.to_string()))?;
+        let parts = parts_of_file(None, reader);
+        Ok(Response::new(Box::pin(parts.map_err(|error| Status::data_loss(error.to_string())))))
     }
 
     async fn change_members(
         &self,
         request: Request<ChangeMembersRequest>,
     ) -> Result<Response<ChangeMembersReply>, Status> {
+        self.member(peer(&request))?;
         let request = request.into_inner();
         let forwarded = request.forwarded;
         let within = Duration::from_millis(request.within_ms).min(self.0.timing.snapshot);
@@ -348,6 +392,7 @@ impl Ledger for Service {
         &self,
         request: Request<SubmitRequest>,
     ) -> Result<Response<SubmitReply>, Status> {
+        self.member(peer(&request))?;
         let SubmitRequest { sealed, within_ms } = request.into_inner();
         let job = messages::job(&sealed).map_err(|refusal| self.refuse(refusal))?;
         self.0.serving().map_err(|refusal| self.refuse(refusal))?;
@@ -370,71 +415,4 @@ pub(crate) fn identity(core: &Core, initialised: bool) -> HelloReply {
         wire_version: u32::from(WIRE_VERSION),
         software: env!("CARGO_PKG_VERSION").to_owned(),
     }
-}
-
-/// The next part of a stream. A sender that falls silent is not waited for.
-async fn next<T>(parts: &mut Streaming<T>, silence: Duration) -> Result<Option<T>, Status> {
-    timeout(silence, parts.message())
-        .await
-        .map_err(|_| Status::deadline_exceeded(format!("nothing came for {silence:?}")))?
-}
-
-pub(crate) fn blob_ref(hash: &[u8], bytes: u64) -> Result<BlobRef, Refusal> {
-    let hash = hash
-        .try_into()
-        .map_err(|_| Refusal::Malformed(format!("a hash of {} bytes", hash.len())))?;
-    Ok(BlobRef { hash, bytes })
-}
-
-/// A blob from its parts. Its hash is checked when it is stored.
-pub(crate) async fn collect(
-    parts: &mut Streaming<BlobPart>,
-    first: BlobPart,
-    limit: usize,
-    silence: Duration,
-) -> Result<Result<(BlobRef, Vec<u8>), Refusal>, Status> {
-    let blob = match blob_ref(&first.hash, first.size) {
-        Ok(blob) => blob,
-        Err(refusal) => return Ok(Err(refusal)),
-    };
-    if blob.bytes > limit as u64 {
-        return Ok(Err(Refusal::TooLarge { bytes: blob.bytes as usize, limit }));
-    }
-    let mut bytes = Vec::with_capacity(blob.bytes as usize);
-    bytes.extend_from_slice(&first.bytes);
-    while bytes.len() as u64 <= blob.bytes
-        && let Some(part) = next(parts, silence).await?
-    {
-        bytes.extend_from_slice(&part.bytes);
-    }
-    if bytes.len() as u64 != blob.bytes {
-        let what = format!("a blob of {} bytes, announced were {}", bytes.len(), blob.bytes);
-        return Ok(Err(Refusal::Malformed(what)));
-    }
-    Ok(Ok((blob, bytes)))
-}
-
-/// Cuts a blob into messages.
-pub(crate) fn blob_parts(
-    header: Option<Header>,
-    blob: &BlobRef,
-    mut bytes: Bytes,
-) -> impl Iterator<Item = BlobPart> + use<> {
-    let first = bytes.split_to(bytes.len().min(BLOB_PART));
-    let mut head = Some(BlobPart {
-        header: header.map(Header::to_wire),
-        hash: Bytes::copy_from_slice(&blob.hash),
-        size: blob.bytes,
-        bytes: first,
-    });
-    std::iter::from_fn(move || {
-        if let Some(head) = head.take() {
-            return Some(head);
-        }
-        if bytes.is_empty() {
-            return None;
-        }
-        let bytes = bytes.split_to(bytes.len().min(BLOB_PART));
-        Some(BlobPart { header: None, hash: Bytes::new(), size: 0, bytes })
-    })
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use control::ledger::SessionId;
 use futures_util::{FutureExt, StreamExt};
@@ -12,7 +12,7 @@ use openraft::storage::RaftLogStorage;
 use openraft::{Config as RaftConfig, SnapshotPolicy};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
-use tokio::time::{Duration, sleep};
+use tokio::time::{Duration, Instant, sleep};
 use tonic::transport::Server;
 
 use crate::config::{ConfigError, NodeConfig};
@@ -216,6 +216,25 @@ fn raft_config(
     .map_err(|error| StartError::Raft(error.to_string()))
 }
 
+/// Connections that were not accepted: a storm of them is one line in the log now and then.
+#[derive(Default)]
+struct Refusals(Mutex<(Option<Instant>, u64)>);
+
+/// How often they are logged.
+const LOG_EVERY: Duration = Duration::from_secs(10);
+
+impl Refusals {
+    fn note(&self, why: &str) {
+        let mut noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if noted.0.is_some_and(|at| at.elapsed() < LOG_EVERY) {
+            noted.1 += 1;
+            return;
+        }
+        let (_, others) = std::mem::replace(&mut *noted, (Some(Instant::now()), 0));
+        tracing::warn!(others, "a connection was not accepted: {why}");
+    }
+}
+
 /// Serves until the node stops.
 async fn serve(core: Arc<Core>, incoming: Incoming) {
     let limits = core.config.limits.clone();
@@ -225,21 +244,20 @@ async fn serve(core: Arc<Core>, incoming: Incoming) {
         .max_decoding_message_size(limits.message_bytes)
         .max_encoding_message_size(limits.message_bytes);
     let places = Arc::new(Semaphore::new(limits.connections));
+    let refusals = Refusals::default();
     // A failed accept is one connection, not the server; the pause keeps a lack of descriptors from spinning.
     let incoming = incoming.filter_map(|accepted| async {
         match accepted {
             Ok(io) => match Arc::clone(&places).try_acquire_owned() {
                 Ok(place) => Some(Ok::<_, io::Error>(io.in_place(place))),
                 Err(_) => {
-                    tracing::warn!(
-                        limit = limits.connections,
-                        "too many connections: one is closed"
-                    );
+                    let limit = limits.connections;
+                    refusals.note(&format!("there are {limit} connections already"));
                     None
                 }
             },
             Err(error) => {
-                tracing::warn!(%error, "a connection could not be accepted");
+                refusals.note(&error.to_string());
                 sleep(Duration::from_millis(20)).await;
                 None
             }

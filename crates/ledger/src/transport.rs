@@ -9,6 +9,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use fence::NodeId;
 use futures_util::Stream;
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
@@ -24,20 +25,33 @@ pub trait Io: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Io for T {}
 
+/// Who is at the other end of a connection; `None` where nobody has a certificate, on loopback or in a simulation.
+/// Handlers find it among a request's extensions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer(pub Option<NodeId>);
+
 /// A connection of whatever network is under us.
 pub struct BoxedIo {
     io: Box<dyn Io>,
+    peer: Peer,
     /// Its place among those that may be open.
     _place: Option<OwnedSemaphorePermit>,
 }
 
 impl BoxedIo {
     pub fn new(io: impl Io) -> Self {
-        Self { io: Box::new(io), _place: None }
+        Self { io: Box::new(io), peer: Peer(None), _place: None }
+    }
+
+    /// The same with who is at the other end, as its certificate says.
+    #[must_use]
+    pub fn from_peer(mut self, node: Option<NodeId>) -> Self {
+        self.peer = Peer(node);
+        self
     }
 
     pub(crate) fn in_place(self, place: OwnedSemaphorePermit) -> Self {
-        Self { io: self.io, _place: Some(place) }
+        Self { _place: Some(place), ..self }
     }
 }
 
@@ -70,9 +84,11 @@ impl AsyncWrite for BoxedIo {
 }
 
 impl Connected for BoxedIo {
-    type ConnectInfo = ();
+    type ConnectInfo = Peer;
 
-    fn connect_info(&self) {}
+    fn connect_info(&self) -> Peer {
+        self.peer
+    }
 }
 
 /// Connections that others have made to us. An error is one failed accept; the stream goes on.

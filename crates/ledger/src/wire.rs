@@ -57,6 +57,11 @@ pub enum Refusal {
         got: DiskId,
         mine: DiskId,
     },
+    /// The message names another sender than the certificate of its connection.
+    ForeignSender {
+        claimed: NodeId,
+        certified: NodeId,
+    },
     /// The sender is no member, as far as this node knows.
     NotAMember(NodeId),
     /// The sender has another disk than the one that was admitted.
@@ -80,6 +85,7 @@ impl Refusal {
             Self::NoGroup => "no_group",
             Self::WrongReceiver { .. } => "wrong_receiver",
             Self::WrongDisk { .. } => "wrong_disk",
+            Self::ForeignSender { .. } => "foreign_sender",
             Self::NotAMember(_) => "not_a_member",
             Self::DiskNotAdmitted { .. } => "disk_not_admitted",
             Self::Stopped(_) => "stopped",
@@ -110,6 +116,10 @@ impl fmt::Display for Refusal {
             Self::WrongDisk { got, mine } => write!(
                 f,
                 "the message is for disk {got}; this node has disk {mine}. If its data was lost, admit the node again"
+            ),
+            Self::ForeignSender { claimed, certified } => write!(
+                f,
+                "the message says that node {claimed} sends it; the certificate says {certified}"
             ),
             Self::NotAMember(node) => write!(f, "node {node} is not a member of this group"),
             Self::DiskNotAdmitted { node, got, admitted } => write!(

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use control::ledger::BlobRef;
 use ledger::blobs::{self, BlobError, BlobLimits, Blobs};
 use ledger::store::{Storage, StoreOptions, WalOwner};
@@ -219,5 +220,97 @@ fn blobs_work_on_a_real_disk() {
         assert_eq!(collected.unwrap().blobs, 1);
         assert_eq!(storage.blobs().usage(), (0, 0));
         storage.close().await.unwrap();
+    });
+}
+
+fn files(disk: &FaultyDisk, blob: &BlobRef) -> usize {
+    let folder = path(blob).parent().unwrap().to_path_buf();
+    wal::Disk::list(disk, &folder).map_or(0, |names| names.len())
+}
+
+/// Parts in, parts out, for every size around the parts' own; and the same bytes as a whole.
+#[test]
+fn a_blob_is_written_and_read_in_parts() {
+    run(async {
+        let disk = FaultyDisk::new(1);
+        let storage = open(&disk, 1).unwrap();
+        let blobs = storage.blobs();
+        for bytes in [0, 1, 99, 100, 101, 350] {
+            let content: Vec<u8> = (0..bytes).map(|n| (n % 251) as u8).collect();
+            let blob = blobs::reference(&content);
+            assert!(!blobs.has(&blob));
+            let mut writer = blobs.begin(blob).await.unwrap();
+            for part in content.chunks(100) {
+                writer.write(Bytes::copy_from_slice(part)).await.unwrap();
+            }
+            assert!(!blobs.has(&blob), "not before it is whole");
+            writer.finish().await.unwrap();
+            assert!(blobs.has(&blob));
+            assert_eq!(blobs.get(&blob).await.unwrap(), content);
+            let mut reader = blobs.reader(&blob).await.unwrap();
+            let mut read = Vec::new();
+            while let Some(part) = reader.next(100).await.unwrap() {
+                assert!(part.len() <= 100);
+                read.extend_from_slice(&part);
+            }
+            assert_eq!(read, content);
+            assert_eq!(blobs.head(&blob, 10).await.unwrap(), &content[..bytes.min(10)]);
+        }
+    });
+}
+
+/// An upload that is cut off, too long, too short or something else leaves neither a file nor a byte in use.
+#[test]
+fn half_a_blob_leaves_nothing_behind() {
+    run(async {
+        let disk = FaultyDisk::new(1);
+        let storage = open(&disk, 1).unwrap();
+        let blobs = storage.blobs();
+        let content = Bytes::from(vec![7; 300]);
+        let blob = blobs::reference(&content);
+
+        let mut cut_off = blobs.begin(blob).await.unwrap();
+        cut_off.write(content.slice(..200)).await.unwrap();
+        assert_eq!(blobs.usage(), (0, 300), "room is taken in advance");
+        drop(cut_off);
+
+        let mut long = blobs.begin(blob).await.unwrap();
+        long.write(content.clone()).await.unwrap();
+        let one_more = long.write(Bytes::from_static(b"x")).await;
+        assert!(matches!(one_more, Err(BlobError::TooLarge { .. })), "{one_more:?}");
+        drop(long);
+
+        let mut other = blobs.begin(blob).await.unwrap();
+        other.write(Bytes::from(vec![8; 300])).await.unwrap();
+        let finished = other.finish().await;
+        assert!(matches!(finished, Err(BlobError::Mismatch { .. })), "{finished:?}");
+
+        // The files are removed beside.
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!((blobs.usage(), files(&disk, &blob)), ((0, 0), 0));
+        assert!(!blobs.has(&blob));
+    });
+}
+
+/// A damaged file is found out before its last part is given; one that somebody removed is no longer said to be here.
+#[test]
+fn a_damaged_or_removed_file_is_not_passed_on_as_the_blob() {
+    run(async {
+        let disk = FaultyDisk::new(1);
+        let storage = open(&disk, 1).unwrap();
+        let blobs = storage.blobs();
+        let blob = blobs.put(vec![7; 300]).await.unwrap();
+        let file = wal::Disk::open(&disk, &path(&blob)).unwrap();
+        file.write_all_at(b"x", 5).unwrap();
+        let mut reader = blobs.reader(&blob).await.unwrap();
+        assert!(reader.next(200).await.unwrap().is_some());
+        let last = reader.next(200).await;
+        assert!(matches!(last, Err(BlobError::Damaged { .. })), "{last:?}");
+        wal::Disk::remove(&disk, &path(&blob)).unwrap();
+        assert!(matches!(blobs.reader(&blob).await, Err(BlobError::Missing(_))));
+        assert!(!blobs.has(&blob));
+        assert_eq!(blobs.usage(), (0, 0));
     });
 }

@@ -53,6 +53,9 @@ impl Entropy {
     }
 }
 
+/// Whether a manager is a member of the group that commands this node.
+pub type Colleagues = Arc<dyn Fn(NodeId) -> bool + Send + Sync>;
+
 #[derive(Clone)]
 pub struct Config {
     /// The data folder. Holds `node` (who this is), `keyring` and `peers`.
@@ -91,6 +94,10 @@ pub struct Config {
     pub entropy: Entropy,
     /// Who is asked for names; by default DNS as this machine is configured for it, and nobody if there are no names.
     pub resolver: Option<Arc<dyn Resolver>>,
+    /// On a worker: the managers that pass on what operators want of it. By default all, where there is no group.
+    pub colleagues: Option<Colleagues>,
+    /// Paths of calls to those that may take longer than the others, because their handlers bound them.
+    pub long_calls: Vec<&'static str>,
     /// More gRPC services on the same listener.
     pub routes: Option<tonic::service::Routes>,
 }
@@ -118,6 +125,8 @@ impl Config {
             reload_every: Duration::from_secs(10),
             entropy: Entropy::System,
             resolver: None,
+            colleagues: None,
+            long_calls: Vec::new(),
             routes: None,
         }
     }

@@ -11,6 +11,7 @@
 //! A node that has joined says "syncing" in its heartbeat until it has pulled the whole state from somebody, so nobody
 //! offers it anything before it knows whom it is among. A node that is alone has nothing to pull.
 
+mod deadline;
 mod end;
 mod exchange;
 mod follow;

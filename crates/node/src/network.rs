@@ -5,6 +5,7 @@
 
 mod channels;
 mod for_ledger;
+mod places;
 mod reload;
 mod tls;
 
@@ -19,12 +20,12 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use membership::agent::{Agent, AgentConfig};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::OwnedSemaphorePermit;
 use tonic::transport::server::Connected;
 use trust::{Expected, HandshakeError};
 
 pub use channels::{ChannelTiming, Channels, channel_on};
 pub use for_ledger::LedgerTransport;
+pub use places::{NoPlace, Place, Places};
 pub use reload::{ReloadError, Reloads, watch as watch_credentials};
 pub use tls::{Limits, Mutual};
 
@@ -49,6 +50,11 @@ pub trait Network: Send + Sync + 'static {
     /// Connections and refusals so far, by kind.
     fn counts(&self) -> Vec<(Direction, &'static str, u64)> {
         Vec::new()
+    }
+
+    /// Counts a connection that a service has refused after the handshake, and logs it now and then.
+    fn refused(&self, kind: &'static str, caller: &Caller, why: &str) {
+        let _ = (kind, caller, why);
     }
 
     /// Whether there are files of credentials to look at now and then.
@@ -99,7 +105,7 @@ pub struct Connection {
     io: Box<dyn ledger::Io>,
     caller: Caller,
     /// Its place among those that may be open.
-    place: Option<OwnedSemaphorePermit>,
+    place: Option<Place>,
 }
 
 impl Connection {
@@ -113,7 +119,7 @@ impl Connection {
     }
 
     #[must_use]
-    pub fn in_place(mut self, place: OwnedSemaphorePermit) -> Self {
+    pub fn in_place(mut self, place: Place) -> Self {
         self.place = Some(place);
         self
     }

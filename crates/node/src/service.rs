@@ -118,7 +118,11 @@ impl Service {
         if *role == Role::Client && (caller.address.ip().is_loopback() || is_listed) {
             return Ok(());
         }
-        if *role == Role::Manager && self.0.identity.role == Role::Worker {
+        let colleagues = self.0.config.colleagues.as_ref();
+        if *role == Role::Manager
+            && self.0.identity.role == Role::Worker
+            && colleagues.is_none_or(|is_colleague| is_colleague(*node))
+        {
             return Ok(());
         }
         let why = format!(

@@ -1,4 +1,5 @@
-//! An accept loop that no slow peer can stop: each handshake is a task, their number is bounded, the oldest gives way.
+//! An accept loop that no slow peer can stop: each handshake is a task, their number is bounded, in all and by source
+//! address, and the oldest gives way.
 //!
 //! Waiting for a free place would let a handful of silent connections close the door for everybody. So at the bound the
 //! oldest unfinished handshake is dropped: an honest one takes milliseconds and is never the oldest for long.
@@ -16,10 +17,13 @@ use crate::handshake::{Acceptor, HandshakeError, Secured};
 /// A listener that has no file descriptors left fails at once, again and again; this is the pause between.
 const LISTENER_PAUSE: Duration = Duration::from_millis(100);
 
+/// One source address has at most one in so many of the handshakes that may be under way.
+const SHARE_OF_A_SOURCE: usize = 4;
+
 /// The bound of [`Incoming`].
 #[derive(Clone, Copy, Debug)]
 pub struct IncomingLimits {
-    /// Handshakes under way at once.
+    /// Handshakes under way at once; a quarter of them from one address.
     pub handshakes_max: usize,
 }
 
@@ -104,14 +108,21 @@ impl Incoming {
     /// Starts a handshake; says whose was dropped for it.
     fn begin(&mut self, stream: TcpStream, from: SocketAddr) -> Option<SocketAddr> {
         self.begun.retain(|(_, task)| !task.is_finished());
-        let evicted = if self.begun.len() >= self.limits.handshakes_max.max(1) {
-            self.begun.pop_front().map(|(from, task)| {
-                task.abort();
-                from
-            })
+        // Nobody knows yet who it is, only where it comes from: who has its share there gives up one of its own.
+        let max = self.limits.handshakes_max.max(1);
+        let share = max.div_ceil(SHARE_OF_A_SOURCE);
+        let is_of_source = |(other, _): &(SocketAddr, AbortHandle)| other.ip() == from.ip();
+        let gives_way = if self.begun.iter().filter(|one| is_of_source(one)).count() >= share {
+            self.begun.iter().position(is_of_source)
+        } else if self.begun.len() >= max {
+            Some(0)
         } else {
             None
         };
+        let evicted = gives_way.and_then(|place| self.begun.remove(place)).map(|(from, task)| {
+            task.abort();
+            from
+        });
         let acceptor = self.acceptor.clone();
         let task = self.handshakes.spawn(async move {
             // Small messages go out at once; a socket that cannot do it still works.

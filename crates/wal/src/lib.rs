@@ -38,5 +38,5 @@ pub use metrics::{FSYNC_BUCKETS, Metrics};
 pub use options::{Durability, LogIdentity, Lsn, Options, Record, Recovery, TornTail};
 pub use owner::Clock;
 pub use reader::{Follow, Reader, Records, identity_of, verify};
-pub use real::RealDisk;
+pub use real::{RealDisk, tighten};
 pub use wal::{AppendOptions, Pending, Wal};

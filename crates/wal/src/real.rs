@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 use crate::disk::{Disk, DiskFile};
@@ -13,6 +13,40 @@ pub struct RealDisk;
 
 /// What may hold secrets of jobs is for its owner alone.
 const MODE: u32 = 0o600;
+const FOLDER_MODE: u32 = 0o700;
+/// Folders within folders that are looked into; ours have three.
+const DEPTH_MAX: usize = 8;
+
+/// Takes from everybody but the owner what they may do with a file or folder, and with everything in it: it may have
+/// been made by an earlier program. What is not there is left alone, and no link is followed.
+///
+/// # Errors
+/// If something cannot be looked at or changed, such as what belongs to another user.
+pub fn tighten(path: &Path) -> io::Result<()> {
+    tighten_within(path, DEPTH_MAX)
+}
+
+fn tighten_within(path: &Path, depth: usize) -> io::Result<()> {
+    let found = match fs::symlink_metadata(path) {
+        // A file that is removed meanwhile is nobody's any more.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        found => found?,
+    };
+    let (is_folder, mode) = (found.is_dir(), found.permissions().mode() & 0o7777);
+    let wanted = if is_folder { FOLDER_MODE } else { MODE };
+    if !is_folder && !found.is_file() {
+        return Ok(());
+    }
+    if mode & !wanted != 0 {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode & wanted))?;
+    }
+    if is_folder && depth > 0 {
+        for entry in fs::read_dir(path)? {
+            tighten_within(&entry?.path(), depth - 1)?;
+        }
+    }
+    Ok(())
+}
 
 struct RealFile(File);
 
@@ -47,7 +81,7 @@ impl Disk for RealDisk {
         if let Some(parent) = parent {
             self.create_folder(parent)?;
         }
-        match fs::create_dir(folder) {
+        match fs::DirBuilder::new().mode(FOLDER_MODE).create(folder) {
             // Somebody else was faster.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => {}
             other => other?,
@@ -145,5 +179,36 @@ impl DiskFile for RealFile {
 impl RealFile {
     fn extend(&self, len: u64) -> io::Result<()> {
         if self.0.metadata()?.len() < len { self.0.set_len(len) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn what_others_could_read_is_for_its_owner_alone_afterwards() {
+        let temp = tempfile::TempDir::new().unwrap();
+        let outside = temp.path().join("outside");
+        fs::write(&outside, "mine").unwrap();
+        let folder = temp.path().join("data");
+        let inner = folder.join("blobs");
+        RealDisk.create_folder(&inner).unwrap();
+        assert_eq!((mode(&folder), mode(&inner)), (0o700, 0o700), "as it is made");
+        let file = inner.join("plan");
+        fs::write(&file, "password").unwrap();
+        std::os::unix::fs::symlink(&outside, inner.join("link")).unwrap();
+        for (path, loose) in [(&folder, 0o755), (&inner, 0o755), (&file, 0o644), (&outside, 0o644)]
+        {
+            fs::set_permissions(path, fs::Permissions::from_mode(loose)).unwrap();
+        }
+        tighten(&folder).unwrap();
+        assert_eq!((mode(&folder), mode(&inner), mode(&file)), (0o700, 0o700, 0o600));
+        assert_eq!(mode(&outside), 0o644, "a link is not followed");
+        tighten(&temp.path().join("none")).unwrap();
     }
 }

@@ -11,7 +11,7 @@ use fence::{Attempt, JobId, NodeId, ShardKey, WorkflowNo};
 use plan::Threshold;
 use stats::merge::{Checkpoint, Finished, Merge, OfAttempt, ReceiveError, Settings, Step, Unrun};
 use stats::verdict::LostWorker;
-use stats::wire::{Schema, StreamKey, WireError};
+use stats::wire::{Frame, Schema, StreamKey, WireError};
 
 use super::message::{EndReport, Frames, FramesAnswer};
 use super::owner::{Conclusion, Event, Mended, OnWorkerLoss, Owner};
@@ -20,6 +20,7 @@ use crate::ledger::{Counters, Job};
 /// How often a checkpoint is made while there is something new.
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(1);
 const WINDOW: Duration = Duration::from_millis(100);
+const NO_SUCH_ATTEMPT: &str = "there is no such attempt of this worker";
 
 pub struct Statistics {
     merge: Merge,
@@ -110,7 +111,8 @@ impl Statistics {
         clock + self.shift
     }
 
-    /// What a worker has sent, and the attempts that it was about. `is_known` says which attempts there are.
+    /// What a worker has sent, and the attempts that it was about. `is_known` says which attempts of this worker there
+    /// are.
     pub fn frames(
         &mut self,
         post: &Frames,
@@ -126,7 +128,7 @@ impl Statistics {
             } else if is_known(key.workflow, key.shard, key.attempt) {
                 self.merge.open(*key, now).map_err(|error| error.to_string())
             } else {
-                Err("there is no such attempt".to_owned())
+                Err(NO_SUCH_ATTEMPT.to_owned())
             };
             if opened.is_ok() && self.senders.insert(*key, post.worker).is_none() {
                 self.since_opened = 0;
@@ -135,6 +137,14 @@ impl Statistics {
         }
         let mut any = false;
         for bytes in &post.frames {
+            // A stream that this worker may not open it may not feed either.
+            let foreign = Frame::key_of(bytes)
+                .ok()
+                .filter(|key| !is_known(key.workflow, key.shard, key.attempt));
+            if let Some(key) = foreign {
+                refused.push((key, NO_SUCH_ATTEMPT.to_owned()));
+                continue;
+            }
             match self.merge.receive(bytes, now) {
                 Ok(ack) => {
                     any = true;
@@ -156,7 +166,13 @@ impl Statistics {
         let now = self.at(clock);
         let frames: Vec<Vec<u8>> = postcard::from_bytes(&report.totals).unwrap_or_default();
         let mut opened: Option<StreamKey> = None;
+        let own = numbers(&report.shard, report.attempt);
         for bytes in &frames {
+            // A report speaks for its own attempt; frames of another one in it are nobody's.
+            let key = Frame::key_of(bytes).ok();
+            if key.is_some_and(|key| (key.workflow, key.shard, key.attempt) != own) {
+                continue;
+            }
             let mut taken = self.merge.receive(bytes, now);
             if let Err(ReceiveError::UnknownStream(key)) = taken {
                 // Nothing of it had come before.

@@ -1,6 +1,6 @@
 //! Whose turn it is: a thousand jobs do not storm the workers, and none waits for ever.
 
-use control::fleet::queue::{Turns, turn, waiting};
+use control::fleet::queue::{Turns, turn, waiting, waiting_of};
 use control::ledger::{
     BlobRef, Command, CreateJob, IdempotencyKey, Lapse, Limits, Proposal, Reply, RequestId,
     SessionId, State, Submission,
@@ -36,8 +36,12 @@ impl Ledger {
     }
 
     pub fn job(&mut self, sequence: u64) -> JobId {
+        self.job_of("acme", sequence)
+    }
+
+    pub fn job_of(&mut self, tenant: &str, sequence: u64) -> JobId {
         let create = CreateJob {
-            tenant: "acme".to_owned(),
+            tenant: tenant.to_owned(),
             key: IdempotencyKey { client: "host".to_owned(), sequence, nonce: [1; 16] },
             fingerprint: [1; 32],
             name: "job".to_owned(),
@@ -102,4 +106,38 @@ fn the_oldest_is_not_overtaken_for_ever() {
     assert_eq!(turn(&ledger.state, turns), [second].into());
     ledger.pass(60_000);
     assert_eq!(turn(&ledger.state, turns), [first, second].into());
+}
+
+/// One client's thousand jobs delay another's by a place each, however old they are.
+#[test]
+fn one_clients_jobs_do_not_stand_before_all_of_anothers() {
+    let mut ledger = Ledger::new();
+    let flood: Vec<JobId> = (0..1_000).map(|n| ledger.job_of("eve", n)).collect();
+    let (one, two) = (ledger.job_of("ada", 1), ledger.job_of("ada", 2));
+    assert_eq!(waiting(&ledger.state)[..4], [flood[0], one, flood[1], two]);
+    assert_eq!((waiting_of(&ledger.state, "eve"), waiting_of(&ledger.state, "ada")), (1_000, 2));
+    let turns = Turns::default();
+    assert!(turn(&ledger.state, turns).is_superset(&[one, two].into()));
+    // What has begun counts: who has much already stands behind.
+    ledger.begin(flood[0]);
+    ledger.begin(flood[1]);
+    assert_eq!(waiting(&ledger.state)[..3], [one, two, flood[2]]);
+}
+
+/// The flood is old and impatient; a fresh job of another client comes before it all the same.
+#[test]
+fn an_old_flood_does_not_keep_a_fresh_job_of_another_client_waiting() {
+    let mut ledger = Ledger::new();
+    let flood: Vec<JobId> = (0..100).map(|n| ledger.job_of("eve", n)).collect();
+    ledger.begin(flood[0]);
+    ledger.pass(31_000);
+    let fresh = ledger.job_of("ada", 1);
+    let turns = Turns::default();
+    assert_eq!(turn(&ledger.state, turns), [flood[1], fresh].into());
+    // Where both have nothing that runs, the one that has lost its patience is first, and alone.
+    let mut ledger = Ledger::new();
+    let large = ledger.job_of("eve", 1);
+    ledger.pass(31_000);
+    ledger.job_of("ada", 1);
+    assert_eq!(turn(&ledger.state, turns), [large].into());
 }

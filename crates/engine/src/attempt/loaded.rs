@@ -121,15 +121,17 @@ impl Loaded {
         let folder = Folder::new(&options);
         let plan = parcel.unpack(&folder.0)?;
         let program = Program::compile(&plan, &options.secrets);
-        let program = program.map_err(|error| LoadError::new(error.0))?;
+        let program = program.map_err(|error| LoadError::new(error.0))?.with_env(&parcel.env);
         Loaded::new(plan, program, options, Some(folder))
     }
 
     /// Blocks while the init code runs and names are looked up.
     pub fn script(parcel: &ScriptParcel, options: LoadOptions) -> Result<Arc<Loaded>, LoadError> {
         let (logger, memory) = (options.logger.clone(), options.script_memory);
-        let run = apart(|| parcel.open(&logger, memory))?;
-        Loaded::from_script(Arc::new(run), options)
+        let run = Arc::new(apart(|| parcel.open(&logger, memory))?);
+        let plan = run.plan.clone();
+        let program = Program::for_script(run).map_err(|error| LoadError::new(error.0))?;
+        Loaded::new(plan, program.with_env(&parcel.env), options, None)
     }
 
     /// A plan that was read on this machine.

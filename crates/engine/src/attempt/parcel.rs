@@ -5,6 +5,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -84,7 +85,7 @@ impl PlanParcel {
                 folder.display()
             ))
         };
-        std::fs::create_dir_all(folder).map_err(io)?;
+        private_folder(folder).map_err(io)?;
         let mut files = BTreeMap::new();
         for (number, (name, content)) in self.files.iter().enumerate() {
             // The last part of the name says what is in the file, and is sent with uploads. The rest of
@@ -93,10 +94,10 @@ impl PlanParcel {
             let last =
                 last.ok_or_else(|| LoadError::new(format!("`{name}` is no name of a file")))?;
             let place = folder.join(number.to_string());
-            std::fs::create_dir_all(&place).map_err(io)?;
+            private_folder(&place).map_err(io)?;
             let place = place.join(last);
             match content {
-                Content::Bytes(bytes) => std::fs::write(&place, bytes).map_err(io)?,
+                Content::Bytes(bytes) => write_private(&place, bytes).map_err(io)?,
                 Content::Stored(path) => {
                     let path = std::path::absolute(path).map_err(io)?;
                     std::os::unix::fs::symlink(path, &place).map_err(io)?;
@@ -176,4 +177,17 @@ impl ScriptParcel {
         };
         ScriptRun::assemble(script, &description, &resolved, wishes).map_err(|error| fail(&error))
     }
+}
+
+/// A folder for this user alone, as everything in it: files of a plan may hold what only their user may read.
+fn private_folder(folder: &Path) -> io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}
+
+fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    use std::io::Write;
+    use std::os::unix::fs::OpenOptionsExt;
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600).open(path)?.write_all(bytes)
 }

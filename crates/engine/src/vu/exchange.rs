@@ -108,7 +108,7 @@ impl Vu {
             scratch.tags.push('=');
             scratch.tags.push_str(&String::from_utf8_lossy(&text.to_bytes(&self.vars)));
         }
-        let secrets = &self.context.program.secrets;
+        let secrets = &self.context.program.shown;
         if !scratch.tags.is_empty() && !secrets.is_empty() {
             scratch.tags = secrets.redact(std::mem::take(&mut scratch.tags));
         }
@@ -161,7 +161,7 @@ impl Vu {
                 response,
                 progress,
                 result.as_ref().err(),
-                &self.context.program.secrets,
+                &self.context.program.shown,
             ));
         }
         if !response.set_cookies.is_empty() && self.context.settings.http.cookies {
@@ -326,7 +326,7 @@ impl Vu {
         };
         if self.trouble.borrow().is_none() {
             let trouble = format!("step `{}`: {}", request.name, describe());
-            *self.trouble.borrow_mut() = Some(self.context.program.secrets.redact(trouble));
+            *self.trouble.borrow_mut() = Some(self.context.program.shown.redact(trouble));
         }
         let Some(kind) = error else { return };
         let whole = self.context.recorder.wants_exchange(step);
@@ -336,11 +336,11 @@ impl Vu {
                 _ => (&scratch.wire[..], scratch.wire.len() - scratch.body.len()),
             };
             let name = &request.name;
-            let secrets = &self.context.program.secrets;
+            let secrets = &self.context.program.shown;
             let Scratch { response, progress, .. } = scratch;
             trace::exchange(name, wire, body_at, response, progress, failure, secrets)
         });
-        let described = || self.context.program.secrets.redact(describe());
+        let described = || self.context.program.shown.redact(describe());
         self.context.recorder.failure(step, kind, described, exchange);
     }
 }

@@ -108,7 +108,10 @@ proptest! {
         prop_assert_eq!(&read.name, &bundle.name);
         prop_assert_eq!(&read.manifest, &bundle.manifest);
         prop_assert_eq!(&read.thresholds, &bundle.thresholds);
-        prop_assert_eq!(read.is_script(), bundle.is_script());
+        let head = BundleHead::decode(&bytes).unwrap();
+        prop_assert_eq!(head.is_script(), matches!(bundle.cargo, Cargo::Script { .. }));
+        prop_assert_eq!((&head.name, head.strict), (&bundle.name, bundle.strict));
+        prop_assert_eq!(&head.schema, &bundle.schema);
         prop_assert_eq!(unpacked(read), unpacked(bundle));
     }
 

@@ -157,7 +157,7 @@ fn write(path: &Path, promise: u64, place: Place, content: &[u8]) -> io::Result<
     let part = path.with_extension("part");
     let head = head(promise, place);
     let sum = crc32c::crc32c_append(crc32c::crc32c(&head), content);
-    let mut file = std::fs::File::create(&part)?;
+    let mut file = crate::private_file(&part)?;
     file.write_all(&head)?;
     file.write_all(&sum.to_le_bytes())?;
     file.write_all(content)?;

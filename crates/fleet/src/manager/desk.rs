@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use control::fleet::message::{Answer, Frames, FramesAnswer, Steer, Tell};
+use control::fleet::message::{Answer, EndReport, Frames, FramesAnswer, Steer, Tell};
 use control::fleet::owner::{Effect, Event, Owner, ShardState};
 use control::fleet::statistics::Statistics;
 use control::ledger::{BlobRef, Counters};
@@ -27,7 +27,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use start::Start;
 
 use super::{Shared, errands, lock, now, status};
-use crate::bundle::Bundle;
+use crate::bundle::BundleHead;
 use crate::wire::proto::JobStatus;
 
 /// Inputs that wait; whoever sends one more waits, too.
@@ -141,7 +141,7 @@ struct Desk {
     /// When they were made last.
     summed: Instant,
     owner: Owner,
-    bundle: Bundle,
+    bundle: BundleHead,
     /// None once the result was made of them.
     statistics: Option<Statistics>,
     errands: JoinSet<()>,
@@ -199,19 +199,13 @@ impl Desk {
                     answer: Answer::Stopped { report: Some(report) }, ..
                 } = &event
                 {
-                    let clock = self.clock();
-                    if let Some(statistics) = &mut self.statistics {
-                        statistics.ended(report, clock);
-                    }
+                    self.count_last_word(report);
                 }
                 self.step(event);
             }
             Input::Tell(tell) => {
                 if let Tell::Ended(report) = &*tell {
-                    let clock = self.clock();
-                    if let Some(statistics) = &mut self.statistics {
-                        statistics.ended(report, clock);
-                    }
+                    self.count_last_word(report);
                 }
                 self.step(Event::Told(*tell));
             }
@@ -266,12 +260,23 @@ impl Desk {
         }
     }
 
+    /// The statistics in a last word count if it comes from the attempt's own worker (R26).
+    fn count_last_word(&mut self, report: &EndReport) {
+        let clock = self.clock();
+        let worker = self.owner.worker_of_attempt(&report.shard, report.attempt);
+        if worker == Some(report.worker)
+            && let Some(statistics) = &mut self.statistics
+        {
+            statistics.ended(report, clock);
+        }
+    }
+
     fn frames(&mut self, frames: &Frames) -> FramesAnswer {
         let clock = self.clock();
         let (owner, job) = (&self.owner, self.job);
         let is_known = |workflow: u32, shard: u32, attempt: u32| {
             let key = fence::ShardKey { job, workflow: fence::WorkflowNo(workflow), shard };
-            owner.shard(&key).is_some_and(|(_, current)| attempt <= current.0)
+            owner.worker_of_attempt(&key, fence::Attempt(attempt)) == Some(frames.worker)
         };
         let Some(statistics) = &mut self.statistics else { return FramesAnswer::UnknownJob };
         let (answer, touched) = statistics.frames(frames, clock, is_known);

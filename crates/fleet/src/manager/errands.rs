@@ -6,7 +6,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use control::fleet::message::Ask;
+use control::fleet::message::{Answer, Ask};
 use control::fleet::owner::{Event, blob_of};
 use control::ledger::{BlobRef, Command};
 use fence::{JobId, NodeId};
@@ -16,7 +16,8 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::checkpoints::Promised;
 use super::desk::Input;
-use super::{Parts, Shared, breakers, relay, roster};
+use super::{Parts, Shared, authority, breakers, relay, roster};
+use crate::bundle::HEAD_BYTES_MAX;
 use crate::wire::proto::desk_client::DeskClient;
 use crate::wire::proto::{Checkpoint, PromiseReply, PromiseRequest};
 use crate::wire::{MESSAGE_BYTES_MAX, job_bytes};
@@ -93,6 +94,11 @@ pub async fn ask(shared: Arc<Shared>, inbox: Inbox, tag: u64, worker: NodeId, as
         None => None,
     };
     let event = match answer {
+        // A last word in another worker's name is as good as no answer.
+        Some(Answer::Stopped { report: Some(report) }) if report.worker != worker => {
+            authority::refused(&shared, "foreign_attempt");
+            Event::Unanswered { tag }
+        }
         Some(answer) => Event::Answered { tag, answer, took: began.elapsed() },
         None => Event::Unanswered { tag },
     };
@@ -138,6 +144,20 @@ pub async fn get(shared: &Shared, blob: &BlobRef) -> Option<Vec<u8>> {
         match parts.ledger.get_blob(blob, STORE_WITHIN).await {
             Ok(content) => return Some(content),
             Err(error) => tracing::debug!(%error, "a blob is waited for"),
+        }
+        if !again(shared).await {
+            return None;
+        }
+    }
+}
+
+/// The beginning of a bundle, as [`get`] gets all of a blob: what managers have to know of a job.
+pub async fn head(shared: &Shared, bundle: &BlobRef) -> Option<Vec<u8>> {
+    loop {
+        let parts = shared.parts()?;
+        match parts.ledger.blob_head(bundle, HEAD_BYTES_MAX, STORE_WITHIN).await {
+            Ok(first) => return Some(first),
+            Err(error) => tracing::debug!(%error, "a bundle is waited for"),
         }
         if !again(shared).await {
             return None;

@@ -11,15 +11,16 @@ mod submit;
 use std::sync::Arc;
 use std::time::Duration;
 
-use control::ledger::Job;
+use control::ledger::{BlobRef, Job};
 use fence::JobId;
 use ledger::ReadLevel;
 use tonic::transport::Channel;
 use tonic::{Request, Response, Status, Streaming};
 use trust::{Identity, Role};
 
-use super::office::Chunks;
-use super::{Shared, errands};
+use super::transfers::Chunks;
+use super::{Shared, authority, errands};
+use crate::bundle::{BundleHead, HEAD_BYTES_MAX};
 use crate::wire::caller;
 use crate::wire::proto::jobs_client::JobsClient;
 use crate::wire::proto::jobs_server::Jobs;
@@ -30,6 +31,9 @@ const READ_WITHIN: Duration = Duration::from_millis(900);
 const WRITE_WITHIN: Duration = Duration::from_secs(5);
 const BLOB_WITHIN: Duration = Duration::from_secs(25);
 const DESK_WITHIN: Duration = Duration::from_secs(5);
+
+/// The upload of a plan with its files takes as long as it takes; its handler does not wait for a silent client.
+pub const PUT_PATH: &str = "/volley.fleet.v1.Jobs/Put";
 
 pub struct Service(pub Arc<Shared>);
 
@@ -45,7 +49,11 @@ fn unknown(job: JobId) -> Status {
 
 impl Service {
     fn who<T>(&self, request: &Request<T>) -> Result<Option<Identity>, Status> {
-        caller(request, &[Role::Client, Role::Gate, Role::Manager])
+        let who = caller(request, &[Role::Client, Role::Gate, Role::Manager])?;
+        if let Some(who) = who.as_ref().filter(|who| who.role == Role::Manager) {
+            authority::must_be_member(&*self.0.serving()?, who)?;
+        }
+        Ok(who)
     }
 
     /// A job as a majority knows it.
@@ -56,6 +64,14 @@ impl Service {
         });
         let read = read.await.map_err(|error| unavailable(&error))?;
         read.value.ok_or_else(|| unknown(id))
+    }
+
+    /// What managers know of a job's plan.
+    async fn head_of(&self, bundle: &BlobRef) -> Result<BundleHead, Status> {
+        let parts = self.0.serving()?;
+        let first = parts.ledger.blob_head(bundle, HEAD_BYTES_MAX, BLOB_WITHIN).await;
+        let first = first.map_err(|error| unavailable(&error))?;
+        BundleHead::decode(&first).map_err(|error| Status::internal(error.to_string()))
     }
 
     /// The owner of a job, if it is another manager, and the caller was not passed on already.

@@ -1,14 +1,11 @@
 //! What workers say to a manager: any of them, about jobs that it owns or not.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use control::fleet::message::{Ask, EndReport, Frames, FramesAnswer, Renew, Tell, Told};
 use control::ledger::{Command, State};
 use fence::{JobId, NodeId};
-use futures_util::{Stream, stream};
 use ledger::ReadLevel;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -16,35 +13,19 @@ use tonic::{Request, Response, Status};
 use trust::Role;
 
 use super::desk::{DeskHandle, Input};
-use super::{Shared, breakers, relay};
+use super::transfers::{self, Chunks};
+use super::{Shared, authority, breakers, relay};
 use crate::wire::proto::office_server::Office;
 use crate::wire::proto::relay_request::Kind;
-use crate::wire::proto::{BlobRef, Chunk, Sealed};
-use crate::wire::{CHUNK_BYTES, blob_in, blob_out, caller, seal, unseal};
+use crate::wire::proto::{BlobRef, GroupReply, GroupRequest, Sealed};
+use crate::wire::{blob_in, caller, seal, unseal};
 
 /// For a read that a majority has to confirm.
 const READ_WITHIN: Duration = Duration::from_millis(1_500);
 /// For a desk to answer; a worker tries again.
 const DESK_WITHIN: Duration = Duration::from_millis(1_500);
-const BLOB_WITHIN: Duration = Duration::from_secs(20);
 
 pub struct Service(pub Arc<Shared>);
-
-pub type Chunks = Pin<Box<dyn Stream<Item = Result<Chunk, Status>> + Send>>;
-
-/// A blob as a stream; the first chunk names it.
-pub fn chunks(blob: &control::ledger::BlobRef, content: Vec<u8>) -> Chunks {
-    let content = Bytes::from(content);
-    let count = content.len().div_ceil(CHUNK_BYTES).max(1);
-    let blob = blob_out(blob);
-    let parts = (0..count).map(move |number| {
-        let first = number * CHUNK_BYTES;
-        let last = content.len().min(first + CHUNK_BYTES);
-        let blob = (number == 0).then(|| blob.clone());
-        Ok(Chunk { blob, content: content.slice(first..last) })
-    });
-    Box::pin(stream::iter(parts))
-}
 
 /// Where a job is, for somebody who has come to the wrong place.
 enum Where {
@@ -145,16 +126,8 @@ pub async fn frames_to_desk(desk: &DeskHandle, frames: Frames) -> Result<FramesA
     Err(Status::unavailable("the job's owner is busy or has just gone; try again"))
 }
 
-/// Whether a worker speaks of itself.
-pub fn is_own(tell: &Tell, node: NodeId) -> bool {
-    match tell {
-        Tell::Ended(report) => report.worker == node,
-        Tell::MoreTime { worker, .. } | Tell::Draining { worker, .. } => *worker == node,
-        Tell::Ready { .. } | Tell::RowsWanted { .. } | Tell::Abort { .. } => true,
-    }
-}
-
-fn foreign() -> Status {
+fn foreign(shared: &Shared) -> Status {
+    authority::refused(shared, "foreign_attempt");
     Status::permission_denied("a worker speaks for itself only: the certificate says somebody else")
 }
 
@@ -163,8 +136,8 @@ impl Office for Service {
     async fn tell(&self, request: Request<Sealed>) -> Result<Response<Sealed>, Status> {
         let node = self.worker(&request)?;
         let tell: Tell = unseal(request.get_ref())?;
-        if node.is_some_and(|node| !is_own(&tell, node)) {
-            return Err(foreign());
+        if let Some(node) = node {
+            authority::may_tell(&*self.0.serving()?, node, &tell).await?;
         }
         let Some(job) = tell.job() else {
             // It drains: everybody here who might want it hears of it.
@@ -200,7 +173,7 @@ impl Office for Service {
         let node = self.worker(&request)?;
         let frames: Frames = unseal(request.get_ref())?;
         if node.is_some_and(|node| node != frames.worker) {
-            return Err(foreign());
+            return Err(foreign(&self.0));
         }
         let job = frames.job;
         if let Some(desk) = self.0.desk(job) {
@@ -224,7 +197,7 @@ impl Office for Service {
         let node = self.worker(&request)?;
         let renew: Renew = unseal(request.get_ref())?;
         if node.is_some_and(|node| node != renew.worker) {
-            return Err(foreign());
+            return Err(foreign(&self.0));
         }
         let parts = self.0.serving()?;
         let decide = |state: &State| renew.decide(state);
@@ -235,40 +208,27 @@ impl Office for Service {
         Ok(Response::new(seal(&read.value)?))
     }
 
+    async fn group(&self, request: Request<GroupRequest>) -> Result<Response<GroupReply>, Status> {
+        self.worker(&request)?;
+        let status = self.0.serving()?.ledger.status();
+        let Some(group) = status.group else { return Ok(Response::new(GroupReply::default())) };
+        let members = status.voters.iter().chain(&status.learners);
+        Ok(Response::new(GroupReply {
+            cluster: group.cluster,
+            generation: group.generation,
+            members: members.map(|(node, _)| ledger::wire::node_bytes(*node)).collect(),
+        }))
+    }
+
     type GetStream = Chunks;
 
     async fn get(&self, request: Request<BlobRef>) -> Result<Response<Chunks>, Status> {
-        self.worker(&request)?;
+        let node = self.worker(&request)?;
         let blob = blob_in(request.get_ref())?;
         let parts = self.0.serving()?;
-        let content = parts.ledger.get_blob(&blob, BLOB_WITHIN).await;
-        let content = content.map_err(|error| Status::unavailable(error.to_string()))?;
-        Ok(Response::new(chunks(&blob, content)))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use futures_util::StreamExt;
-    use sha2::{Digest, Sha256};
-
-    use super::*;
-
-    /// A blob is the same on both ends, the first chunk names it, and none is larger than it may be.
-    #[tokio::test]
-    async fn a_blob_survives_being_cut_into_chunks() {
-        for bytes in [0, 1, CHUNK_BYTES - 1, CHUNK_BYTES, CHUNK_BYTES + 1, 3 * CHUNK_BYTES + 5] {
-            let content: Vec<u8> = (0..bytes).map(|n| (n % 251) as u8).collect();
-            let hash = Sha256::digest(&content).into();
-            let blob = control::ledger::BlobRef { hash, bytes: bytes as u64 };
-            let parts: Vec<Chunk> =
-                chunks(&blob, content.clone()).map(Result::unwrap).collect().await;
-            let named: Vec<_> = parts.iter().filter_map(|part| part.blob.as_ref()).collect();
-            assert_eq!(named, [&blob_out(&blob)], "{bytes}");
-            assert!(parts[0].blob.is_some());
-            assert!(parts.iter().all(|part| part.content.len() <= CHUNK_BYTES));
-            let joined: Vec<u8> = parts.iter().flat_map(|part| part.content.to_vec()).collect();
-            assert_eq!(joined, content);
+        if let Some(node) = node {
+            authority::may_fetch(&parts, node, &blob).await?;
         }
+        Ok(Response::new(transfers::download(&self.0, node, &blob).await?))
     }
 }

@@ -5,16 +5,15 @@ use std::sync::Arc;
 
 use control::fleet::message::{Ask, Frames, FramesAnswer, Renew, Tell, Told};
 use tonic::{Request, Response, Status};
-use trust::Role;
 
 use super::checkpoints::{Kept, Promised};
-use super::{Shared, breakers, office, relay, status};
+use super::{Shared, authority, breakers, office, relay, status};
 use crate::wire::proto::desk_server::Desk;
 use crate::wire::proto::{
     Checkpoint, CountsReply, CountsRequest, JobCounts, KeepReply, PromiseReply, PromiseRequest,
     RelayRequest, Sealed, relay_request::Kind,
 };
-use crate::wire::{self, caller, job_from};
+use crate::wire::{self, job_from};
 
 /// As many as a list has.
 const COUNTS_MAX: usize = 1_000;
@@ -24,7 +23,7 @@ pub struct Service(pub Arc<Shared>);
 #[tonic::async_trait]
 impl Desk for Service {
     async fn keep(&self, request: Request<Checkpoint>) -> Result<Response<KeepReply>, Status> {
-        caller(&request, &[Role::Manager])?;
+        authority::manager(&self.0, &request)?;
         let Checkpoint { job, epoch, number, content } = request.into_inner();
         let job = job_from(&job)?;
         let keeper = self.0.keeper.clone();
@@ -38,7 +37,7 @@ impl Desk for Service {
         &self,
         request: Request<PromiseRequest>,
     ) -> Result<Response<PromiseReply>, Status> {
-        caller(&request, &[Role::Manager])?;
+        authority::manager(&self.0, &request)?;
         let PromiseRequest { job, epoch } = request.into_inner();
         let id = job_from(&job)?;
         let keeper = self.0.keeper.clone();
@@ -58,7 +57,7 @@ impl Desk for Service {
         &self,
         request: Request<CountsRequest>,
     ) -> Result<Response<CountsReply>, Status> {
-        caller(&request, &[Role::Manager])?;
+        authority::manager(&self.0, &request)?;
         let asked = request.into_inner().jobs;
         if asked.len() > COUNTS_MAX {
             let why = format!("{} jobs at once; at most {COUNTS_MAX} are counted", asked.len());
@@ -75,17 +74,17 @@ impl Desk for Service {
     }
 
     async fn renewed(&self, request: Request<Sealed>) -> Result<Response<Sealed>, Status> {
-        let by = caller(&request, &[Role::Manager])?;
+        let by = authority::manager(&self.0, &request)?;
         let renewed: Renew = wire::unseal(request.get_ref())?;
         if let Some(by) = by {
-            relay::renewed_by(&self.0, renewed.worker, by.node);
+            relay::renewed_by(&self.0, renewed.worker, by);
         }
         relay::tell_desks(&self.0, &renewed);
         Ok(Response::new(wire::seal(&())?))
     }
 
     async fn relay(&self, request: Request<RelayRequest>) -> Result<Response<Sealed>, Status> {
-        let by = caller(&request, &[Role::Manager])?;
+        let by = authority::manager(&self.0, &request)?;
         let request = request.into_inner();
         let kind = request.kind();
         let worker = ledger::wire::node_from(&request.worker)
@@ -94,9 +93,7 @@ impl Desk for Service {
         let answer = match kind {
             Kind::Tell => {
                 let tell: Tell = wire::unseal(&sealed)?;
-                if !office::is_own(&tell, worker) {
-                    return Err(Status::permission_denied("a worker speaks for itself only"));
-                }
+                authority::may_tell(&*self.0.serving()?, worker, &tell).await?;
                 let desk = tell.job().and_then(|job| self.0.desk(job));
                 let told = desk.map(|desk| office::tell_desk(&desk, tell)).transpose()?;
                 wire::seal(&told.unwrap_or(Told::NotOwner { owner: None }))?
@@ -114,8 +111,7 @@ impl Desk for Service {
             Kind::Ask => {
                 let ask: Ask = wire::unseal(&sealed)?;
                 let parts = self.0.serving()?;
-                let owner = by.map(|by| by.node);
-                let answer = breakers::ask_for(&self.0, &parts, worker, &ask, owner).await;
+                let answer = breakers::ask_for(&self.0, &parts, worker, &ask, by).await;
                 let answer = answer.ok_or_else(|| Status::unavailable("it does not answer"))?;
                 wire::seal(&answer)?
             }
@@ -125,7 +121,7 @@ impl Desk for Service {
     }
 
     async fn leave(&self, request: Request<Sealed>) -> Result<Response<Sealed>, Status> {
-        caller(&request, &[Role::Manager])?;
+        authority::manager(&self.0, &request)?;
         self.0.told_to_leave.send_replace(true);
         Ok(Response::new(wire::seal(&())?))
     }

@@ -22,7 +22,7 @@ use trust::Role;
 use super::breakers::Breakers;
 use super::checkpoints::Keeper;
 use super::config::ManagerConfig;
-use super::{Parts, Shared, breakers, claims, door, jobs, office, peers, time};
+use super::{Parts, Shared, breakers, claims, door, jobs, office, peers, time, transfers};
 use crate::wire::proto::desk_server::DeskServer;
 use crate::wire::proto::door_server::DoorServer;
 use crate::wire::proto::jobs_server::JobsServer;
@@ -153,6 +153,7 @@ impl Manager {
             operators: config.member.operators.clone(),
             voters: Mutex::default(),
             keeper: keeper.map_err(StartError::Folder)?,
+            transfers: transfers::Transfers::default(),
             leaving: watch::Sender::new(false),
             told_to_leave: watch::Sender::new(false),
         });
@@ -166,6 +167,7 @@ impl Manager {
             .add_service(desk.max_decoding_message_size(large).max_encoding_message_size(large))
             .add_service(door.max_decoding_message_size(ENLIST_BYTES_MAX));
         config.member.routes = Some(routes);
+        config.member.long_calls = vec![jobs::PUT_PATH];
         config.member.life =
             Some(Life { node: identity.node, boot: identity.boot, folder: identity.disk.0 });
         config.member.group = identity.group;

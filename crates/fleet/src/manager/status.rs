@@ -5,11 +5,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use control::fleet::owner::{Conclusion, Owner, Queued, ShardState, context};
 use control::fleet::statistics::Statistics;
 use control::ledger::{Counters, Job, Phase};
+use engine::secrets::mask_credentials;
 use fence::JobId;
 use stats::merge::{Head, ScriptHead};
 use stats::{RunResult, ScriptFailure, StopReason, TimelineEntry, WorkflowResult};
 
-use crate::bundle::Bundle;
+use crate::bundle::BundleHead;
 use crate::wire::job_bytes;
 use crate::wire::proto::{self, JobStatus, Note, ShardStatus, WorkflowStatus};
 
@@ -54,7 +55,7 @@ pub fn of_ledger(id: JobId, job: &Job, now_ms: u64) -> JobStatus {
         name: job.name.clone(),
         state: state.to_owned(),
         outcome,
-        detail,
+        detail: mask_credentials(detail),
         owner: job.owner.map(|owner| owner.node.to_string()).unwrap_or_default(),
         age_ms: now_ms.saturating_sub(job.created_ms),
         workflows: Vec::new(),
@@ -92,7 +93,7 @@ fn shard_state(state: ShardState) -> &'static str {
 }
 
 /// What only the owner knows; the rest is empty.
-pub fn of_owner(owner: &Owner, bundle: &Bundle) -> JobStatus {
+pub fn of_owner(owner: &Owner, bundle: &BundleHead) -> JobStatus {
     let parts = bundle.manifest.workflows.iter().enumerate();
     let workflows = parts.map(|(number, part)| WorkflowStatus {
         name: part.name.clone(),
@@ -112,7 +113,7 @@ pub fn of_owner(owner: &Owner, bundle: &Bundle) -> JobStatus {
     let recent = &timeline[timeline.len().saturating_sub(NOTES_MAX)..];
     let note = |note: &control::fleet::owner::Note| Note {
         at_ms: super::millis(note.at),
-        text: note.text.clone(),
+        text: mask_credentials(note.text.clone()),
     };
     JobStatus {
         detail: owner.queued().map(queued).unwrap_or_default(),
@@ -135,7 +136,7 @@ pub fn join(mut status: JobStatus, details: JobStatus) -> JobStatus {
 pub fn result(
     conclusion: &Conclusion,
     statistics: Statistics,
-    bundle: &Bundle,
+    bundle: &BundleHead,
     owner: &Owner,
     clock: Duration,
 ) -> RunResult {
@@ -154,8 +155,10 @@ pub fn result(
         vus_max: u64::from(part.vus_max),
     });
     let timeline = conclusion.timeline.iter();
-    let timeline =
-        timeline.map(|note| TimelineEntry { at: since(note.at), event: note.text.clone() });
+    let timeline = timeline.map(|note| TimelineEntry {
+        at: since(note.at),
+        event: mask_credentials(note.text.clone()),
+    });
     let script = bundle.is_script().then(|| {
         let setup = owner.values().get(context::SETUP);
         let setup_data = setup.and_then(|values| values.get(engine::script::SETUP_DATA));
@@ -171,7 +174,7 @@ pub fn result(
     let mut notes = Vec::new();
     let errors = [("setup", &conclusion.setup_error), ("teardown", &conclusion.teardown_error)];
     for (what, error) in errors {
-        notes.extend(error.as_ref().map(|error| format!("{what}: {error}")));
+        notes.extend(error.as_ref().map(|error| mask_credentials(format!("{what}: {error}"))));
     }
     for (shard, attempt) in &conclusion.unheard {
         notes.push(format!(

@@ -23,6 +23,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use super::attempt::{Attempt, MachineUse, Over};
 use super::crew::Question;
 use super::files::{self, Leftovers};
+use super::group::Group;
 use super::job::{Job, lock};
 use super::make::{Made, NotMade, Workshop};
 use super::managers::Managers;
@@ -31,6 +32,8 @@ use super::{End, Inbox, Word};
 const TICK: Duration = Duration::from_millis(100);
 /// Ticks between two words on an attempt's progress.
 const PROGRESS_EVERY: u64 = 10;
+/// Ticks between two looks at who is there, if nothing changes: the group is learned beside.
+const LOOK_EVERY: u64 = 10;
 /// Sleeps no longer than this without a look at the clock, which goes on while the machine is suspended.
 const SLEEP_MAX: Duration = Duration::from_secs(1);
 
@@ -45,6 +48,7 @@ pub(super) struct Actor {
     pub inbox: Inbox,
     pub words: mpsc::UnboundedReceiver<Word>,
     pub managers: Arc<Managers>,
+    pub group: Arc<Group>,
     pub workshop: Arc<Workshop>,
     pub files: mpsc::UnboundedSender<files::Job>,
     pub figures: Arc<Mutex<Figures>>,
@@ -110,7 +114,9 @@ impl Actor {
     /// Who is there, and which cluster this is.
     fn look_around(&mut self) {
         let view = Arc::clone(&self.views.borrow_and_update());
-        let changed = self.managers.update(&view, now());
+        // A manager that is not of the group grants nothing and takes nothing.
+        let is_stranger = |manager: NodeId| self.group.admits(manager) == Some(false);
+        let changed = self.managers.update(&view, is_stranger, now());
         if let Some(member) = self.member.upgrade() {
             let (opened, open) = self.managers.breakers();
             member.set_breakers("manager", opened, open);
@@ -312,6 +318,9 @@ impl Actor {
         self.state.ticks += 1;
         if self.machine.is_none() {
             self.learn_cluster();
+        }
+        if self.state.ticks.is_multiple_of(LOOK_EVERY) {
+            self.look_around();
         }
         let progress = self.state.ticks.is_multiple_of(PROGRESS_EVERY);
         if !self.state.attempts.is_empty() {

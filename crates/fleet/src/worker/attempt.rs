@@ -315,6 +315,11 @@ impl Attempt {
             .unwrap_or_default();
         self.job.nudge.notify_one();
         let (how, provided) = self.outcome(how, &end, values);
+        let how = match how {
+            RunHow::Failed(why) => RunHow::Failed(self.job.masked(why)),
+            RunHow::Unable(why) => RunHow::Unable(self.job.masked(why)),
+            how @ (RunHow::Completed | RunHow::Stopped) => how,
+        };
         RunEnd { how, counters: self.counters(), provided, frames, totals, log: self.job.log() }
     }
 

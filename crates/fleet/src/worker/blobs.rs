@@ -127,7 +127,7 @@ impl Blobs {
         let number = self.temporary.fetch_add(1, Ordering::Relaxed);
         let temporary = path.with_extension(format!("{number}{UNFINISHED}"));
         let made = temporary.clone();
-        let file = spawn_blocking(move || File::create(&made)).await;
+        let file = spawn_blocking(move || crate::private_file(&made)).await;
         let mut writing = Writing {
             file: file.map_err(NotHere::disk)?.map_err(NotHere::disk)?,
             hash: Sha256::new(),

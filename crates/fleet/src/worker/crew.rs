@@ -1,5 +1,6 @@
 //! The service that managers call. It hands every question to the actor and waits for the machine's answer.
 
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use control::fleet::message::{Answer, Ask};
@@ -9,6 +10,7 @@ use tokio::time::timeout;
 use tonic::{Request, Response, Status};
 use trust::Role;
 
+use super::group::Group;
 use crate::wire::proto::Sealed;
 use crate::wire::proto::crew_server::{Crew, CrewServer};
 use crate::wire::{FOR_OWNER, MESSAGE_BYTES_MAX, caller, seal, unseal};
@@ -25,13 +27,27 @@ pub(super) enum Question {
 
 pub(super) struct CrewService {
     questions: mpsc::Sender<Question>,
+    /// Set when the worker has joined; nobody commands it before.
+    group: Arc<OnceLock<Arc<Group>>>,
 }
 
 impl CrewService {
-    pub fn server(questions: mpsc::Sender<Question>) -> CrewServer<Self> {
-        CrewServer::new(Self { questions })
+    pub fn server(
+        questions: mpsc::Sender<Question>,
+        group: Arc<OnceLock<Arc<Group>>>,
+    ) -> CrewServer<Self> {
+        CrewServer::new(Self { questions, group })
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
             .max_encoding_message_size(MESSAGE_BYTES_MAX)
+    }
+
+    /// Who calls, if it is a manager of the group: a certificate alone commands nobody.
+    async fn manager<T>(&self, request: &Request<T>) -> Result<NodeId, Status> {
+        let caller = caller(request, &[Role::Manager])?;
+        let manager = caller.ok_or_else(|| Status::unauthenticated("who is calling?"))?.node;
+        let starting = || Status::unavailable("this worker is starting");
+        self.group.get().ok_or_else(starting)?.admit(manager).await?;
+        Ok(manager)
     }
 
     fn put(&self, question: Question) -> Result<(), Status> {
@@ -49,9 +65,8 @@ impl CrewService {
 #[tonic::async_trait]
 impl Crew for CrewService {
     async fn ask(&self, request: Request<Sealed>) -> Result<Response<Sealed>, Status> {
-        let caller = caller(&request, &[Role::Manager])?;
-        let caller = caller.ok_or_else(|| Status::unauthenticated("who is calling?"))?.node;
-        // A manager may ask for the job's owner, if that does not reach this worker.
+        let caller = self.manager(&request).await?;
+        // A member of the group may ask for the job's owner, if that does not reach this worker.
         let owner = request.metadata().get(FOR_OWNER).and_then(|owner| owner.to_str().ok());
         let from = owner.and_then(|owner| owner.parse().ok()).unwrap_or(caller);
         let ask = Box::new(unseal::<Ask>(request.get_ref())?);
@@ -65,7 +80,7 @@ impl Crew for CrewService {
     }
 
     async fn drain(&self, request: Request<Sealed>) -> Result<Response<Sealed>, Status> {
-        caller(&request, &[Role::Manager])?;
+        self.manager(&request).await?;
         self.put(Question::Drain)?;
         Ok(Response::new(seal(&())?))
     }

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use control::ledger::BlobRef;
 use engine::attempt::{LoadError, LoadOptions, Loaded};
+use engine::secrets::{self, Secrets};
 use fence::{JobId, NodeId};
 use script::log::{Level, Line, Logger};
 use sha2::{Digest, Sha256};
@@ -72,9 +73,18 @@ impl Job {
         let options = LoadOptions { logger: self.logger(), ..options.clone() };
         let made = Bundle::decode(&bytes).map_err(|error| LoadError::new(error.to_string()));
         drop(bytes);
-        let made = made.and_then(|bundle| match bundle.into_parcel() {
-            Parcel::Plan(parcel) => Loaded::plan(&parcel, options),
-            Parcel::Script(parcel) => Loaded::script(&parcel, options),
+        let made = made.and_then(|bundle| {
+            let parcel = bundle.into_parcel();
+            let env = match &parcel {
+                Parcel::Plan(parcel) => &parcel.env,
+                Parcel::Script(parcel) => &parcel.env,
+            };
+            // Before anything of it runs: its log is read by others than its writer.
+            lock(&self.log).hidden = Secrets::new(&secrets::credentials_in(env));
+            match parcel {
+                Parcel::Plan(parcel) => Loaded::plan(&parcel, options),
+                Parcel::Script(parcel) => Loaded::script(&parcel, options),
+            }
         });
         let made = match made {
             Err(error) if error.of_machine => return Err(NotLoaded::Machine(error.text)),
@@ -95,6 +105,11 @@ impl Job {
         Arc::new(move |line| lock(&log).put(&line))
     }
 
+    /// A message without what looks like a credential.
+    pub fn masked(&self, text: String) -> String {
+        lock(&self.log).masked(text)
+    }
+
     pub fn log(&self) -> String {
         lock(&self.log).text()
     }
@@ -112,12 +127,18 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// The last lines, within [`LOG_BYTES_MAX`].
 #[derive(Default)]
 struct Log {
+    /// What looks like a credential in the job's environment.
+    hidden: Secrets,
     lines: VecDeque<String>,
     bytes: usize,
     left_out: u64,
 }
 
 impl Log {
+    fn masked(&self, text: String) -> String {
+        secrets::mask_credentials(self.hidden.redact(text))
+    }
+
     fn put(&mut self, line: &Line) {
         let level = match line.level {
             Level::Debug => "debug",
@@ -130,6 +151,8 @@ impl Log {
             // A string takes anything.
             let _ = write!(text, " {key}={value}");
         }
+        // Before it is cut: the beginning of a credential is as bad as all of it.
+        let mut text = self.masked(text);
         if text.len() > LINE_BYTES_MAX {
             let end = (0..=LINE_BYTES_MAX).rev().find(|at| text.is_char_boundary(*at));
             text.truncate(end.unwrap_or_default());
@@ -160,6 +183,15 @@ impl Log {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_log_shows_no_credentials() {
+        let env = BTreeMap::from([("API_TOKEN".to_owned(), "tok-123456".to_owned())]);
+        let mut log =
+            Log { hidden: Secrets::new(&secrets::credentials_in(&env)), ..Log::default() };
+        log.put(&Line::new(Level::Info, "sent tok-123456 to http://me:pw@host/".to_owned()));
+        assert_eq!(log.text(), "info: sent ••• to http://•••@host/\n");
+    }
 
     /// However much a script says, a bounded end of it is kept, in whole lines.
     #[test]

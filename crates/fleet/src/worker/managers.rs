@@ -41,6 +41,8 @@ struct Known {
 struct Board {
     /// In the order in which this worker tries them.
     known: Vec<Known>,
+    /// Those that membership offers and the group does not know: asked for nothing but the group.
+    strangers: Vec<Known>,
     breakers: Breakers<(NodeId, BootId)>,
 }
 
@@ -82,12 +84,18 @@ pub(super) struct Managers {
 
 impl Managers {
     pub fn new(me: NodeId, channels: Channels, settings: breaker::Settings) -> Self {
-        let board = Board { known: Vec::new(), breakers: Breakers::new(settings) };
+        let (known, strangers) = (Vec::new(), Vec::new());
+        let board = Board { known, strangers, breakers: Breakers::new(settings) };
         Self { me, channels, board: Mutex::new(board) }
     }
 
     /// Takes the view's living managers; says their order if something has changed.
-    pub fn update(&self, view: &View, now: Moment) -> Option<Vec<NodeId>> {
+    pub fn update(
+        &self,
+        view: &View,
+        is_stranger: impl Fn(NodeId) -> bool,
+        now: Moment,
+    ) -> Option<Vec<NodeId>> {
         let mut board = lock(&self.board);
         let mut living: Vec<_> = view
             .entries
@@ -103,7 +111,10 @@ impl Managers {
             })
             .collect();
         living.sort_unstable_by_key(|(place, known)| (*place, known.node));
-        let living: Vec<Known> = living.into_iter().map(|(_, known)| known).collect();
+        let living = living.into_iter().map(|(_, known)| known);
+        let (strangers, living): (Vec<Known>, Vec<Known>) =
+            living.partition(|known| is_stranger(known.node));
+        board.strangers = strangers;
         let is_there = |(node, boot)| living.iter().any(|k| (k.node, k.boot) == (node, boot));
         board.breakers.retain(is_there);
         let is_news = board.known != living;
@@ -136,8 +147,18 @@ impl Managers {
         lock(&self.board).known.iter().map(|known| known.node).collect()
     }
 
+    /// Everybody, strangers too.
+    pub fn all(&self) -> Vec<NodeId> {
+        let board = lock(&self.board);
+        board.known.iter().chain(&board.strangers).map(|known| known.node).collect()
+    }
+
     pub fn office(&self, node: NodeId) -> Option<OfficeClient<Channel>> {
-        let known = lock(&self.board).find(node)?;
+        let known = {
+            let board = lock(&self.board);
+            let mut all = board.known.iter().chain(&board.strangers);
+            *all.find(|known| known.node == node)?
+        };
         Some(self.office_of(&known))
     }
 
@@ -224,7 +245,7 @@ mod tests {
             })
             .collect();
         let breakers = Breakers::new(breaker::Settings::default());
-        (Board { known: known.clone(), breakers }, known)
+        (Board { known: known.clone(), strangers: Vec::new(), breakers }, known)
     }
 
     /// Does not answer until its breaker is open, which is at second 6.

@@ -37,8 +37,17 @@ pub fn node(number: u128) -> NodeId {
 impl Datacenter {
     /// So many managers, each changed before it starts; it returns when one of them leads.
     pub async fn start(managers: usize, change: impl Fn(&mut ManagerConfig, &Place)) -> Self {
+        Self::with_workers(managers, 0, change).await
+    }
+
+    /// With certificates and places for so many workers, which the test starts.
+    pub async fn with_workers(
+        managers: usize,
+        workers: usize,
+        change: impl Fn(&mut ManagerConfig, &Place),
+    ) -> Self {
         let temp = TempDir::new().unwrap();
-        let local = LocalCluster::create(temp.path(), managers, 0).unwrap();
+        let local = LocalCluster::create(temp.path(), managers, workers).unwrap();
         let mut starting = Vec::new();
         for place in &local.managers {
             let mut config = local.manager_config(place).unwrap();
@@ -85,10 +94,20 @@ impl Datacenter {
 
     /// The way to a manager for one who comes.
     pub fn channel(&self, role: Role, number: u128, to: usize) -> Channel {
+        let expected = Expected { role: Role::Manager, node: None };
+        self.channel_to(self.files(role, number), self.address(to), expected)
+    }
+
+    pub fn channel_to(&self, own: CredentialFiles, to: SocketAddr, expected: Expected) -> Channel {
         let policy = Policy { gates: Gates::None, expected: None };
-        let network = Mutual::load(self.files(role, number), policy, Limits::default()).unwrap();
-        let channels = Channels::new(Arc::new(network), ChannelTiming::paced(1.0));
-        channels.to(self.address(to), Expected { role: Role::Manager, node: None })
+        let network = Mutual::load(own, policy, Limits::default()).unwrap();
+        Channels::new(Arc::new(network), ChannelTiming::paced(1.0)).to(to, expected)
+    }
+
+    /// The certificate of a manager that was started.
+    pub fn own_files(&self, number: usize) -> CredentialFiles {
+        let config = self.local.manager_config(&self.local.managers[number]).unwrap();
+        config.member.credentials
     }
 
     pub fn jobs(&self, role: Role, number: u128, to: usize) -> JobsClient<Channel> {
@@ -105,8 +124,17 @@ pub async fn submit(
     target: SocketAddr,
     sequence: u64,
 ) -> JobId {
+    submit_load(client, folder, target, sequence, "vus: 1, duration: 300ms, pacing: 50ms").await
+}
+
+pub async fn submit_load(
+    client: &FleetClient,
+    folder: &Path,
+    target: SocketAddr,
+    sequence: u64,
+    load: &str,
+) -> JobId {
     let path = folder.join("plan.yaml");
-    let load = "vus: 1, duration: 300ms, pacing: 50ms";
     let text = format!(
         "target: http://{target}\nworkflows: [ {{ name: w, load: {{ {load} }}, steps: [ {{ get: / }} ] }} ]\n"
     );

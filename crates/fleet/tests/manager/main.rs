@@ -5,4 +5,6 @@ mod crew;
 mod doors;
 mod harness;
 mod silence;
+mod strangers;
+mod uploads;
 mod watches;

@@ -245,6 +245,9 @@ fn of_nodes(tested: &mut BTreeSet<String>) {
         seeds: vec![text("127.0.0.1:1")],
     };
     examine(t, &reply);
+    examine(t, &proto::GroupRequest {});
+    let members = vec![job(), job()];
+    examine(t, &proto::GroupReply { cluster: 7, generation: 1, members });
 }
 
 /// ARCH-150, ARCH-153: every message of the contract is read as it was written.

@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use control::fleet::message::{EndReport, Frames, FramesAnswer, Renew, Renewal, Tell, Told};
+use fence::GroupId;
 use fleet::wire::proto::office_server::{Office, OfficeServer};
-use fleet::wire::proto::{BlobRef, Chunk, Sealed};
+use fleet::wire::proto::{BlobRef, Chunk, GroupReply, GroupRequest, Sealed};
 use fleet::wire::{CHUNK_BYTES, MESSAGE_BYTES_MAX, blob_in, caller, seal, unseal};
 use futures_util::Stream;
 use sha2::{Digest, Sha256};
@@ -146,6 +147,13 @@ impl Office for AtDesk {
         };
         let answers: Vec<_> = renew.attempts.into_iter().map(answer).collect();
         Ok(Response::new(seal(&answers)?))
+    }
+
+    async fn group(&self, request: Request<GroupRequest>) -> Result<Response<GroupReply>, Status> {
+        caller(&request, &[Role::Worker])?;
+        let members = vec![ledger::wire::node_bytes(crate::harness::id(1))];
+        let GroupId { cluster, generation } = crate::harness::GROUP;
+        Ok(Response::new(GroupReply { cluster, generation, members }))
     }
 
     async fn get(&self, request: Request<BlobRef>) -> Result<Response<Self::GetStream>, Status> {

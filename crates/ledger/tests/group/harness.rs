@@ -34,6 +34,8 @@ pub const LONG: Duration = Duration::from_secs(20);
 pub struct Switch {
     off: Arc<AtomicBool>,
     names: Names,
+    /// Whose certificate all that come have, as a network with certificates would say.
+    certified: Arc<Mutex<Option<NodeId>>>,
 }
 
 /// What is behind an address now, where that is not the address itself: a name server.
@@ -42,6 +44,10 @@ type Names = Arc<Mutex<BTreeMap<String, String>>>;
 impl Switch {
     pub fn cut(&self, off: bool) {
         self.off.store(off, Ordering::SeqCst);
+    }
+
+    pub fn certify(&self, node: Option<NodeId>) {
+        *self.certified.lock().unwrap() = node;
     }
 
     fn is_cut(&self) -> bool {
@@ -110,7 +116,10 @@ impl Transport for Switch {
         let listening = TcpTransport.listen(address);
         Box::pin(async move {
             let incoming = listening.await?;
-            let wrapped = incoming.map(move |io| Ok(wrap(io?, switch.clone())));
+            let wrapped = incoming.map(move |io| {
+                let peer = *switch.certified.lock().unwrap();
+                Ok(wrap(io?, switch.clone()).from_peer(peer))
+            });
             Ok(Box::pin(wrapped) as Incoming)
         })
     }

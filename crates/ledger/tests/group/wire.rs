@@ -3,8 +3,12 @@
 use bytes::Bytes;
 use fence::{GroupId, NodeId};
 use ledger::types::DiskId;
+use ledger::wire::proto::change_members_request::Change;
 use ledger::wire::proto::ledger_client::LedgerClient;
-use ledger::wire::proto::{GetBlobRequest, PreVoteRequest, ProposeRequest, Sealed, StatusRequest};
+use ledger::wire::proto::{
+    ChangeMembersRequest, GetBlobRequest, Named, PreVoteRequest, ProposeRequest, Sealed,
+    StatusRequest, SubmitRequest,
+};
 use ledger::wire::{End, Header, WIRE_VERSION, refusal_name, seal};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
@@ -33,8 +37,8 @@ fn name<T: std::fmt::Debug>(answer: Result<T, Status>) -> String {
 async fn messages_for_others_are_refused_by_name() {
     let group = Group::start(1).await;
     let mut client = client(&group).await;
-    type Change = fn(&mut Header);
-    let cases: [(&str, Change); 4] = [
+    type Wrong = fn(&mut Header);
+    let cases: [(&str, Wrong); 4] = [
         ("foreign_group", |h| h.group = GroupId { cluster: h.group.cluster ^ 1, ..h.group }),
         ("foreign_group", |h| h.group.generation += 1),
         ("wrong_receiver", |h| h.receiver.node = NodeId(5)),
@@ -96,4 +100,42 @@ async fn broken_messages_are_refused_by_name() {
     let status = client.status(StatusRequest {}).await.unwrap().into_inner();
     assert!(status.leads && status.failed.is_empty());
     create(group.node(0), 1).await;
+}
+
+/// What a message says of its sender must agree with the certificate; and a certificate that is no member's, of a manager
+/// that was never admitted or was removed, changes no members and submits nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_speaks_for_its_own_node_and_only_as_a_member() {
+    let group = Group::start(1).await;
+    let own = group.node(0).status().node;
+    let change = || ChangeMembersRequest {
+        change: Some(Change::Remove(Named { node: vec![9; 16].into() })),
+        within_ms: 1_000,
+        forwarded: true,
+    };
+    let submit = || SubmitRequest { sealed: Bytes::from_static(&[WIRE_VERSION]), within_ms: 1_000 };
+    let get = || GetBlobRequest {
+        header: Some(header(&group).to_wire()),
+        hash: vec![0; 32].into(),
+        size: 1,
+    };
+
+    group.places[0].switch.certify(Some(NodeId(99)));
+    let mut stranger = client(&group).await;
+    assert_eq!(name(stranger.get_blob(get()).await), "foreign_sender");
+    let sealed = Sealed { header: get().header, sealed: Bytes::from_static(&[WIRE_VERSION]) };
+    assert_eq!(name(stranger.append(sealed.clone()).await), "foreign_sender");
+    assert_eq!(name(stranger.vote(sealed).await), "foreign_sender");
+    assert_eq!(name(stranger.change_members(change()).await), "not_a_member");
+    assert_eq!(name(stranger.submit(submit()).await), "not_a_member");
+    // Who is there may be asked: bootstrap and admission begin with it.
+    stranger.status(StatusRequest {}).await.unwrap();
+    let refusals = group.node(0).metrics().refusals.get();
+    assert_eq!((refusals["foreign_sender"], refusals["not_a_member"]), (3, 2));
+
+    group.places[0].switch.certify(Some(own));
+    let mut member = client(&group).await;
+    assert_eq!(name(member.get_blob(get()).await), "NotFound");
+    assert_eq!(name(member.submit(submit()).await), "malformed", "it is looked at");
+    member.change_members(change()).await.unwrap();
 }

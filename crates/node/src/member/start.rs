@@ -22,6 +22,7 @@ use tonic::transport::Server;
 use trust::{Identity, Policy};
 use wal::{Disk, RealDisk};
 
+use super::deadline::Deadlines;
 use super::search::NodeDialer;
 use super::{
     EXCHANGES_MAX, Inner, Known, KnownNodes, Member, Search, StartError, exchange, follow, peers,
@@ -65,6 +66,7 @@ impl Member {
         let policy = Policy { gates: config.gates, expected: None };
         let network = Mutual::load(config.credentials.clone(), policy, config.limits)?;
         let identity = network.identity();
+        tighten(&config.data);
         Self::start_on(config, identity, Arc::new(network), Arc::new(RealDisk)).await
     }
 
@@ -150,6 +152,31 @@ impl Member {
         let Life { node, boot, .. } = life;
         tracing::info!(%node, %boot, role = %inner.identity.role, %address, "a member has started");
         Ok(Self { inner, http, folder: Mutex::new(folder) })
+    }
+}
+
+/// What nodes keep in a data folder. Nothing else in it is touched: the folder is the operator's choice.
+const OURS: [&str; 11] = [
+    crate::identity::FILE,
+    crate::identity::LOCK,
+    secret::RING_FILE,
+    peers::FILE,
+    "certs",
+    "ledger",
+    "checkpoints",
+    "outbox",
+    "issued",
+    "blobs",
+    "scratch",
+];
+
+/// Takes from others what an earlier program may have let them do with it.
+fn tighten(data: &std::path::Path) {
+    for name in OURS {
+        let path = data.join(name);
+        if let Err(error) = wal::tighten(&path) {
+            tracing::warn!(path = %path.display(), %error, "others may be able to read this");
+        }
     }
 }
 
@@ -349,10 +376,10 @@ async fn serve(
     let served = Server::builder()
         .concurrency_limit_per_connection(CALLS_PER_CONNECTION)
         .max_concurrent_streams(CALLS_PER_CONNECTION as u32)
-        .timeout(CALL_DEADLINE)
         .http2_keepalive_interval(Some(timing.keepalive))
         .http2_keepalive_timeout(Some(timing.keepalive_timeout))
         .max_connection_age(CONNECTION_AGE)
+        .layer(Deadlines { within: CALL_DEADLINE, long: inner.config.long_calls.clone() })
         .add_routes(routes)
         .serve_with_incoming_shutdown(incoming.map(Ok::<_, io::Error>), async move {
             let _ = stop.wait_for(|stop| *stop).await;

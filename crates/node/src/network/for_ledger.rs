@@ -40,19 +40,23 @@ impl Transport for LedgerTransport {
         let (network, role) = (Arc::clone(&self.network), self.role);
         Box::pin(async move {
             let listener = network.listen(parsed?).await?;
-            let incoming = listener.incoming.map(move |connection| {
-                // The role matrix lets a worker or a client open a connection to a manager; a vote is not theirs.
+            let incoming = listener.incoming.filter_map(move |connection| {
+                // The role matrix lets a worker or a client open a connection to a manager; a vote is not theirs. They
+                // are let go at once, before a byte of theirs is read, and counted.
                 let caller = connection.caller();
-                match &caller.peer {
-                    Some(peer) if peer.identity.role != role => Err(io::Error::new(
-                        io::ErrorKind::PermissionDenied,
-                        format!(
-                            "{} {} at {} has no place in the ledger's group of {role}s",
-                            peer.identity.role, peer.identity.node, caller.address
-                        ),
-                    )),
-                    _ => Ok(BoxedIo::new(connection)),
-                }
+                let peer = caller.peer.as_ref().map(|peer| &peer.identity);
+                let accepted = match peer {
+                    Some(peer) if peer.role != role => {
+                        let why = format!("a {} has no place in the group of {role}s", peer.role);
+                        network.refused("not_of_group", caller, &why);
+                        None
+                    }
+                    peer => {
+                        let node = peer.map(|peer| peer.node);
+                        Some(Ok(BoxedIo::new(connection).from_peer(node)))
+                    }
+                };
+                std::future::ready(accepted)
             });
             Ok(Box::pin(incoming) as Incoming)
         })

@@ -13,7 +13,6 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use futures_util::stream;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use trust::{
     Acceptor, Arrival, Connector, Credentials, CredentialsError, Expected, HandshakeError,
@@ -21,7 +20,7 @@ use trust::{
 };
 
 use super::reload::{Fingerprint, ReloadError};
-use super::{Caller, ConnectError, Connection, Direction, Listener, Network};
+use super::{Caller, ConnectError, Connection, Direction, Listener, Network, Places};
 use crate::config::CredentialFiles;
 
 /// A kind of refusal is logged at most this often; the counters have them all.
@@ -34,7 +33,8 @@ pub struct Limits {
     pub handshake: Duration,
     /// Handshakes under way at once; at the bound the oldest gives way. 256.
     pub handshakes_max: usize,
-    /// Connections that others may have open to one listener; one more is closed at once. 1,024.
+    /// Connections that others may have open to one listener, shared out as [`super::Places`] says; one more is closed
+    /// at once. 1,024.
     pub connections_max: usize,
 }
 
@@ -59,11 +59,14 @@ pub struct Mutual {
     tally: Arc<Tally>,
 }
 
-/// How often what has happened, and when it was last logged.
+type Kind = (Direction, &'static str);
+
+/// How often what has happened, and what of it was logged.
 #[derive(Default)]
 struct Tally {
-    counts: Mutex<BTreeMap<(Direction, &'static str), u64>>,
-    logged: Mutex<BTreeMap<(Direction, &'static str), Instant>>,
+    counts: Mutex<BTreeMap<Kind, u64>>,
+    /// When a kind was last logged, and how many have come since that were not.
+    logged: Mutex<BTreeMap<Kind, (Instant, u64)>>,
 }
 
 impl Tally {
@@ -72,16 +75,33 @@ impl Tally {
         *counts.entry((direction, kind)).or_default() += 1;
     }
 
-    fn refused(&self, direction: Direction, address: &str, error: &HandshakeError) {
-        let kind = error.kind();
+    /// Counts it, and says whether it is to be logged, with how many of its kind were not.
+    fn note(&self, direction: Direction, kind: &'static str, now: Instant) -> Option<u64> {
         self.add(direction, kind);
-        let now = Instant::now();
         let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
-        let last = logged.get(&(direction, kind));
-        if last.is_none_or(|at| now - *at >= LOG_EVERY) {
-            logged.insert((direction, kind), now);
+        match logged.get_mut(&(direction, kind)) {
+            Some((at, silent)) if now - *at < LOG_EVERY => {
+                *silent += 1;
+                None
+            }
+            known => {
+                let silent = known.map_or(0, |(_, silent)| *silent);
+                logged.insert((direction, kind), (now, 0));
+                Some(silent)
+            }
+        }
+    }
+
+    fn refused(
+        &self,
+        direction: Direction,
+        address: &str,
+        kind: &'static str,
+        why: &dyn std::fmt::Display,
+    ) {
+        if let Some(others) = self.note(direction, kind, Instant::now()) {
             let direction = direction.name();
-            tracing::warn!(direction, address, kind, "no connection: {error}");
+            tracing::warn!(direction, address, kind, others, "no connection: {why}");
         }
     }
 }
@@ -166,7 +186,7 @@ impl Network for Mutual {
                     Ok(Connection::new(secured, caller))
                 }
                 Err(error) => {
-                    tally.refused(direction, &address, &error);
+                    tally.refused(direction, &address, error.kind(), &error);
                     Err(ConnectError::Handshake { address, error })
                 }
             }
@@ -183,7 +203,7 @@ impl Network for Mutual {
                 Acceptor::new(&keeper, policy, limits.handshake).map_err(io::Error::other)?;
             let bounds = IncomingLimits { handshakes_max: limits.handshakes_max };
             let incoming = Incoming::new(listener, acceptor, bounds);
-            let places = Arc::new(Semaphore::new(limits.connections_max));
+            let places = Places::new(limits.connections_max);
             let accepts = Accepts { incoming, places, tally };
             let incoming = stream::unfold(accepts, |mut accepts| async move {
                 let connection = accepts.next().await;
@@ -196,6 +216,10 @@ impl Network for Mutual {
     fn counts(&self) -> Vec<(Direction, &'static str, u64)> {
         let counts = self.tally.counts.lock().unwrap_or_else(PoisonError::into_inner);
         counts.iter().map(|((direction, kind), count)| (*direction, *kind, *count)).collect()
+    }
+
+    fn refused(&self, kind: &'static str, caller: &Caller, why: &str) {
+        self.tally.refused(Direction::Inbound, &caller.address.to_string(), kind, &why);
     }
 
     fn has_files(&self) -> bool {
@@ -222,7 +246,7 @@ impl Network for Mutual {
 
 struct Accepts {
     incoming: Incoming,
-    places: Arc<Semaphore>,
+    places: Arc<Places>,
     tally: Arc<Tally>,
 }
 
@@ -232,21 +256,24 @@ impl Accepts {
         loop {
             match self.incoming.next().await {
                 Arrival::Connected { from, stream } => {
-                    let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
-                        self.tally.add(direction, "too_many");
-                        tracing::warn!(%from, "too many connections: one is closed");
-                        continue;
+                    let who = &stream.peer().identity;
+                    let place = match self.places.take(who) {
+                        Ok(place) => place,
+                        Err(none) => {
+                            let why = format!("{} {} has no place", who.role, who.node);
+                            self.tally.refused(direction, &from.to_string(), none.kind(), &why);
+                            continue;
+                        }
                     };
                     self.tally.add(direction, "connected");
                     let caller = Caller { address: from, peer: Some(Arc::clone(stream.peer())) };
                     return Connection::new(*stream, caller).in_place(place);
                 }
                 Arrival::Failed { from, error } => {
-                    self.tally.refused(direction, &from.to_string(), &error);
+                    self.tally.refused(direction, &from.to_string(), error.kind(), &error);
                 }
                 Arrival::Listener { error } => {
-                    self.tally.add(direction, "listener");
-                    tracing::warn!(%error, "a connection could not be accepted");
+                    self.tally.refused(direction, "", "listener", &error);
                 }
             }
         }
@@ -257,5 +284,25 @@ impl std::fmt::Debug for Mutual {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let files: Option<&PathBuf> = self.files.as_ref().map(|files| &files.certificate);
         f.debug_struct("Mutual").field("certificate", &files).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A storm of refusals is one line now and then, which says how many it stands for; all of them are counted.
+    #[test]
+    fn refusals_are_logged_now_and_then_with_their_number() {
+        let tally = Tally::default();
+        let start = Instant::now();
+        let note =
+            |ms: u64| tally.note(Direction::Inbound, "too_many", start + Duration::from_millis(ms));
+        assert_eq!(note(0), Some(0));
+        assert!((1..3_000).all(|ms| note(ms).is_none()));
+        assert_eq!(note(10_000), Some(2_999));
+        assert_eq!(tally.note(Direction::Inbound, "other", start), Some(0), "each kind by itself");
+        let counts = tally.counts.lock().unwrap();
+        assert_eq!(counts[&(Direction::Inbound, "too_many")], 3_001);
     }
 }

@@ -9,7 +9,7 @@ use ledger::store::{Storage, StoreOptions, WalOwner};
 use ledger::{Bootstrap, NodeConfig, Transport};
 use membership::{Role, State};
 use node::identity::Life;
-use node::network::LedgerTransport;
+use node::network::{Direction, LedgerTransport};
 use node::{End, Member, StartError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
@@ -21,22 +21,18 @@ async fn only_managers_reach_the_ledger() {
     let world = World::new();
     let free =
         std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    let server = LedgerTransport::new(world.network(Role::Manager, 1), Role::Manager);
+    let network = world.network(Role::Manager, 1);
+    let server = LedgerTransport::new(Arc::clone(&network), Role::Manager);
     let mut incoming = server.listen(&free).await.unwrap();
+    let (echoed, mut echoes) = tokio::sync::mpsc::unbounded_channel();
     let echo = tokio::spawn(async move {
-        let mut outcomes = Vec::new();
-        while outcomes.len() < 2 {
-            match incoming.next().await.unwrap() {
-                Ok(mut io) => {
-                    let mut byte = [0];
-                    io.read_exact(&mut byte).await.unwrap();
-                    io.write_all(&byte).await.unwrap();
-                    outcomes.push(Ok(byte[0]));
-                }
-                Err(error) => outcomes.push(Err(error.to_string())),
-            }
+        loop {
+            let mut io = incoming.next().await.unwrap().unwrap();
+            let mut byte = [0];
+            io.read_exact(&mut byte).await.unwrap();
+            io.write_all(&byte).await.unwrap();
+            echoed.send(byte[0]).unwrap();
         }
-        outcomes
     });
     let manager = LedgerTransport::new(world.network(Role::Manager, 2), Role::Manager);
     let mut io = manager.connect(&free).await.unwrap();
@@ -44,17 +40,19 @@ async fn only_managers_reach_the_ledger() {
     let mut byte = [0];
     timeout(DEADLINE, io.read_exact(&mut byte)).await.unwrap().unwrap();
     assert_eq!(byte, [42]);
-    // A worker may open a connection to a manager, but has no place in its group.
-    let worker = LedgerTransport::new(world.network(Role::Worker, 3), Role::Manager);
-    let opened = worker.connect(&free).await;
-    if let Ok(mut io) = opened {
-        let _ = io.write_all(&[1]).await;
-        let read = timeout(DEADLINE, io.read(&mut byte)).await.unwrap();
-        assert!(!matches!(read, Ok(1..)), "closed without an answer");
+    // A worker or a client may open a connection to a manager, but has no place in its group; each is counted.
+    for (role, number) in [(Role::Worker, 3), (Role::Client, 4)] {
+        let other = LedgerTransport::new(world.network(role, number), Role::Manager);
+        if let Ok(mut io) = other.connect(&free).await {
+            let _ = io.write_all(&[1]).await;
+            let read = timeout(DEADLINE, io.read(&mut byte)).await.unwrap();
+            assert!(!matches!(read, Ok(1..)), "closed without an answer");
+        }
     }
-    let outcomes = timeout(DEADLINE, echo).await.unwrap().unwrap();
-    assert_eq!(outcomes[0], Ok(42));
-    assert!(outcomes[1].as_ref().unwrap_err().contains("no place"), "{outcomes:?}");
+    let counted = (Direction::Inbound, "not_of_group", 2);
+    assert!(network.counts().contains(&counted), "{:?}", network.counts());
+    assert_eq!(echoes.recv().await, Some(42));
+    assert!(echoes.try_recv().is_err() && !echo.is_finished());
     assert!(server.listen("nonsense").await.is_err());
 }
 

@@ -86,6 +86,13 @@ impl Frame {
         })
     }
 
+    /// Whose frame this is, without reading the rest: a receiver asks before it lets the frame count.
+    pub fn key_of(bytes: &[u8]) -> Result<StreamKey, WireError> {
+        let mut reader = Reader::new(open(KIND, bytes, FRAME_BYTES_MAX)?, PAGES_MAX);
+        reader.within("a fingerprint", u64::from(u32::MAX))?;
+        read_key(&mut reader)
+    }
+
     pub fn decode(bytes: &[u8], schema: &Schema) -> Result<Frame, WireError> {
         let mut reader = Reader::new(open(KIND, bytes, FRAME_BYTES_MAX)?, PAGES_MAX);
         read_fingerprint(&mut reader, schema)?;

@@ -58,6 +58,14 @@ impl Owner {
         shard.tries.last().map(|one| one.worker)
     }
 
+    /// The worker that an attempt was given to: nobody else speaks for it (R26).
+    #[must_use]
+    pub fn worker_of_attempt(&self, key: &ShardKey, attempt: Attempt) -> Option<fence::NodeId> {
+        let shard = self.shards.get(&(key.workflow.0, key.shard)).filter(|_| key.job == self.id)?;
+        let place = usize::try_from(attempt.0).ok()?.checked_sub(1)?;
+        shard.tries.get(place).map(|one| one.worker)
+    }
+
     pub fn shards(&self) -> impl Iterator<Item = (ShardKey, ShardState, Attempt)> {
         self.shards.values().map(|shard| (shard.key, shard.state, shard.attempt()))
     }

@@ -156,3 +156,28 @@ fn what_is_sealed_is_said_when_it_is_stored() {
     assert_eq!(statistics.stored(checkpoint.number), [(SHARD, ONE)]);
     assert_eq!(statistics.stored(checkpoint.number), [], "once");
 }
+
+/// R26: frames count only for attempts of the worker that sends them, in a post as well as in a last word.
+#[test]
+fn a_worker_feeds_and_ends_the_streams_of_its_own_attempts_only() {
+    let (mut statistics, mut sender) = begin();
+    assert_eq!(open(&mut statistics, &sender), Ok(1));
+    sender.resume(1).unwrap();
+    let mut content = Content::default();
+    content.generator.issued = 7;
+    sender.finish(0, content);
+    let frames = vec![sender.next_frame().unwrap().bytes.to_vec()];
+    let (job, worker, boot) = (JOB, NodeId(8), BootId(1));
+    let post = Frames { job, worker, boot, open: vec![sender.key()], frames };
+    let (answer, touched) = statistics.frames(&post, Duration::ZERO, |_, _, _| false);
+    let FramesAnswer::Taken { resume, refused, .. } = answer else { panic!("{answer:?}") };
+    assert!(resume[0].1.is_err() && touched.is_empty());
+    assert_eq!(refused[0].0, sender.key());
+
+    // The last word of another attempt carries the frames of this one.
+    let foreign = EndReport { attempt: Attempt(2), ..report(&sender) };
+    statistics.ended(&foreign, Duration::ZERO);
+    assert_eq!(statistics.totals().issued, 0);
+    statistics.ended(&report(&sender), Duration::ZERO);
+    assert_eq!(statistics.totals().issued, 7);
+}

@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::{Desk, Input};
-use crate::bundle::Bundle;
+use crate::bundle::BundleHead;
 use crate::manager::{Shared, errands, now, roster};
 
 /// What a desk is made from.
@@ -60,15 +60,15 @@ impl Start {
             }
         };
         let job = job.filter(|job| job.epoch == Some(self.epoch) && job.end.is_none())?;
-        let content = errands::get(&self.shared, &job.plan).await?;
-        let bundle = match Bundle::decode(&content) {
+        let first = errands::head(&self.shared, &job.plan).await?;
+        let bundle = match BundleHead::decode(&first) {
             Ok(bundle) => bundle,
             Err(error) => {
                 self.fail(error.to_string()).await;
                 return None;
             }
         };
-        drop(content);
+        drop(first);
         let checkpoint = match job.shards.is_empty() {
             true => None,
             false => errands::find(&self.shared, self.job, self.epoch.number).await?,

@@ -85,6 +85,9 @@ impl Service {
                 }
                 if let Some(result) = result {
                     let parts = self.0.serving()?;
+                    let bytes = result.map_or(0, |blob| blob.bytes);
+                    let peer = who.as_ref().map(|who| who.node);
+                    let _room = self.0.transfers.room(&parts, peer, bytes).await?;
                     let content = match result {
                         Some(blob) => parts.ledger.get_blob(&blob, BLOB_WITHIN).await,
                         None => Ok(Vec::new()),

@@ -23,6 +23,9 @@ use crate::wire::proto::{self, LedgerMember};
 /// For one step, after the wait for its turn; a new member may have to read the whole ledger.
 const STEP_WITHIN: Duration = Duration::from_secs(20);
 
+/// As much of a name as is worth repeating.
+const NAME_MAX: usize = 80;
+
 fn node_of(text: &str) -> Result<NodeId, Status> {
     text.parse().map_err(|_| {
         Status::invalid_argument(format!("`{text}` is no node's id; `volley managers` lists them"))
@@ -102,17 +105,24 @@ impl Service {
         use proto::change_managers_request::Step;
         let who = self.who(&request)?;
         let parts = self.0.serving()?;
-        let (change, what) = match request.into_inner().step {
+        let step = request.into_inner().step;
+        // What was said has not been looked at yet, and goes into the log.
+        let short = |text: &str| text.chars().take(NAME_MAX).collect::<String>();
+        let what = match &step {
+            Some(Step::Admit(address)) => format!("admit the manager at {}", short(address)),
+            Some(Step::Promote(node)) => format!("let manager {} vote", short(node)),
+            Some(Step::Remove(node)) => format!("remove manager {}", short(node)),
+            None => return Err(Status::invalid_argument("nothing is asked for")),
+        };
+        // Before anything else: what is answered tells who is there.
+        self.may_operate(who.as_ref(), &what)?;
+        let change = match step {
             Some(Step::Admit(address)) => {
                 let manager = Seed::parse(&address, node::config::PORT)
                     .map_err(|error| Status::invalid_argument(error.to_string()))?;
-                let what = format!("admit the manager at {manager}");
-                (Change::Admit { address: ledger_of(&manager).to_string() }, what)
+                Change::Admit { address: ledger_of(&manager).to_string() }
             }
-            Some(Step::Promote(node)) => {
-                let node = node_of(&node)?;
-                (Change::Promote { node }, format!("let manager {node} vote"))
-            }
+            Some(Step::Promote(node)) => Change::Promote { node: node_of(&node)? },
             Some(Step::Remove(node)) => {
                 let node = node_of(&node)?;
                 // Its jobs would have an owner that can write nothing down, and that nobody takes for dead.
@@ -121,11 +131,10 @@ impl Service {
                         "manager {node} still runs; `volley drain {node} --wait 1m` ends it"
                     )));
                 }
-                (Change::Remove { node }, format!("remove manager {node}"))
+                Change::Remove { node }
             }
             None => return Err(Status::invalid_argument("nothing is asked for")),
         };
-        self.may_operate(who.as_ref(), &what)?;
         self.settled(&parts, &change).await;
         match parts.ledger.change_members(change, STEP_WITHIN).await {
             Changed::Done { node } => {

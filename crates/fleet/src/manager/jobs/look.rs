@@ -2,6 +2,7 @@
 
 use control::fleet::owner::decode_report;
 use control::ledger::{BlobRef, Counters, Job};
+use engine::secrets::mask_credentials;
 use fence::{JobId, NodeId};
 use ledger::ReadLevel;
 use tokio::sync::oneshot;
@@ -10,9 +11,8 @@ use tonic::{Request, Response, Status};
 use trust::Role;
 
 use super::{BLOB_WITHIN, READ_WITHIN, Service, counts, unavailable};
-use crate::bundle::Bundle;
 use crate::manager::desk::Input;
-use crate::manager::office::{Chunks, chunks};
+use crate::manager::transfers::{self, Chunks};
 use crate::manager::{status, survey};
 use crate::wire::proto::{self, JobStatus};
 use crate::wire::{job_bytes, job_from};
@@ -100,7 +100,7 @@ impl Service {
         &self,
         request: Request<proto::JobRequest>,
     ) -> Result<Response<Chunks>, Status> {
-        self.who(&request)?;
+        let who = self.who(&request)?;
         let job = job_from(&request.get_ref().job)?;
         let (result, ended) = self.job(job, |job, _| (job.result, job.end.is_some())).await?;
         let Some(blob) = result else {
@@ -110,17 +110,15 @@ impl Service {
                 "the job has not ended yet; `volley watch` follows it"
             }));
         };
-        let parts = self.0.serving()?;
-        let content = parts.ledger.get_blob(&blob, BLOB_WITHIN).await;
-        let content = content.map_err(|error| unavailable(&error))?;
-        Ok(Response::new(chunks(&blob, content)))
+        let chunks = transfers::download(&self.0, who.map(|who| who.node), &blob).await?;
+        Ok(Response::new(chunks))
     }
 
     pub(super) async fn logs(
         &self,
         request: Request<proto::JobRequest>,
     ) -> Result<Response<proto::LogsReply>, Status> {
-        self.who(&request)?;
+        let who = self.who(&request)?;
         let id = job_from(&request.get_ref().job)?;
         let parts = self.0.serving()?;
         let (plan, ends) = self
@@ -130,12 +128,11 @@ impl Service {
                 (job.plan, ends)
             })
             .await?;
-        let content = parts.ledger.get_blob(&plan, BLOB_WITHIN).await;
-        let content = content.map_err(|error| unavailable(&error))?;
-        let bundle =
-            Bundle::decode(&content).map_err(|error| Status::internal(error.to_string()))?;
+        let bundle = self.head_of(&plan).await?;
         let mut logs = Vec::new();
+        let peer = who.map(|who| who.node);
         for blob in ends {
+            let _room = self.0.transfers.room(&parts, peer, blob.bytes).await?;
             let content = parts.ledger.get_blob(&blob, BLOB_WITHIN).await;
             let content = content.map_err(|error| unavailable(&error))?;
             let Ok(report) = decode_report(&content) else { continue };
@@ -146,8 +143,8 @@ impl Service {
                 attempt: report.attempt.0,
                 worker: report.worker.to_string(),
                 status: report.status.to_string(),
-                error: report.error.unwrap_or_default(),
-                text: report.log,
+                error: mask_credentials(report.error.unwrap_or_default()),
+                text: mask_credentials(report.log),
                 counters: Some(status::counters(&report.counters)),
             });
         }

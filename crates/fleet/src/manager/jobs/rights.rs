@@ -21,11 +21,17 @@ pub(super) fn tenant(who: Option<&Identity>) -> String {
 
 /// Whether `who` may change something of `owner`'s; None: of nobody's, such as a node.
 fn may(operators: &BTreeSet<NodeId>, who: &Identity, owner: Option<&str>) -> bool {
-    // Another manager or a gate passes on what it has looked at itself.
-    operators.is_empty()
-        || who.role != Role::Client
-        || operators.contains(&who.node)
-        || owner.is_some_and(|owner| owner == who.node.to_string())
+    match who.role {
+        // A member of the group passes on what it has looked at itself.
+        Role::Manager => true,
+        Role::Client if operators.contains(&who.node) => true,
+        // A gate acts for its clients. As long as it does not say for which one, it has no more rights than any client:
+        // what was submitted through it may be changed through it.
+        Role::Client | Role::Gate => {
+            operators.is_empty() || owner.is_some_and(|owner| owner == who.node.to_string())
+        }
+        Role::Worker | Role::Recruit => false,
+    }
 }
 
 impl Service {
@@ -39,7 +45,7 @@ impl Service {
         let owner = self.job(job, |job, _| job.tenant.clone()).await?;
         let Some(who) = who else { return Ok(()) };
         if may(&self.0.operators, who, Some(&owner)) {
-            if who.role == Role::Client {
+            if who.role != Role::Manager {
                 tracing::info!(target: "steering", "{who}: {what} job {job}");
             }
             return Ok(());
@@ -61,8 +67,8 @@ impl Service {
         }
         tracing::warn!(target: "steering", "refused {who}: {what}");
         Err(Status::permission_denied(format!(
-            "only operators may {what}, and client {} is none (a manager's --operator names them)",
-            who.node
+            "only operators may {what}, and {} {} is none (a manager's --operator names them)",
+            who.role, who.node
         )))
     }
 }
@@ -94,9 +100,15 @@ mod tests {
             (&named, Role::Client, ops, Some(&of_eve), true),
             (&named, Role::Client, ops, None, true),
             (&named, Role::Client, eve, None, false),
-            // They have let somebody in already.
+            // It has let somebody in already.
             (&named, Role::Manager, 30, Some(&of_eve), true),
-            (&named, Role::Gate, 40, Some(&of_eve), true),
+            // A gate has no rights of its own, not even under an operator's number.
+            (&named, Role::Gate, 40, Some(&of_eve), false),
+            (&named, Role::Gate, 40, None, false),
+            (&named, Role::Gate, ops, None, false),
+            (&named, Role::Gate, eve, Some(&of_eve), true),
+            (&BTreeSet::new(), Role::Gate, 40, Some(&of_eve), true),
+            (&named, Role::Worker, eve, Some(&of_eve), false),
             // Nobody is named: the certificate is the right.
             (&BTreeSet::new(), Role::Client, ada, Some(&of_eve), true),
             (&BTreeSet::new(), Role::Client, ada, None, true),

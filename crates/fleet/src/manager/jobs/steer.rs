@@ -11,8 +11,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tonic::{Request, Response, Status};
 
-use super::{BLOB_WITHIN, DESK_WITHIN, Service, WRITE_WITHIN, unavailable};
-use crate::bundle::Bundle;
+use super::{DESK_WITHIN, Service, WRITE_WITHIN, unavailable};
 use crate::manager::desk::Input;
 use crate::manager::roster;
 use crate::wire::proto;
@@ -139,12 +138,8 @@ impl Service {
             Some(Wish::Rate(scale)) => (scale, true),
             None => return Err(Status::invalid_argument("nothing is asked for")),
         };
-        let parts = self.0.serving()?;
         let plan = self.job(job, |job, _| job.plan).await?;
-        let content = parts.ledger.get_blob(&plan, BLOB_WITHIN).await;
-        let content = content.map_err(|error| unavailable(&error))?;
-        let bundle =
-            Bundle::decode(&content).map_err(|error| Status::internal(error.to_string()))?;
+        let bundle = self.head_of(&plan).await?;
         let names: Vec<&str> =
             bundle.manifest.workflows.iter().map(|part| part.name.as_str()).collect();
         let number = match (&scale.workflow[..], &names[..]) {
