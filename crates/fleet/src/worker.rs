@@ -241,7 +241,7 @@ impl Worker {
         let (files_in, files_out) = mpsc::unbounded_channel();
         let (end_in, end) = watch::channel(None);
         let actor = Actor {
-            settings: Settings { node: life.node, boot: life.boot, ..probe },
+            settings: Settings { node: life.node, boot: life.boot, since: life.since, ..probe },
             machine: None,
             leftovers,
             member: Arc::downgrade(&member),

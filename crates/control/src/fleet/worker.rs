@@ -116,7 +116,8 @@ impl Worker {
     fn empty(settings: Settings) -> Self {
         let limits = &settings.limits;
         Self {
-            door: Doorkeeper::new(settings.boot, settings.cluster, limits.jobs, limits.shards),
+            door: Doorkeeper::new(settings.boot, settings.cluster, limits.jobs, limits.shards)
+                .outliving(settings.since),
             cores: Cores::new(settings.cores),
             outbox: Outbox::new(limits.outbox_bytes),
             settings,
@@ -277,6 +278,7 @@ impl Worker {
         let ended = ended.map(|run| held(run, HeldPhase::Ended, Duration::ZERO));
         Holdings {
             boot: self.settings.boot,
+            since: self.settings.since,
             cores: self.cores.total(),
             cores_free: self.cores.free(&self.taken()),
             draining: self.draining,

@@ -42,6 +42,8 @@ pub struct Run {
 pub struct ModelWorker {
     pub node: NodeId,
     pub boot: BootId,
+    /// The processes of the lives from this one to before `boot` are certainly gone.
+    pub since: BootId,
     pub total: u32,
     pub alive: bool,
     pub draining: bool,
@@ -73,6 +75,7 @@ impl ModelWorker {
         Self {
             node,
             boot,
+            since: boot,
             total,
             alive: true,
             draining: false,
@@ -90,7 +93,7 @@ impl ModelWorker {
             context_seen: 0,
             dispatches: Vec::new(),
             clock: Moment::default(),
-            door: door(boot, cluster),
+            door: door(boot, boot, cluster),
             terms,
             cluster,
         }
@@ -112,11 +115,17 @@ impl ModelWorker {
         self.holds.clear();
     }
 
+    /// On another machine, or in a copy of its data folder: nothing is known of the process before.
+    pub fn restart_elsewhere(&mut self) {
+        self.since = self.boot.next();
+        self.restart();
+    }
+
     pub fn restart(&mut self) {
         self.alive = true;
         self.draining = false;
         self.boot = self.boot.next();
-        self.door = door(self.boot, self.cluster);
+        self.door = door(self.boot, self.since, self.cluster);
         self.context_seen = 0;
     }
 
@@ -384,6 +393,7 @@ impl ModelWorker {
         });
         Answer::Holding(Box::new(Holdings {
             boot: self.boot,
+            since: self.since,
             cores: self.total,
             cores_free: self.free(),
             draining: self.draining,
@@ -401,9 +411,9 @@ impl ModelWorker {
     }
 }
 
-fn door(boot: BootId, cluster: u64) -> Doorkeeper<Answer> {
+fn door(boot: BootId, since: BootId, cluster: u64) -> Doorkeeper<Answer> {
     let capacity = Capacity { keys: 10_000, tombstones: 10_000 };
-    Doorkeeper::new(boot, cluster, capacity, capacity)
+    Doorkeeper::new(boot, cluster, capacity, capacity).outliving(since)
 }
 
 fn name(hold: Hold) -> (u64, u32) {

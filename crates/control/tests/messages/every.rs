@@ -167,7 +167,7 @@ fn at_turnstile<T: Clone + std::fmt::Debug + 'static>(
 
 every!(OrderRefusal:
     OrderRefusal::OtherLife { .. } =>
-        (boot(), boot()).prop_map(|(own, named)| OrderRefusal::OtherLife { own, named }),
+        (boot(), boot(), boot()).prop_map(|(own, since, named)| OrderRefusal::OtherLife { own, since, named }),
     OrderRefusal::OtherCluster { .. } => (any::<u64>(), epoch())
         .prop_map(|(own, offered)| OrderRefusal::OtherCluster { own, offered }),
     OrderRefusal::Epoch(_) => at_turnstile(epoch().boxed()).prop_map(OrderRefusal::Epoch),
@@ -250,9 +250,11 @@ fn held() -> impl Strategy<Value = Held> {
 }
 
 pub fn holdings() -> impl Strategy<Value = Holdings> {
-    let parts = (boot(), any::<u32>(), any::<u32>(), any::<bool>(), vec(held(), 0..5));
-    parts.prop_map(|(boot, cores, cores_free, draining, attempts)| Holdings {
+    let lives = (boot(), boot());
+    let parts = (lives, any::<u32>(), any::<u32>(), any::<bool>(), vec(held(), 0..5));
+    parts.prop_map(|((boot, since), cores, cores_free, draining, attempts)| Holdings {
         boot,
+        since,
         cores,
         cores_free,
         draining,

@@ -128,13 +128,14 @@ fn answers() -> Vec<Answer> {
         HeldPhase::Ended,
     ];
     let attempts = phases.map(phase).into();
-    let holdings = Holdings { boot: BOOT, cores: 4, cores_free: 2, draining: true, attempts };
+    let holdings =
+        Holdings { boot: BOOT, since: BOOT, cores: 4, cores_free: 2, draining: true, attempts };
     vec![
         Answer::Done,
         Answer::Stopped { report: None },
         Answer::Stopped { report: Some(Box::new(report(AttemptStatus::Stopped))) },
         Answer::Holding(Box::new(holdings)),
-        fence(OrderRefusal::OtherLife { own: BOOT, named: BOOT }),
+        fence(OrderRefusal::OtherLife { own: BOOT, since: BOOT, named: BOOT }),
         fence(OrderRefusal::OtherCluster { own: 9, offered }),
         fence(OrderRefusal::Epoch(Refusal::Stale { held, offered })),
         fence(OrderRefusal::Epoch(Refusal::Over { held, offered })),

@@ -165,8 +165,7 @@ impl Manager {
             .add_service(desk.max_decoding_message_size(large).max_encoding_message_size(large))
             .add_service(door.max_decoding_message_size(ENLIST_BYTES_MAX));
         config.member.routes = Some(routes);
-        config.member.life =
-            Some(Life { node: identity.node, boot: identity.boot, folder: identity.disk.0 });
+        config.member.life = Some(Life::new(identity.node, identity.boot, identity.disk.0));
         config.member.group = identity.group;
         let reporter = Arc::downgrade(&shared);
         config.member.report = Some(Arc::new(move || {

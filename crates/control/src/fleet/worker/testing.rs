@@ -405,7 +405,7 @@ fn show_answer(answer: &Answer) -> String {
             format!("{}/{} free; {}", holdings.cores_free, holdings.cores, all.join(" "))
         }
         Answer::Refused(refused) => match refused {
-            Refused::Fence(fence::OrderRefusal::OtherLife { own, named }) => {
+            Refused::Fence(fence::OrderRefusal::OtherLife { own, named, .. }) => {
                 format!("refused: boot {named} is named, and this is {own}")
             }
             Refused::Fence(refusal) => {
