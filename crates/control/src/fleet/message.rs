@@ -249,6 +249,8 @@ pub enum Refused {
         seen: u32,
     },
     Draining,
+    /// Its disk has no room for what an attempt leaves there.
+    DiskFull,
     TooMany {
         what: String,
         limit: u64,

@@ -47,6 +47,7 @@ pub struct ModelWorker {
     pub total: u32,
     pub alive: bool,
     pub draining: bool,
+    pub disk_full: bool,
     /// Refuses what it says it has room for.
     pub lies: bool,
     /// No message gets through, in either direction.
@@ -79,6 +80,7 @@ impl ModelWorker {
             total,
             alive: true,
             draining: false,
+            disk_full: false,
             lies: false,
             cut_off: false,
             holds: BTreeMap::new(),
@@ -222,6 +224,9 @@ impl ModelWorker {
                 }
                 if self.draining {
                     return Answer::Refused(Refused::Draining);
+                }
+                if self.disk_full {
+                    return Answer::Refused(Refused::DiskFull);
                 }
                 let free = self.free();
                 if free < cores || self.lies {

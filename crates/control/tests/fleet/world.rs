@@ -224,6 +224,7 @@ impl World {
             total: model.total,
             free: model.free(),
             draining: model.draining,
+            disk_full: model.disk_full,
             live: model.alive && !self.suspected.contains(&model.node),
             routing: self.routings.get(&model.node).copied().unwrap_or_default(),
         };

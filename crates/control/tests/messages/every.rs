@@ -182,6 +182,7 @@ every!(Refused:
     Refused::UnknownAttempt => Just(Refused::UnknownAttempt),
     Refused::OldContext { .. } => any::<u32>().prop_map(|seen| Refused::OldContext { seen }),
     Refused::Draining => Just(Refused::Draining),
+    Refused::DiskFull => Just(Refused::DiskFull),
     Refused::TooMany { .. } =>
         (text(), any::<u64>()).prop_map(|(what, limit)| Refused::TooMany { what, limit }),
     Refused::CannotRun { .. } => text().prop_map(|why| Refused::CannotRun { why }),

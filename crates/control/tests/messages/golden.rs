@@ -147,6 +147,7 @@ fn answers() -> Vec<Answer> {
         Answer::Refused(Refused::UnknownAttempt),
         Answer::Refused(Refused::OldContext { seen: 19 }),
         Answer::Refused(Refused::Draining),
+        Answer::Refused(Refused::DiskFull),
         Answer::Refused(Refused::TooMany { what: "w".to_owned(), limit: 20 }),
         Answer::Refused(Refused::CannotRun { why: "y".to_owned() }),
     ]

@@ -62,7 +62,10 @@ impl Owner {
             return;
         }
         if let Some(expired) = self.timeouts.check(self.now) {
-            return self.stop_for(StopCause::Timeout, expired.to_string());
+            // What it waited for is the reason that helps.
+            let waits = self.queued.as_ref().map(|queued| format!("; {}", queued.why));
+            let why = format!("{expired}{}", waits.unwrap_or_default());
+            return self.stop_for(StopCause::Timeout, why);
         }
         if !self.has_begun() && self.age() > self.manifest.policy.queue_at_most {
             let waited = self.age().as_secs();
