@@ -21,6 +21,7 @@ mod door;
 mod errands;
 mod jobs;
 mod office;
+mod parts;
 mod peers;
 mod roster;
 mod start;
@@ -46,7 +47,7 @@ pub use start::{Ended, Manager, StartError};
 use breakers::Breakers;
 use checkpoints::Keeper;
 use desk::DeskHandle;
-use voters::Voters;
+use voters::Membership;
 
 /// What the tasks and services of one manager share.
 pub(crate) struct Shared {
@@ -60,7 +61,8 @@ pub(crate) struct Shared {
     breakers: Breakers,
     /// Who may change the jobs of others, and drain nodes. Nobody: all clients may.
     operators: BTreeSet<NodeId>,
-    voters: Mutex<Voters>,
+    /// By which voters the last checkpoint of each job that is led here was counted.
+    kept_by: Mutex<BTreeMap<JobId, Membership>>,
     keeper: Keeper,
     /// Takes nothing more, gives up what it has.
     leaving: watch::Sender<bool>,

@@ -400,7 +400,8 @@ impl Merge {
         self.aggregate.set_vus(stream.number, []);
     }
 
-    fn note_incomplete(&mut self, what: String) {
+    /// Something is missing from the counts, and the result has to say so.
+    pub fn note_incomplete(&mut self, what: String) {
         const NOTES_MAX: usize = 32;
         if self.incomplete.len() < NOTES_MAX {
             self.incomplete.push(what);

@@ -150,7 +150,7 @@ impl Manager {
             desks: Mutex::new(BTreeMap::new()),
             breakers: Breakers::new(config.breaker),
             operators: config.member.operators.clone(),
-            voters: Mutex::default(),
+            kept_by: Mutex::default(),
             keeper: keeper.map_err(StartError::Folder)?,
             leaving: watch::Sender::new(false),
             told_to_leave: watch::Sender::new(false),
