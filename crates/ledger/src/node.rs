@@ -93,6 +93,11 @@ impl Node {
         &self.core.metrics
     }
 
+    /// Whether the log takes nothing more, because its disk has refused a write or a flush.
+    pub fn is_poisoned(&self) -> bool {
+        self.core.storage.poisoned().is_some()
+    }
+
     /// What the log counts: fsync times, batches, bytes.
     pub fn wal_metrics(&self) -> wal::Metrics {
         self.core.storage.wal_metrics()

@@ -67,6 +67,8 @@ pub enum Ended {
     Drained,
     Member(End),
     Ledger(String),
+    /// The ledger's disk has refused something: what is durable on it is not known before it is opened anew.
+    Disk(String),
 }
 
 impl fmt::Display for Ended {
@@ -74,7 +76,7 @@ impl fmt::Display for Ended {
         match self {
             Self::Drained => f.write_str("drained"),
             Self::Member(end) => end.fmt(f),
-            Self::Ledger(why) => write!(f, "the ledger has stopped: {why}"),
+            Self::Ledger(why) | Self::Disk(why) => write!(f, "the ledger has stopped: {why}"),
         }
     }
 }
@@ -239,7 +241,10 @@ impl Manager {
             biased;
             _ = told.wait_for(|told| *told) => Ended::Drained,
             end = self.member.ended() => Ended::Member(end),
-            why = ledger_failed => Ended::Ledger(why),
+            why = ledger_failed => match self.ledger.as_ref().is_some_and(ledger::Node::is_poisoned) {
+                true => Ended::Disk(why),
+                false => Ended::Ledger(why),
+            },
         }
     }
 
