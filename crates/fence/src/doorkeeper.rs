@@ -87,7 +87,11 @@ pub enum Admission<A> {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OrderRefusal {
     /// Meant for another life of this worker.
-    OtherLife { own: BootId, named: BootId },
+    ///
+    /// `own` is the present one. The processes of the lives from `since` to before it are certainly gone: all of them
+    /// held the same exclusive lock on the same running kernel. What ran in a life before `since` may run on, in a
+    /// copied data folder or on the machine that a volume was taken from.
+    OtherLife { own: BootId, since: BootId, named: BootId },
     /// Issued by a group of another cluster.
     OtherCluster { own: u64, offered: Epoch },
     /// Refused as to the job.
@@ -99,11 +103,14 @@ pub enum OrderRefusal {
 impl fmt::Display for OrderRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::OtherLife { own, named } => write!(
-                f,
-                "other life: the command names boot {named} of this worker, and this is boot {own}; \
-                 what ran there is gone"
-            ),
+            Self::OtherLife { own, since, named } => {
+                let ran = if (since..own).contains(&named) { "is gone" } else { "may run on" };
+                write!(
+                    f,
+                    "other life: the command names boot {named} of this worker, and this is boot {own}; what ran \
+                     there {ran}"
+                )
+            }
             Self::OtherCluster { own, offered } => write!(
                 f,
                 "foreign: offered epoch {offered}, but this worker belongs to cluster {own:016x}"
@@ -120,6 +127,7 @@ impl std::error::Error for OrderRefusal {}
 #[derive(Clone, Debug)]
 pub struct Doorkeeper<A> {
     boot: BootId,
+    since: BootId,
     cluster: u64,
     jobs: Turnstile<JobId, Epoch, ()>,
     shards: Turnstile<ShardKey, Step, A>,
@@ -133,12 +141,20 @@ impl<A: Clone> Doorkeeper<A> {
     pub fn new(boot: BootId, cluster: u64, jobs: Capacity, shards: Capacity) -> Self {
         Self {
             boot,
+            since: boot,
             cluster,
             jobs: Turnstile::new(jobs),
             shards: Turnstile::new(shards),
             counts: Counts::default(),
             other_life: 0,
         }
+    }
+
+    /// The lives from this one to before the present one are certainly over. Without it none is known to be.
+    #[must_use]
+    pub fn outliving(mut self, since: BootId) -> Self {
+        self.since = since;
+        self
     }
 
     /// Lets a command in, or says why not.
@@ -247,7 +263,7 @@ impl<A: Clone> Doorkeeper<A> {
 
     fn judge_sender(&self, named: BootId, job: JobId, epoch: Epoch) -> Result<(), OrderRefusal> {
         if named != self.boot {
-            return Err(OrderRefusal::OtherLife { own: self.boot, named });
+            return Err(OrderRefusal::OtherLife { own: self.boot, since: self.since, named });
         }
         if epoch.group.cluster != self.cluster {
             return Err(OrderRefusal::OtherCluster { own: self.cluster, offered: epoch });

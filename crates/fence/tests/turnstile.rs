@@ -283,7 +283,7 @@ fn commands_for_another_life_or_from_another_cluster_change_nothing() {
     assert_eq!(door.admit(&order(epoch(0, 5), 0, 1, Act::Start)), Admission::Enter);
     for named in [BootId(2), BootId(4)] {
         let sent = Order { receiver: named, ..order(epoch(0, 9), 0, 2, Act::Start) };
-        let refusal = OrderRefusal::OtherLife { own: OWN, named };
+        let refusal = OrderRefusal::OtherLife { own: OWN, since: OWN, named };
         assert_eq!(door.admit(&sent), Admission::Refused(refusal.clone()));
         assert_eq!(door.install(named, JOB, epoch(0, 9)), Err(refusal));
     }

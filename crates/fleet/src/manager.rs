@@ -22,6 +22,7 @@ mod door;
 mod errands;
 mod jobs;
 mod office;
+mod parts;
 mod peers;
 mod relay;
 mod roster;
@@ -50,7 +51,7 @@ pub use start::{Ended, Manager, StartError};
 use breakers::Breakers;
 use checkpoints::Keeper;
 use desk::DeskHandle;
-use voters::Voters;
+use voters::Membership;
 
 /// What the tasks and services of one manager share.
 pub(crate) struct Shared {
@@ -66,7 +67,8 @@ pub(crate) struct Shared {
     renewers: Mutex<BTreeMap<NodeId, NodeId>>,
     /// Who may change the jobs of others, and drain nodes. Nobody: all clients may.
     operators: BTreeSet<NodeId>,
-    voters: Mutex<Voters>,
+    /// By which voters the last checkpoint of each job that is led here was counted.
+    kept_by: Mutex<BTreeMap<JobId, Membership>>,
     keeper: Keeper,
     transfers: transfers::Transfers,
     /// Takes nothing more, gives up what it has.

@@ -247,7 +247,7 @@ impl Worker {
         let (files_in, files_out) = mpsc::unbounded_channel();
         let (end_in, end) = watch::channel(None);
         let actor = Actor {
-            settings: Settings { node: life.node, boot: life.boot, ..probe },
+            settings: Settings { node: life.node, boot: life.boot, since: life.since, ..probe },
             machine: None,
             leftovers,
             member: Arc::downgrade(&member),
@@ -349,10 +349,15 @@ fn report(figures: Arc<Mutex<Figures>>) -> vitals::Report {
             _ => (0, 0),
         };
         Vitals {
-            stage: if figures.accepting { Stage::Active } else { Stage::Draining },
+            stage: if figures.accepting || figures.disk_full {
+                Stage::Active
+            } else {
+                Stage::Draining
+            },
             work: Work { done: figures.work_done, runnable: figures.runnable },
             beat: Beat::Worker(WorkerBeat {
                 accepting: figures.accepting,
+                disk_full: figures.disk_full,
                 cores_free: figures.cores_free,
                 cores: figures.cores,
                 queued: 0,

@@ -1,6 +1,6 @@
 //! What the parts of a running node share.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -47,6 +47,8 @@ pub(crate) struct Core {
     pub(crate) election: mpsc::Sender<Event>,
     /// This node asks for pre-votes at the moment.
     pub(crate) asking: AtomicBool,
+    /// How much longer than the lease a leader counts as alive, because this node was not run in time.
+    pub(crate) slack_ms: AtomicU64,
     /// When an append of a live leader was last taken.
     pub(crate) heard: Mutex<Option<Instant>>,
     pub(crate) queue: Queue,
@@ -128,7 +130,9 @@ impl Core {
     /// A leader other than this node was heard within the lease, or this node leads with a majority.
     pub(crate) fn leader_alive(&self) -> bool {
         let heard = *self.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        self.claims() || heard.is_some_and(|heard| heard.elapsed() < self.timing.election_max)
+        let slack = Duration::from_millis(self.slack_ms.load(Ordering::Relaxed));
+        let lease = self.timing.election_max + slack;
+        self.claims() || heard.is_some_and(|heard| heard.elapsed() < lease)
     }
 
     pub(crate) fn note_heard(&self) {

@@ -136,7 +136,14 @@ pub(crate) async fn elections(core: Arc<Core>, mut events: mpsc::Receiver<Event>
             let view = View { configs: standing.configs(), leading: standing.leading, electing };
             (view, Arc::clone(&standing.membership))
         };
+        let late = wake.elapsed();
+        if event == Event::Tick && late > core.timing.heartbeat {
+            core.metrics.late_ticks.add(1);
+            election.step(Event::Late { by: late }, start.elapsed(), jitter(), &view);
+        }
         let effect = election.step(event, start.elapsed(), jitter(), &view);
+        let slack = election.slack(start.elapsed());
+        core.slack_ms.store(slack.as_millis() as u64, Ordering::Relaxed);
         core.asking.store(election.is_asking(), Ordering::Relaxed);
         match effect {
             None => {}

@@ -11,6 +11,10 @@
 //!     └────── a leader is heard, or time is up ─┘
 //! ```
 //!
+//! A machine that is overloaded must not change its leaders: that costs more than it has. A node whose own task was not
+//! run in time knows that what the leader said may lie unread, here or on its way; it waits that much longer, before it
+//! asks and before it grants. And one whose elections come to nothing stands less and less often.
+//!
 //! **Invariant:** no clock, no randomness, no I/O in here: `now` and the jitter are handed in.
 
 use std::collections::BTreeSet;
@@ -23,6 +27,12 @@ use crate::types::{DiskId, LogId};
 
 /// How often others are let go first by a pre-vote alone.
 const YIELDS: u32 = 2;
+/// Each election that brought no leader doubles the wait for the next, so often.
+const DOUBLINGS: u32 = 4;
+/// However late a task was run: a leader that is silent for so many leases is gone.
+const SLACK_LEASES: u32 = 8;
+/// How many leases a task that was late makes the node wait longer.
+const SLACK_FOR_LEASES: u32 = 16;
 
 /// Times, already scaled.
 #[derive(Clone, Copy, Debug)]
@@ -62,6 +72,8 @@ impl View {
 pub enum Event {
     /// Time has passed.
     Tick,
+    /// The last [`Event::Tick`] should have come so much earlier: the task or the machine did not get to run.
+    Late { by: Duration },
     /// An append of a live leader was taken.
     Heard,
     /// This node has promised another one its pre-vote, or given it its vote: that one goes first.
@@ -100,6 +112,10 @@ pub struct Election {
     asking: Option<Round>,
     /// How often another one was let go first since a leader was heard.
     yielded: u32,
+    /// How often this node has stood since a leader was heard.
+    stood: u32,
+    /// How late its task was run at worst of late, and until when that counts.
+    late: (Duration, Duration),
     healthy: bool,
     fit: bool,
 }
@@ -115,6 +131,8 @@ impl Election {
             rounds: 0,
             asking: None,
             yielded: 0,
+            stood: 0,
+            late: (Duration::ZERO, Duration::ZERO),
             healthy: true,
             fit: true,
         }
@@ -131,9 +149,17 @@ impl Election {
         match event {
             Event::Heard => {
                 self.heard = Some(now);
-                self.yielded = 0;
+                (self.yielded, self.stood) = (0, 0);
                 self.asking = None;
-                self.due = now + self.timing.lease + self.patience(jitter);
+                self.due = now + self.timing.lease + self.slack(now) + self.patience(jitter);
+                None
+            }
+            Event::Late { by } => {
+                let by = by.min(self.timing.lease * SLACK_LEASES).max(self.slack(now));
+                self.late = (by, now + self.timing.lease * SLACK_FOR_LEASES);
+                // Answers to a question of before the standstill say nothing of now.
+                self.asking = None;
+                self.due = self.due.max(now + by);
                 None
             }
             Event::Promised { vote } => {
@@ -168,6 +194,9 @@ impl Election {
 
     fn tick(&mut self, now: Duration, jitter: Duration, view: &View) -> Option<Effect> {
         if view.leading || !self.fit || !view.is_voter(self.me) {
+            if view.leading {
+                self.stood = 0;
+            }
             self.asking = None;
             self.due = now + self.timing.lease + self.patience(jitter);
             return None;
@@ -212,7 +241,9 @@ impl Election {
             return None;
         }
         self.asking = None;
-        self.due = now + self.timing.round + self.patience(jitter);
+        let wait = self.timing.round * (1 << self.stood.min(DOUBLINGS));
+        self.stood = self.stood.saturating_add(1);
+        self.due = now + wait + self.slack(now) + self.patience(jitter);
         Some(Effect::Elect)
     }
 
@@ -220,9 +251,15 @@ impl Election {
         if self.healthy { jitter } else { jitter + self.timing.unhealthy }
     }
 
+    /// How much longer than the lease a leader counts as alive, because this node was not run in time.
+    pub fn slack(&self, now: Duration) -> Duration {
+        let (by, until) = self.late;
+        if now < until { by } else { Duration::ZERO }
+    }
+
     /// Whether a leader was heard within the lease.
     pub fn leader_alive(&self, now: Duration) -> bool {
-        self.heard.is_some_and(|heard| now < heard + self.timing.lease)
+        self.heard.is_some_and(|heard| now < heard + self.timing.lease + self.slack(now))
     }
 
     /// Whether answers are being waited for.

@@ -49,6 +49,53 @@ fn a_majority_of_yes_starts_one_election() {
     assert_eq!(election.step(yes(1, 3), ms(711), ms(0), &three()), None, "one election a round");
 }
 
+/// A starved machine: the task that should have looked at 700 ms is run at 2 s. What the leader said meanwhile lies
+/// unread, and is read now. Nobody is asked, and no term rises.
+#[test]
+fn a_task_that_was_run_late_hears_the_leader_before_it_doubts_him() {
+    let mut election = fresh();
+    election.step(Event::Heard, ms(0), ms(100), &three());
+    assert_eq!(election.step(Event::Late { by: ms(1_300) }, ms(2_000), ms(0), &three()), None);
+    assert_eq!(election.step(Event::Tick, ms(2_000), ms(0), &three()), None);
+    assert!(election.leader_alive(ms(1_899)), "nor does it promise its vote to another");
+    // Words that come 1.5 s apart are no reason, as long as this node is run no better than that itself.
+    for at in (2_010..9_500).step_by(1_500) {
+        election.step(Event::Heard, ms(at), ms(0), &three());
+        for now in (at..at + 1_500).step_by(100) {
+            assert_eq!(election.step(Event::Tick, ms(now), ms(0), &three()), None, "at {now}");
+        }
+    }
+    // When it is run in time again, a silent leader is noticed as soon as before.
+    election.step(Event::Heard, ms(20_000), ms(100), &three());
+    assert_eq!(election.wake_at(), ms(20_700));
+    // And however late it was, a leader that is gone is replaced.
+    election.step(Event::Late { by: ms(60_000) }, ms(90_000), ms(0), &three());
+    let asked = election.step(Event::Tick, ms(90_000) + TIMING.lease * 8, ms(0), &three());
+    assert!(matches!(asked, Some(Effect::Ask { .. })), "{asked:?}");
+}
+
+/// Elections that bring no leader, because votes arrive too late, become rarer: a term is not spent in every round.
+#[test]
+fn elections_that_come_to_nothing_become_rarer() {
+    let mut election = fresh();
+    let (mut stood, mut now) = (0, 0);
+    while now < 16_000 {
+        let effect = election.step(Event::Tick, ms(now), ms(0), &three());
+        if let Some(Effect::Ask { round, .. }) = effect {
+            let elect = election.step(yes(round, 2), ms(now + 1), ms(0), &three());
+            stood += u32::from(elect == Some(Effect::Elect));
+        }
+        now += 50;
+    }
+    assert!((4..=7).contains(&stood), "{stood}");
+    election.step(Event::Heard, ms(now), ms(0), &three());
+    let next = election.wake_at();
+    election.step(Event::Tick, next, ms(0), &three());
+    let round = election.rounds;
+    election.step(yes(round, 2), next, ms(0), &three());
+    assert_eq!(election.wake_at(), next + TIMING.round, "a leader was there: as at first");
+}
+
 /// CORE-20: while Raft has not come to an election that was asked for, because its disk is slow, there is no other: it
 /// would be held when nobody may be there any more, and raise the term for nothing.
 #[test]

@@ -55,6 +55,7 @@ pub(crate) async fn tidy(core: Arc<Core>) {
     let mut ticks = interval(core.timing.housekeeping);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut rounds = 0u64;
+    let mut read_at = Instant::now();
     loop {
         ticks.tick().await;
         if core.serving().is_err() {
@@ -80,7 +81,7 @@ pub(crate) async fn tidy(core: Arc<Core>) {
                 node.propose_and_forget(command, core.timing.request).await;
             }
         }
-        blobs(&core).await;
+        blobs(&core, &mut read_at).await;
         // A session that is silent for an hour may be closed to make room.
         if rounds.is_multiple_of(30) {
             node.refresh_session(core.timing.request).await;
@@ -88,8 +89,9 @@ pub(crate) async fn tidy(core: Arc<Core>) {
     }
 }
 
-/// Fetches blobs that are missing here and removes those that nothing refers to.
-async fn blobs(core: &Core) {
+/// Fetches blobs that are missing here and removes those that nothing refers to. `read_at`: when the state was last
+/// known to be current.
+async fn blobs(core: &Core, read_at: &mut Instant) {
     if core.group().is_none() || core.standing.borrow().configs().is_empty() {
         return;
     }
@@ -99,6 +101,11 @@ async fn blobs(core: &Core) {
         reads::read(core, ReadLevel::Strong, core.timing.request, |state| state.blobs_in_use());
     let Ok(in_use) = in_use.await else { return };
     let in_use = in_use.value;
+    let gap = began.saturating_duration_since(std::mem::replace(read_at, began));
+    if gap > core.timing.housekeeping * 3 {
+        // A majority was missing. A submission that has waited for it must find its blobs when it is back.
+        core.blobs.not_counted(gap);
+    }
     let missing = in_use.iter().filter(|blob| !core.blobs.has(blob));
     for blob in missing.take(core.config.limits.blobs_per_round) {
         if let Err(error) = copies::bring(core, blob, core.timing.request).await {

@@ -85,6 +85,8 @@ pub struct Metrics {
     pub commit_micros: Histogram,
     pub pre_votes_asked: Counter,
     pub pre_votes_granted: Counter,
+    /// Looks at the leader's silence that came late, because this process was not run in time.
+    pub late_ticks: Counter,
     /// Pre-votes that this node refused to others, by reason.
     pub pre_votes_refused: ByName,
     pub elections: Counter,

@@ -38,6 +38,8 @@ pub struct NodeStatus {
     /// The last entry of the newest snapshot.
     pub snapshot: Option<u64>,
     pub voters: Vec<(NodeId, Member)>,
+    /// Where the entry that made them voters stands in the log: term and index. A later one is greater.
+    pub membership: (u64, u64),
     pub learners: Vec<(NodeId, Member)>,
     /// A change of the voters is half done: those that leave are still among them.
     pub changing: bool,
@@ -92,6 +94,11 @@ impl Node {
         &self.core.metrics
     }
 
+    /// Whether the log takes nothing more, because its disk has refused a write or a flush.
+    pub fn is_poisoned(&self) -> bool {
+        self.core.storage.poisoned().is_some()
+    }
+
     /// What the log counts: fsync times, batches, bytes.
     pub fn wal_metrics(&self) -> wal::Metrics {
         self.core.storage.wal_metrics()
@@ -135,6 +142,10 @@ impl Node {
             last_log: standing.last_log.unwrap_or(0),
             snapshot: standing.snapshot.map(|snapshot| snapshot.index),
             voters: of_kind(true),
+            membership: standing
+                .membership
+                .log_id()
+                .map_or((0, 0), |at| (at.leader_id.term, at.index)),
             learners: of_kind(false),
             changing: standing.is_changing(),
             open_requests,

@@ -139,6 +139,11 @@ impl Ledger for Service {
         let header = self.header(peer, header)?;
         self.0.check(&header).map_err(|refusal| self.refuse(refusal))?;
         let rpc = messages::append(&sealed).map_err(|refusal| self.refuse(refusal))?;
+        // Before Raft has come to it: its disk may take longer than the leader waits for the answer, and a leader that
+        // is heard all the time and answered too late is no reason for an election.
+        if rpc.vote >= self.0.standing.borrow().vote {
+            self.0.note_heard();
+        }
         let result = self.0.raft.append_entries(rpc).await.map_err(raft_stopped)?;
         if !matches!(result, AppendEntriesResponse::HigherVote(_)) {
             self.0.note_heard();

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 use std::panic::AssertUnwindSafe;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use control::ledger::SessionId;
@@ -142,6 +142,7 @@ impl Node {
             standing,
             election,
             asking: AtomicBool::new(false),
+            slack_ms: AtomicU64::new(0),
             heard: Mutex::new(None),
             queue,
             requests: Mutex::new(Requests::new(session, config.limits.open_requests)),

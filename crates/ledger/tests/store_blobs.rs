@@ -161,6 +161,25 @@ fn a_blob_that_nothing_names_yet_is_kept_for_the_grace_period() {
     });
 }
 
+/// While a majority is missing, whoever has put a blob cannot name it. However long that takes, the blob waits.
+#[test]
+fn time_without_a_majority_does_not_count_towards_the_grace() {
+    let disk = FaultyDisk::new(1);
+    run(async {
+        let storage = open(&disk, 1).unwrap();
+        let blobs = storage.blobs();
+        let plan = blobs.put(b"plan".to_vec()).await.unwrap();
+        advance(Duration::from_secs(60)).await;
+        let outage = 5 * GRACE;
+        advance(outage).await;
+        blobs.not_counted(outage);
+        assert_eq!(blobs.collect(&BTreeSet::new(), Instant::now()).await.unwrap().blobs, 0);
+        assert!(blobs.has(&plan));
+        advance(GRACE).await;
+        assert_eq!(blobs.collect(&BTreeSet::new(), Instant::now()).await.unwrap().blobs, 1);
+    });
+}
+
 /// After a restart the grace begins anew: nobody remembers when a blob was put.
 #[test]
 fn a_restart_gives_every_blob_its_grace_again() {

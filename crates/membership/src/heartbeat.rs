@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 /// The first byte. Later fields are appended, which older readers do not mind; anything else needs a new version.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// How much a node has to do, by its own overload detector.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -39,6 +39,8 @@ pub struct Work {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerBeat {
     pub accepting: bool,
+    /// Why it does not accept, unless it drains.
+    pub disk_full: bool,
     pub cores_free: u32,
     pub cores: u32,
     pub queued: u32,

@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use fence::{BootId, NodeId};
+use fence::NodeId;
 use foca::{Timer, TimerToken};
 use rand010::rngs::StdRng;
 use rand010::{Rng, SeedableRng};
@@ -87,8 +87,9 @@ pub enum Effect {
 pub enum Notice {
     /// The cluster believed that we were dead; we have come back under a new generation (S-39).
     DeathRefuted { generation: u32 },
-    /// Another process runs with our node id and a later boot. This one stays silent from now on.
-    Superseded { boot: BootId },
+    /// Somebody tells of a later boot of ourselves. A copy of our data folder may run elsewhere, or somebody who has the
+    /// gossip key lies: gossip proves nothing (R26). Whoever hears this asks over a channel that does.
+    LaterLifeTold { peer: Peer },
     /// Our farewell has been sent.
     Left,
     /// So many seem to die at once that it may be we who are cut off. Verdicts wait for a quorum (DET-GAP-45).
@@ -163,6 +164,8 @@ pub struct Swim {
     datacenter: String,
     incarnation: u16,
     phase: Phase,
+    /// When to mention again that others tell of a later life of ours.
+    next_doubt: Duration,
     checkpoint: Checkpoint,
     core: Core,
     /// The core's timers carry this; a timer of an earlier token is void.
@@ -220,6 +223,7 @@ impl Swim {
             datacenter,
             incarnation: 0,
             phase: Phase::Member,
+            next_doubt: Duration::ZERO,
             checkpoint,
             core,
             token: 0,

@@ -9,6 +9,12 @@
 //! and hands the [`Life`] that it finds there to [`Config::life`](crate::Config); everybody else opens a
 //! [`NodeFolder`].
 //!
+//! The file also says under which lock the last life began: the kernel's boot id with device and inode of the lock
+//! file. A life that begins under the same lock as the one before knows that the process of that one is gone, because
+//! it held the lock. Under another lock (the machine was restarted, the folder was copied, its volume was moved) it
+//! knows nothing of those before, and its boot rises by a random step, so that two copies of one folder do not count
+//! alike.
+//!
 //! A folder also has a number that was drawn when it was made. A node that comes back with a new folder under its old
 //! certificate counts its boots from 1 again; the others know the number, and it is told to stop.
 
@@ -25,7 +31,9 @@ use wal::Disk;
 pub const FILE: &str = "node";
 pub const LOCK: &str = "node.lock";
 const MAGIC: [u8; 8] = *b"VLLYMEMB";
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+/// How far a boot may rise at once. Far above how often a node is started before a copy of it is noticed.
+const STEP_MAX: u64 = 1 << 20;
 /// Far above what the fields take; a larger file is not ours.
 const BYTES_MAX: u64 = 4096;
 
@@ -34,9 +42,26 @@ const BYTES_MAX: u64 = 4096;
 pub struct Life {
     pub node: NodeId,
     pub boot: BootId,
+    /// The processes of the lives from this one to before `boot` are certainly gone.
+    pub since: BootId,
     /// Drawn when the data folder was made. A manager hands in the number of its ledger's disk, which a later boot may
     /// replace; 0 if it has none.
     pub folder: u64,
+}
+
+impl Life {
+    /// A life that knows nothing of those before it.
+    #[must_use]
+    pub fn new(node: NodeId, boot: BootId, folder: u64) -> Self {
+        Self { node, boot, since: boot, folder }
+    }
+}
+
+/// What the file says: the last life, and the lock that it was begun under.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Stored {
+    life: Life,
+    lock: Option<u128>,
 }
 
 /// Why a data folder was not taken. Nothing was written to it.
@@ -124,7 +149,8 @@ impl fmt::Debug for NodeFolder {
 }
 
 impl NodeFolder {
-    /// Takes the folder (it is made if missing) and begins a new life of `node` in it. `draw` numbers a new folder.
+    /// Takes the folder (it is made if missing) and begins a new life of `node` in it. `drawn` is a random
+    /// number: a new folder's, or how far the boot rises under another lock than before.
     ///
     /// # Errors
     /// If another process has it, it belongs to another node, or its file cannot be trusted.
@@ -132,7 +158,7 @@ impl NodeFolder {
         disk: &Arc<dyn Disk>,
         folder: &Path,
         node: NodeId,
-        draw: impl FnOnce() -> u64,
+        drawn: u64,
     ) -> Result<Self, IdentityError> {
         let io = |path: &Path| {
             let path = path.to_path_buf();
@@ -144,25 +170,32 @@ impl NodeFolder {
             _ => IdentityError::Io { path: folder.join(LOCK), error },
         })?;
         let path = folder.join(FILE);
-        let mut life = match files::read_all(disk.as_ref(), &path, BYTES_MAX) {
-            Ok(bytes) => decode(&path, &bytes)?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                // Zero means "no number"; one in 2^64 folders is called 1 instead.
-                Life { node, boot: BootId(0), folder: draw().max(1) }
-            }
-            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                return Err(IdentityError::Foreign { path });
-            }
-            Err(error) => return Err(IdentityError::Io { path, error }),
-        };
+        let lock = disk.lock_number(&folder.join(LOCK));
+        let Stored { mut life, lock: before } =
+            match files::read_all(disk.as_ref(), &path, BYTES_MAX) {
+                Ok(bytes) => decode(&path, &bytes)?,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    // Zero means "no number"; one in 2^64 folders is called 1 instead.
+                    Stored { life: Life::new(node, BootId(0), drawn.max(1)), lock }
+                }
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                    return Err(IdentityError::Foreign { path });
+                }
+                Err(error) => return Err(IdentityError::Io { path, error }),
+            };
         if life.node != node {
             return Err(IdentityError::OtherNode { path, found: life.node, certificate: node });
         }
-        life.boot = match life.boot.0.checked_add(1) {
+        let step = if lock == before { 1 } else { 1 + drawn % STEP_MAX };
+        life.boot = match life.boot.0.checked_add(step) {
             Some(boot) => BootId(boot),
             None => return Err(IdentityError::Exhausted { path }),
         };
-        files::replace(disk.as_ref(), folder, FILE, &encode(&life)).map_err(io(&path))?;
+        if lock.is_none() || lock != before || life.since == BootId(0) {
+            life.since = life.boot;
+        }
+        files::replace(disk.as_ref(), folder, FILE, &encode(&Stored { life, lock }))
+            .map_err(io(&path))?;
         Ok(Self { life, _hold: hold })
     }
 
@@ -172,16 +205,16 @@ impl NodeFolder {
     }
 }
 
-fn encode(life: &Life) -> Vec<u8> {
+fn encode(stored: &Stored) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
     bytes.push(VERSION);
     // Plain numbers into a vector: there is nothing in it that could fail.
-    let mut bytes = postcard::to_extend(life, bytes).unwrap_or_default();
+    let mut bytes = postcard::to_extend(stored, bytes).unwrap_or_default();
     bytes.extend_from_slice(&crc32c::crc32c(&bytes).to_le_bytes());
     bytes
 }
 
-fn decode(path: &Path, bytes: &[u8]) -> Result<Life, IdentityError> {
+fn decode(path: &Path, bytes: &[u8]) -> Result<Stored, IdentityError> {
     let damaged = |what| IdentityError::Damaged { path: path.into(), what };
     let rest =
         bytes.strip_prefix(&MAGIC).ok_or_else(|| IdentityError::Foreign { path: path.into() })?;
@@ -197,7 +230,7 @@ fn decode(path: &Path, bytes: &[u8]) -> Result<Life, IdentityError> {
     }
     let fields = content.get(MAGIC.len() + 1..).ok_or_else(|| damaged("it is cut off"))?;
     match postcard::take_from_bytes(fields) {
-        Ok((life, [])) => Ok(life),
+        Ok((stored, [])) => Ok(stored),
         Ok(_) => Err(damaged("bytes follow the last field")),
         Err(_) => Err(damaged("its fields cannot be read")),
     }
@@ -216,7 +249,7 @@ mod tests {
     }
 
     fn open(folder: &Path) -> Result<NodeFolder, IdentityError> {
-        NodeFolder::open(&disk(), folder, NODE, || 77)
+        NodeFolder::open(&disk(), folder, NODE, 77)
     }
 
     /// R2: the node stays, the boot rises at every start, and the folder keeps its number.
@@ -226,8 +259,42 @@ mod tests {
         let folder = temp.path().join("deep/data");
         for boot in 1..=3 {
             let life = open(&folder).unwrap().life();
-            assert_eq!(life, Life { node: NODE, boot: BootId(boot), folder: 77 });
+            let since = BootId(1);
+            assert_eq!(life, Life { node: NODE, boot: BootId(boot), since, folder: 77 });
         }
+    }
+
+    /// R24: who starts in a copy cannot know whether the process that the folder was copied from is gone.
+    #[test]
+    fn a_life_in_a_copied_folder_vouches_for_none_before_it() {
+        let temp = TempDir::new().unwrap();
+        let (first, copy) = (temp.path().join("first"), temp.path().join("copy"));
+        let held = open(&first).unwrap();
+        fs::create_dir(&copy).unwrap();
+        for name in [FILE, LOCK] {
+            fs::copy(first.join(name), copy.join(name)).unwrap();
+        }
+        let life = open(&copy).unwrap().life();
+        assert_eq!((life.boot, life.since), (BootId(1 + 1 + 77), BootId(1 + 1 + 77)));
+        let again = open(&copy).unwrap().life();
+        assert_eq!((again.boot, again.since), (BootId(80), BootId(79)), "its own lives it knows");
+        drop(held);
+        let life = open(&first).unwrap().life();
+        assert_eq!((life.boot, life.since), (BootId(2), BootId(1)));
+    }
+
+    /// A machine that was restarted, or another one that the volume was moved to: another boot id of the kernel.
+    #[test]
+    fn a_life_under_another_kernel_vouches_for_none_before_it() {
+        let temp = TempDir::new().unwrap();
+        open(temp.path()).unwrap();
+        let path = temp.path().join(FILE);
+        let mut stored = decode(&path, &fs::read(&path).unwrap()).unwrap();
+        stored.lock = stored.lock.map(|lock| lock ^ (1 << 100));
+        fs::write(&path, encode(&stored)).unwrap();
+        let life = open(temp.path()).unwrap().life();
+        assert!(life.boot > BootId(1));
+        assert_eq!(life.since, life.boot);
     }
 
     #[test]
@@ -244,17 +311,22 @@ mod tests {
     fn a_bad_file_is_refused_by_name_and_not_written_over() {
         let temp = TempDir::new().unwrap();
         let path = temp.path().join(FILE);
-        let good = encode(&Life { node: NODE, boot: BootId(4), folder: 9 });
+        let of = |node| {
+            let lock = disk().lock_number(&temp.path().join(LOCK));
+            encode(&Stored { life: Life::new(node, BootId(4), 9), lock })
+        };
+        drop(open(temp.path()).unwrap());
+        let good = of(NODE);
         let mut newer = good.clone();
         newer[MAGIC.len()] = VERSION + 1;
         let mut rotten = good.clone();
         rotten[12] ^= 1;
-        let other = encode(&Life { node: NodeId(5), boot: BootId(4), folder: 9 });
+        let other = of(NodeId(5));
         let cut = good[..10].to_vec();
         let cases: [(&str, Vec<u8>); 6] = [
             ("not a Volley node file", b"hello".to_vec()),
             ("not a Volley node file", vec![0; 5000]),
-            ("format version 2", newer),
+            ("format version 3", newer),
             ("is damaged", rotten),
             ("is damaged", cut),
             ("belongs to node", other),

@@ -12,6 +12,7 @@
 //! offers it anything before it knows whom it is among. A node that is alone has nothing to pull.
 
 mod deadline;
+mod doubt;
 mod end;
 mod exchange;
 mod follow;
@@ -33,7 +34,7 @@ use membership::discovery::{Hello, formation};
 use membership::envelope::Domain;
 use membership::health::{Assessment, Tracker};
 use membership::table::Missed;
-use membership::{Change, Role};
+use membership::{Change, Peer, Role};
 use tokio::sync::{Semaphore, watch};
 use trust::Identity;
 use wal::Disk;
@@ -89,6 +90,8 @@ pub(crate) struct Inner {
     pub(crate) synced: watch::Sender<bool>,
     pub(crate) leaving: watch::Sender<bool>,
     pub(crate) end: watch::Sender<Option<End>>,
+    /// A later life of this node that the gossip tells of.
+    pub(crate) doubt: watch::Sender<Option<Peer>>,
     pub(crate) exchanges: Arc<Semaphore>,
     pub(crate) watches: Arc<Semaphore>,
     /// One change of the key ring at a time, because it is also written.

@@ -32,6 +32,8 @@ pub(crate) struct Numbers {
     pub(crate) exchanges_spared: AtomicU64,
     pub(crate) exchange_failures: ByName,
     pub(crate) key_changes: AtomicU64,
+    /// Later starts of this node that the gossip has told of and nobody has confirmed.
+    pub(crate) unproven_lives: AtomicU64,
     /// Connections to the endpoints that found no place.
     pub(crate) http_refused: Arc<AtomicU64>,
     /// Workers whose certificates were made here, for a join token.

@@ -194,6 +194,9 @@ impl Membership for Service {
             }
             known
         } else {
+            if identity.node == inner.life.node {
+                inner.met_self(introduction.hello.boot);
+            }
             None
         };
         Ok(Response::new(proto::HelloReply {

@@ -46,6 +46,7 @@ pub fn of_machine(role: Role) -> Report {
             // It runs nothing, so it takes nothing: nobody may offer work to a bare member.
             Role::Worker | Role::Client | Role::Recruit => Beat::Worker(WorkerBeat {
                 accepting: false,
+                disk_full: false,
                 cores_free,
                 cores,
                 queued: 0,

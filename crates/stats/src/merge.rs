@@ -453,7 +453,8 @@ impl Merge {
         self.stalls.iter().filter(|stall| stall.is_told())
     }
 
-    fn note_incomplete(&mut self, what: String) {
+    /// Something is missing from the counts, and the result has to say so.
+    pub fn note_incomplete(&mut self, what: String) {
         const NOTES_MAX: usize = 32;
         if self.incomplete.len() < NOTES_MAX {
             self.incomplete.push(what);

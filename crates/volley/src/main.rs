@@ -7,6 +7,7 @@ mod config;
 mod exit;
 mod log;
 mod print;
+mod restart;
 mod signals;
 
 use clap::{CommandFactory, Parser};

@@ -40,6 +40,13 @@ pub trait Disk: Send + Sync + 'static {
     /// A lock that another holds is `WouldBlock`.
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>>;
 
+    /// Which lock this is: a number that two locks on one running system never share, and that no lock on another
+    /// system or after a restart of this one has. So who holds a lock of some number knows that all who held it before
+    /// are gone. `None`: this disk cannot tell.
+    fn lock_number(&self, _path: &Path) -> Option<u128> {
+        None
+    }
+
     /// Simulated disks: how long the next flush takes. The owner of a log waits that long before it flushes.
     fn pending_delay(&self) -> Duration {
         Duration::ZERO

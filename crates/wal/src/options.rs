@@ -49,7 +49,7 @@ pub struct Options {
     pub reserve_bytes: u64,
     /// With less free space than this only essential records are taken.
     pub low_water_bytes: u64,
-    /// How often free space is looked at again while it is low.
+    /// How often free space is looked at.
     pub space_check: Duration,
     /// How often the witness of the log's end is flushed at most.
     pub witness_interval: Duration,

@@ -115,6 +115,7 @@ impl Owner {
             let begun = self.batch(items).await;
             self.shared.release(records, bytes);
             begun?;
+            self.look_at_space()?;
             self.report_space();
         }
     }
@@ -143,10 +144,15 @@ impl Owner {
         {
             self.flush_witness()?;
         }
-        if self.space_due.is_some_and(|due| due <= now) {
+        self.look_at_space()?;
+        self.report_space();
+        Ok(())
+    }
+
+    fn look_at_space(&mut self) -> Result<(), Failure> {
+        if self.space_due.is_some_and(|due| due <= Instant::now()) {
             self.space_due = None;
             self.log.look_at_space()?;
-            self.report_space();
         }
         Ok(())
     }
@@ -335,10 +341,10 @@ impl Owner {
             let later = self.log.space.segments_left(options) * each;
             let certain = here.max(here.saturating_sub(largest) + later);
             intake.room = Some(certain.saturating_sub(intake.bytes));
-            self.space_due.get_or_insert(Instant::now() + options.space_check);
         } else {
             intake.room = None;
-            self.space_due = None;
         }
+        // Others write to this disk too, so it is looked at regularly, low or not.
+        self.space_due.get_or_insert(Instant::now() + options.space_check);
     }
 }

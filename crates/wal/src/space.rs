@@ -6,7 +6,8 @@
 //!    └──────── free space is back, reserve file made again ◀──┘
 //! ```
 //!
-//! Space is taken from the disk only when a segment is made, so that is when it is looked at, and regularly while low.
+//! Space is taken from the disk when a segment is made, so that is when it is looked at; and regularly, because others
+//! take space from the same disk.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -70,6 +70,25 @@ fn free(disk: &FaultyDisk) -> u64 {
     disk.free_bytes(std::path::Path::new(FOLDER)).unwrap()
 }
 
+/// Others fill the disk while the log has room in its own segment: that is noticed, not only when the next one is made.
+#[tokio::test(start_paused = true)]
+async fn space_that_others_take_is_noticed_in_time() {
+    let disk = FaultyDisk::new(1);
+    disk.set_capacity(100_000);
+    let (wal, _) = start(&disk, &options());
+    wal.append_durable(vec![(1, vec![1; 100])]).await.unwrap();
+    assert!(!wal.metrics().low_space);
+    disk.plant(std::path::Path::new("/data/others"), &[], free(&disk));
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert!(wal.metrics().low_space);
+    assert_eq!(wal.try_append(1, vec![]).err().map(|error| error.not_written()), Some(true));
+    essential(&wal, 100).await.unwrap();
+    disk.set_capacity(300_000);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert!(!wal.metrics().low_space);
+    wal.append_durable(vec![(1, vec![1; 100])]).await.unwrap();
+}
+
 /// Reliability: resumes by itself when space returns.
 #[tokio::test(start_paused = true)]
 async fn it_goes_on_by_itself_when_space_is_back() {

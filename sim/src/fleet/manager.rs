@@ -246,7 +246,8 @@ impl World {
                     boot: *boot,
                     total: figures.cores,
                     free: figures.cores_free,
-                    draining: !figures.accepting,
+                    draining: !figures.accepting && !figures.disk_full,
+                    disk_full: figures.disk_full,
                     live,
                     routing: self.routing(m, (node, *boot), live, figures.accepting),
                 })

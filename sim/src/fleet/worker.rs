@@ -79,7 +79,10 @@ impl World {
         let now = self.now;
         let host = &mut self.workers[w];
         host.boot = host.boot.next();
-        let settings = Settings::new(host.node, host.boot, GROUP.cluster, host.cores);
+        // A simulated worker starts again on its own machine, after its process has gone.
+        let since = BootId(1);
+        let settings =
+            Settings { since, ..Settings::new(host.node, host.boot, GROUP.cluster, host.cores) };
         let stored = host.disk.reports.values().cloned().collect();
         let issued = host.disk.issued.iter().map(|(run, (boot, counters))| IssuedFile {
             run: *run,

@@ -150,8 +150,8 @@ impl Checks {
                 Notice::DeathRefuted { .. } => self.mark(Mark::Outlived),
                 Notice::Stalled { .. } => self.mark(Mark::Stalled),
                 Notice::MassDeath { .. } => self.mark(Mark::Held),
-                Notice::Superseded { .. } => {
-                    let what = format!("{index} fell silent before a copy of itself");
+                Notice::LaterLifeTold { .. } => {
+                    let what = format!("{index} was told of a later life of itself");
                     self.violate("MEMB.superseded", world.now, what);
                 }
                 _ => {}

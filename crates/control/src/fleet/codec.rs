@@ -192,6 +192,7 @@ impl Message for Answer {
                 | Refused::UnknownAttempt
                 | Refused::OldContext { .. }
                 | Refused::Draining
+                | Refused::DiskFull
                 | Refused::TooMany { .. }
                 | Refused::CannotRun { .. } => 1,
             },

@@ -9,7 +9,7 @@ use fence::{Attempt, BootId, Epoch, JobId, NodeId, Order, ShardKey, WorkflowNo};
 use serde::{Deserialize, Serialize};
 use stats::wire::StreamKey;
 
-use crate::ledger::{AttemptStatus, BlobRef, Counters, Job, Payload, State};
+use crate::ledger::{AttemptStatus, BlobRef, Counters, Job, Lapse, Payload, State};
 
 /// Cores held for a job on one worker until they are dispatched to, or the hold runs out. The number is the owner's
 /// own; (job, epoch, number) names one hold.
@@ -97,6 +97,13 @@ pub enum Ask {
     Inspect {
         job: Option<JobId>,
     },
+}
+
+/// What a worker's present start, in its own words over mutual TLS, proves about one of its earlier lives. Gossip
+/// tells of higher boots as well, and proves nothing (R26).
+#[must_use]
+pub fn lapse_of(life: BootId, own: BootId, since: BootId) -> Option<Lapse> {
+    (since <= life && life < own).then_some(Lapse::HigherBoot(own))
 }
 
 impl Ask {
@@ -251,6 +258,8 @@ pub enum Refused {
         seen: u32,
     },
     Draining,
+    /// Its disk has no room for what an attempt leaves there.
+    DiskFull,
     TooMany {
         what: String,
         limit: u64,
@@ -265,6 +274,8 @@ pub enum Refused {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holdings {
     pub boot: BootId,
+    /// The processes of the lives from this one to before `boot` are certainly gone.
+    pub since: BootId,
     pub cores: u32,
     pub cores_free: u32,
     pub draining: bool,

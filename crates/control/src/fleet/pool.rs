@@ -18,6 +18,8 @@ pub struct Worker {
     pub free: u32,
     /// By its own word: what runs there ends; nothing new.
     pub draining: bool,
+    /// By its own word: its disk has no room for anything new.
+    pub disk_full: bool,
     /// Not declared dead.
     pub live: bool,
     /// What the manager thinks of it.
@@ -27,7 +29,7 @@ pub struct Worker {
 impl Worker {
     #[must_use]
     pub fn takes_work(&self) -> bool {
-        self.live && !self.draining && self.routing.takes_work()
+        self.live && !self.draining && !self.disk_full && self.routing.takes_work()
     }
 }
 
@@ -110,6 +112,12 @@ impl Pool {
         }
     }
 
+    pub fn set_disk_full(&mut self, node: NodeId) {
+        if let Some(worker) = self.workers.get_mut(&node) {
+            worker.disk_full = true;
+        }
+    }
+
     pub fn set_dead(&mut self, node: NodeId, boot: BootId) {
         if let Some(worker) = self.workers.get_mut(&node)
             && worker.boot <= boot
@@ -175,8 +183,14 @@ impl Pool {
     /// Living workers that would take work and are given none, because something is wrong with them.
     #[must_use]
     pub fn set_aside(&self) -> usize {
-        let is_aside = |w: &&Worker| w.live && !w.draining && !w.routing.takes_work();
+        let is_aside = |w: &&Worker| w.live && !w.draining && !w.takes_work();
         self.workers.values().filter(is_aside).count()
+    }
+
+    /// Of these, the ones whose disk is full.
+    pub fn disk_full(&self) -> impl Iterator<Item = NodeId> {
+        let is_full = |w: &&Worker| w.live && !w.draining && w.disk_full;
+        self.workers.values().filter(is_full).map(|worker| worker.node)
     }
 
     #[must_use]
@@ -221,7 +235,7 @@ mod tests {
 
     fn worker(node: u128, total: u32, free: u32) -> Worker {
         let (node, boot, routing) = (NodeId(node), BootId(1), Routing::Route);
-        Worker { node, boot, total, free, draining: false, live: true, routing }
+        Worker { node, boot, total, free, draining: false, disk_full: false, live: true, routing }
     }
 
     /// EXEC-60, X16: draining and dead workers are not part of the pool; S7: shares by 24, room by 10.

@@ -65,6 +65,8 @@ pub struct Signs {
     pub presence: Presence,
     /// By its own word.
     pub accepting: bool,
+    /// By its own word, and then it does not accept.
+    pub disk_full: bool,
     pub pace: Pace,
     /// Its memory is nearly used up.
     pub short_of_memory: bool,
@@ -81,6 +83,7 @@ pub enum Why {
     Overdue,
     Suspect,
     Draining,
+    DiskFull,
     Stuck,
     Slow,
     ShortOfMemory,
@@ -94,6 +97,7 @@ impl fmt::Display for Why {
             Self::Overdue => f.write_str("stuck or unreachable for too long"),
             Self::Suspect => f.write_str("others cannot reach it"),
             Self::Draining => f.write_str("it takes no more"),
+            Self::DiskFull => f.write_str("its disk is full; make room, it goes on by itself"),
             Self::Stuck => f.write_str("stuck: it has work, and nothing has moved for two minutes"),
             Self::Slow => f.write_str("slow: its threads do not answer as they used to"),
             Self::ShortOfMemory => f.write_str("its memory is nearly used up"),
@@ -116,6 +120,7 @@ pub fn route(signs: &Signs) -> (Routing, Option<Why>) {
             because(Routing::Drain, Why::Breaker(state, tripped))
         }
         Signs { presence: Presence::Suspect, .. } => because(Routing::Drain, Why::Suspect),
+        Signs { disk_full: true, .. } => because(Routing::Drain, Why::DiskFull),
         Signs { accepting: false, .. } => because(Routing::Drain, Why::Draining),
         Signs { pace: Pace::Stuck, .. } => because(Routing::Drain, Why::Stuck),
         Signs { pace: Pace::Low, .. } => because(Routing::Investigate, Why::Slow),
@@ -136,6 +141,7 @@ mod tests {
     const WELL: Signs = Signs {
         presence: Presence::There,
         accepting: true,
+        disk_full: false,
         pace: Pace::Usual,
         short_of_memory: false,
         overdue: false,
@@ -158,6 +164,7 @@ mod tests {
             (Signs { short_of_memory: true, ..WELL }, Routing::Investigate, "memory"),
             (Signs { pace: Pace::Stuck, ..WELL }, Routing::Drain, "stuck"),
             (Signs { accepting: false, ..WELL }, Routing::Drain, "takes no more"),
+            (Signs { disk_full: true, accepting: false, ..WELL }, Routing::Drain, "disk is full"),
             (Signs { presence: Presence::Suspect, ..WELL }, Routing::Drain, "cannot reach"),
             (Signs { breaker: open, ..WELL }, Routing::Drain, "open: no answer 3 times in 12 s"),
             (Signs { breaker: tried, ..WELL }, Routing::Drain, "half open"),
@@ -178,13 +185,14 @@ mod tests {
         let presences = [Presence::There, Presence::Suspect, Presence::Gone];
         let paces = [Pace::Usual, Pace::Low, Pace::Stuck];
         let breakers = [None, Some((State::Open, tripped())), Some((State::HalfOpen, tripped()))];
-        for number in 0..3 * 3 * 3 * 8usize {
+        for number in 0..3 * 3 * 3 * 16usize {
             let flag = |place: usize| (number / 27) >> place & 1 == 1;
             let signs = Signs {
                 presence: presences[number % 3],
                 pace: paces[number / 3 % 3],
                 breaker: breakers[number / 9 % 3],
                 accepting: !flag(0),
+                disk_full: flag(3),
                 short_of_memory: flag(1),
                 overdue: flag(2),
             };
@@ -193,6 +201,7 @@ mod tests {
                 Signs { pace: signs.pace, ..WELL },
                 Signs { breaker: signs.breaker, ..WELL },
                 Signs { accepting: signs.accepting, ..WELL },
+                Signs { disk_full: signs.disk_full, ..WELL },
                 Signs { short_of_memory: signs.short_of_memory, ..WELL },
                 Signs { overdue: signs.overdue, ..WELL },
             ];

@@ -78,6 +78,11 @@ impl Statistics {
         })
     }
 
+    /// Something is missing from the counts, and the result has to say so.
+    pub fn note_incomplete(&mut self, what: String) {
+        self.merge.note_incomplete(what);
+    }
+
     /// A new owner learns how attempts ended: their reports, and those that ended without one because they never ran.
     pub fn learn(&mut self, job: &Job, reports: &[EndReport], clock: Duration) {
         reports.iter().for_each(|report| self.ended(report, clock));

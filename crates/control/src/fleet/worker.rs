@@ -106,6 +106,7 @@ pub struct Worker {
     post: Post,
     renewals: Renewals,
     draining: bool,
+    disk_full: bool,
     drained: bool,
     swept: Moment,
     counts: Counts,
@@ -116,7 +117,8 @@ impl Worker {
     fn empty(settings: Settings) -> Self {
         let limits = &settings.limits;
         Self {
-            door: Doorkeeper::new(settings.boot, settings.cluster, limits.jobs, limits.shards),
+            door: Doorkeeper::new(settings.boot, settings.cluster, limits.jobs, limits.shards)
+                .outliving(settings.since),
             cores: Cores::new(settings.cores),
             outbox: Outbox::new(limits.outbox_bytes),
             settings,
@@ -127,6 +129,7 @@ impl Worker {
             post: Post::default(),
             renewals: Renewals::default(),
             draining: false,
+            disk_full: false,
             drained: false,
             swept: Moment::default(),
             counts: Counts::default(),
@@ -149,6 +152,7 @@ impl Worker {
         let now = self.now;
         match event {
             Event::Asked { id, from, ask } => self.asked(id, from, ask, out),
+            Event::DiskFull(full) => self.disk_full = full,
             Event::Managers(managers) => self.renewals.managers(managers, now),
             Event::Fetched { run, result } => self.fetched(run, result, out),
             Event::Prepared { run, graceful_stop } => self.prepared(run, graceful_stop),
@@ -264,7 +268,8 @@ impl Worker {
     pub fn figures(&self) -> Figures {
         let running = self.live.values().filter(|live| live.phase.is_begun()).count();
         Figures {
-            accepting: !self.draining,
+            accepting: !self.draining && !self.disk_full,
+            disk_full: self.disk_full && !self.draining,
             cores: self.cores.total(),
             cores_free: self.cores.free(&self.taken()),
             shards: u32::try_from(self.live.len()).unwrap_or(u32::MAX),
@@ -287,6 +292,7 @@ impl Worker {
         let ended = ended.map(|run| held(run, HeldPhase::Ended, Duration::ZERO));
         Holdings {
             boot: self.settings.boot,
+            since: self.settings.since,
             cores: self.cores.total(),
             cores_free: self.cores.free(&self.taken()),
             draining: self.draining,

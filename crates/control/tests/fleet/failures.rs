@@ -230,6 +230,45 @@ fn a_higher_boot_needs_no_wait() {
     assert_eq!(world.finish(), Outcome::Completed);
 }
 
+/// R26: whoever has the gossip key can say "worker W, boot + 1". W runs, and no answer of its own is heard.
+#[test]
+fn a_higher_boot_told_by_gossip_does_not_shorten_the_wait() {
+    let mut world = World::new(manifest(vec![part("load", 2, 60)]), &[1, 1, 2]);
+    world.own();
+    world.until(|world| world.running() == 2);
+    let there = at(&world, 0);
+    world.worker(there).cut_off = true;
+    world.forged.insert(worker(there), fence::BootId(2));
+    world.until(|world| world.record().shard(&world.key(0, 0)).unwrap().attempts.len() == 2);
+    world.check_load();
+    let record = world.record().shard(&world.key(0, 0)).unwrap();
+    assert_eq!(record.attempts[1].after, Lapse::LeaseLapsed, "{record:?}");
+    assert_eq!(world.finish(), Outcome::Completed);
+}
+
+/// R24: a copied data folder, or a volume that was moved while the old pod lives. The new process cannot know that the
+/// old one is gone.
+#[test]
+fn a_higher_boot_on_another_machine_waits_for_the_lease() {
+    let mut world = World::new(manifest(vec![part("load", 2, 60)]), &[1, 1, 2]);
+    world.own();
+    world.until(|world| world.running() == 2);
+    let dead = at(&world, 0);
+    world.kill(dead);
+    world.worker(dead).restart_elsewhere();
+    let killed = world.now;
+    world.until(|world| world.running() < 2);
+    world.until(|world| world.running() == 2);
+    assert!(
+        world.now.since(killed) >= world.settings.lease.wait(),
+        "{:?}",
+        world.now.since(killed)
+    );
+    let record = world.record().shard(&world.key(0, 0)).unwrap();
+    assert_eq!(record.attempts[1].after, Lapse::LeaseLapsed, "{record:?}");
+    assert_eq!(world.finish(), Outcome::Completed);
+}
+
 /// S35, SC-12, ARCH-SC-51: a worker that is only cut off stops by itself before the next attempt starts; its late
 /// report is counted once, bars nothing and settles nothing.
 #[test]

@@ -160,3 +160,24 @@ fn a_lost_shard_shares_a_core_of_a_worker_that_is_well() {
         assert_eq!(world.finish(), Outcome::Completed);
     }
 }
+
+/// A full disk: jobs run on the other cores, and one that needs more is told the reason at once.
+#[test]
+fn a_job_that_waits_for_a_full_disk_says_so_at_once() {
+    let mut world = World::new(manifest(vec![part("load", 2, 5)]), &[1, 2]);
+    world.worker(0).disk_full = true;
+    world.own();
+    assert_eq!(world.finish(), Outcome::Completed, "two cores are enough");
+    assert!(world.workers[&worker(0)].dispatches.is_empty());
+
+    let mut world = World::new(manifest(vec![part("load", 3, 5)]), &[1, 2]);
+    world.manifest.policy.cores_min = 3;
+    world.worker(0).disk_full = true;
+    world.own();
+    world.pass(ms(1_000));
+    assert_eq!(world.running(), 0);
+    let why = &world.owner().queued().expect("it waits").why;
+    assert!(why.contains("the disk of worker") && why.contains("is full"), "{why}");
+    world.worker(0).disk_full = false;
+    assert_eq!(world.finish(), Outcome::Completed);
+}

@@ -42,9 +42,12 @@ pub struct Run {
 pub struct ModelWorker {
     pub node: NodeId,
     pub boot: BootId,
+    /// The processes of the lives from this one to before `boot` are certainly gone.
+    pub since: BootId,
     pub total: u32,
     pub alive: bool,
     pub draining: bool,
+    pub disk_full: bool,
     /// Refuses what it says it has room for.
     pub lies: bool,
     /// No message gets through, in either direction.
@@ -72,9 +75,11 @@ impl ModelWorker {
         Self {
             node,
             boot,
+            since: boot,
             total,
             alive: true,
             draining: false,
+            disk_full: false,
             lies: false,
             cut_off: false,
             holds: BTreeMap::new(),
@@ -89,7 +94,7 @@ impl ModelWorker {
             context_seen: 0,
             dispatches: Vec::new(),
             clock: Moment::default(),
-            door: door(boot, cluster),
+            door: door(boot, boot, cluster),
             cluster,
         }
     }
@@ -110,11 +115,17 @@ impl ModelWorker {
         self.holds.clear();
     }
 
+    /// On another machine, or in a copy of its data folder: nothing is known of the process before.
+    pub fn restart_elsewhere(&mut self) {
+        self.since = self.boot.next();
+        self.restart();
+    }
+
     pub fn restart(&mut self) {
         self.alive = true;
         self.draining = false;
         self.boot = self.boot.next();
-        self.door = door(self.boot, self.cluster);
+        self.door = door(self.boot, self.since, self.cluster);
         self.context_seen = 0;
     }
 
@@ -213,6 +224,9 @@ impl ModelWorker {
                 }
                 if self.draining {
                     return Answer::Refused(Refused::Draining);
+                }
+                if self.disk_full {
+                    return Answer::Refused(Refused::DiskFull);
                 }
                 let free = self.free();
                 if free < cores || self.lies {
@@ -385,6 +399,7 @@ impl ModelWorker {
         });
         Answer::Holding(Box::new(Holdings {
             boot: self.boot,
+            since: self.since,
             cores: self.total,
             cores_free: self.free(),
             draining: self.draining,
@@ -402,9 +417,9 @@ impl ModelWorker {
     }
 }
 
-fn door(boot: BootId, cluster: u64) -> Doorkeeper<Answer> {
+fn door(boot: BootId, since: BootId, cluster: u64) -> Doorkeeper<Answer> {
     let capacity = Capacity { keys: 10_000, tombstones: 10_000 };
-    Doorkeeper::new(boot, cluster, capacity, capacity)
+    Doorkeeper::new(boot, cluster, capacity, capacity).outliving(since)
 }
 
 fn name(hold: Hold) -> (u64, u32) {

@@ -113,6 +113,8 @@ pub struct World {
     pub turn: bool,
     /// Membership's view of who is dead, on top of who is.
     pub suspected: BTreeSet<NodeId>,
+    /// Boots that somebody has made up in the gossip.
+    pub forged: BTreeMap<NodeId, BootId>,
     /// What the manager thinks of workers, if it is not the usual.
     pub routings: BTreeMap<NodeId, Routing>,
     pub ledger_down: bool,
@@ -173,6 +175,7 @@ impl World {
             outcome: None,
             turn: true,
             suspected: BTreeSet::new(),
+            forged: BTreeMap::new(),
             routings: BTreeMap::new(),
             ledger_down: false,
             mute: false,
@@ -239,10 +242,11 @@ impl World {
     pub fn hints(&self) -> Vec<Worker> {
         let hint = |model: &ModelWorker| Worker {
             node: model.node,
-            boot: model.boot,
+            boot: self.forged.get(&model.node).copied().unwrap_or(model.boot),
             total: model.total,
             free: model.free(),
             draining: model.draining,
+            disk_full: model.disk_full,
             live: model.alive && !self.suspected.contains(&model.node),
             routing: self.routings.get(&model.node).copied().unwrap_or_default(),
         };

@@ -167,7 +167,7 @@ fn at_turnstile<T: Clone + std::fmt::Debug + 'static>(
 
 every!(OrderRefusal:
     OrderRefusal::OtherLife { .. } =>
-        (boot(), boot()).prop_map(|(own, named)| OrderRefusal::OtherLife { own, named }),
+        (boot(), boot(), boot()).prop_map(|(own, since, named)| OrderRefusal::OtherLife { own, since, named }),
     OrderRefusal::OtherCluster { .. } => (any::<u64>(), epoch())
         .prop_map(|(own, offered)| OrderRefusal::OtherCluster { own, offered }),
     OrderRefusal::Epoch(_) => at_turnstile(epoch().boxed()).prop_map(OrderRefusal::Epoch),
@@ -182,6 +182,7 @@ every!(Refused:
     Refused::UnknownAttempt => Just(Refused::UnknownAttempt),
     Refused::OldContext { .. } => any::<u32>().prop_map(|seen| Refused::OldContext { seen }),
     Refused::Draining => Just(Refused::Draining),
+    Refused::DiskFull => Just(Refused::DiskFull),
     Refused::TooMany { .. } =>
         (text(), any::<u64>()).prop_map(|(what, limit)| Refused::TooMany { what, limit }),
     Refused::CannotRun { .. } => text().prop_map(|why| Refused::CannotRun { why }),
@@ -250,9 +251,11 @@ fn held() -> impl Strategy<Value = Held> {
 }
 
 pub fn holdings() -> impl Strategy<Value = Holdings> {
-    let parts = (boot(), any::<u32>(), any::<u32>(), any::<bool>(), vec(held(), 0..5));
-    parts.prop_map(|(boot, cores, cores_free, draining, attempts)| Holdings {
+    let lives = (boot(), boot());
+    let parts = (lives, any::<u32>(), any::<u32>(), any::<bool>(), vec(held(), 0..5));
+    parts.prop_map(|((boot, since), cores, cores_free, draining, attempts)| Holdings {
         boot,
+        since,
         cores,
         cores_free,
         draining,

@@ -132,13 +132,14 @@ fn answers() -> Vec<Answer> {
         HeldPhase::Ended,
     ];
     let attempts = phases.map(phase).into();
-    let holdings = Holdings { boot: BOOT, cores: 4, cores_free: 2, draining: true, attempts };
+    let holdings =
+        Holdings { boot: BOOT, since: BOOT, cores: 4, cores_free: 2, draining: true, attempts };
     vec![
         Answer::Done,
         Answer::Stopped { report: None },
         Answer::Stopped { report: Some(Box::new(report(AttemptStatus::Stopped))) },
         Answer::Holding(Box::new(holdings)),
-        fence(OrderRefusal::OtherLife { own: BOOT, named: BOOT }),
+        fence(OrderRefusal::OtherLife { own: BOOT, since: BOOT, named: BOOT }),
         fence(OrderRefusal::OtherCluster { own: 9, offered }),
         fence(OrderRefusal::Epoch(Refusal::Stale { held, offered })),
         fence(OrderRefusal::Epoch(Refusal::Over { held, offered })),
@@ -150,6 +151,7 @@ fn answers() -> Vec<Answer> {
         Answer::Refused(Refused::UnknownAttempt),
         Answer::Refused(Refused::OldContext { seen: 19 }),
         Answer::Refused(Refused::Draining),
+        Answer::Refused(Refused::DiskFull),
         Answer::Refused(Refused::TooMany { what: "w".to_owned(), limit: 20 }),
         Answer::Refused(Refused::CannotRun { why: "y".to_owned() }),
     ]

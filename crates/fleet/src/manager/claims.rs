@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::desk::{self, DeskHandle, Input};
-use super::{Shared, errands, lock, roster};
+use super::{Shared, lock, roster};
 
 /// How often everything is looked at if nothing changes, and at most if much does.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -113,8 +113,8 @@ pub async fn run(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
             _ = ticks.tick() => {}
         }
         watching.tell(&shared);
-        lock(&shared.voters).are(errands::voters(&parts).into_iter().collect());
         let led: BTreeSet<JobId> = lock(&shared.desks).keys().copied().collect();
+        lock(&shared.kept_by).retain(|job, _| led.contains(job));
         let busy: BTreeSet<JobId> = led.union(&under_way).copied().collect();
         let view = parts.member.view();
         let live = roster::managers(&view);

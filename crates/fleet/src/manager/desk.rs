@@ -26,6 +26,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use start::Start;
 
+use super::voters::Membership;
 use super::{Shared, errands, lock, now, status};
 use crate::bundle::BundleHead;
 use crate::wire::proto::JobStatus;
@@ -42,7 +43,7 @@ pub enum Input {
     Steer(Steer, oneshot::Sender<Result<(), String>>),
     Status(oneshot::Sender<Details>),
     /// A checkpoint is on a majority.
-    Kept(u64),
+    Kept(u64, Membership),
     /// The final result is stored.
     Concluded(Option<BlobRef>, Vec<u8>),
     /// Something cannot be stored, and why; it is tried on. `None`: it was stored after all.
@@ -152,7 +153,7 @@ struct Desk {
     paused: bool,
     result: Option<Vec<u8>>,
     /// The ledger's, when they were last looked at.
-    voters: Vec<NodeId>,
+    voters: (Vec<NodeId>, Membership),
     /// Why something cannot be stored at the moment.
     trouble: Option<String>,
     deposed: bool,
@@ -230,7 +231,8 @@ impl Desk {
                 }
                 let _ = answer.send(Details { status });
             }
-            Input::Kept(number) => {
+            Input::Kept(number, by) => {
+                lock(&self.shared.kept_by).insert(self.job, by);
                 let sealed = self.statistics.as_mut().map(|statistics| statistics.stored(number));
                 for (shard, attempt) in sealed.unwrap_or_default() {
                     let (workflow, n) = (shard.workflow.0, shard.shard);

@@ -10,17 +10,20 @@ use control::fleet::message::{Answer, Ask};
 use control::fleet::owner::{Event, blob_of};
 use control::ledger::{BlobRef, Command};
 use fence::{JobId, NodeId};
-use ledger::{NotCommitted, Written};
+use futures_util::StreamExt;
+use ledger::{NotCommitted, ReadLevel, Written};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
+use tonic::Streaming;
 
-use super::checkpoints::Promised;
+use super::checkpoints::{KeepError, Promised};
 use super::desk::Input;
-use super::{Parts, Shared, authority, breakers, relay, roster};
+use super::voters::{Membership, voters_out};
+use super::{Parts, Shared, authority, breakers, parts, relay, roster};
 use crate::bundle::HEAD_BYTES_MAX;
+use crate::wire::job_bytes;
 use crate::wire::proto::desk_client::DeskClient;
 use crate::wire::proto::{Checkpoint, PromiseReply, PromiseRequest};
-use crate::wire::{MESSAGE_BYTES_MAX, job_bytes};
 
 const WRITE_WITHIN: Duration = Duration::from_secs(5);
 const STORE_WITHIN: Duration = Duration::from_secs(20);
@@ -137,7 +140,31 @@ pub async fn store(shared: Arc<Shared>, inbox: Inbox, tag: u64, blob: BlobRef, c
     }
 }
 
-/// Gets bytes from whichever manager has them, for as long as it takes.
+/// Gets bytes from whichever manager has them, for so long. `Some(None)`: nobody who was reached has them; `None`: the
+/// node has ended.
+pub async fn get_within(
+    shared: &Shared,
+    blob: &BlobRef,
+    patience: Duration,
+) -> Option<Option<Vec<u8>>> {
+    let until = Instant::now() + patience;
+    loop {
+        let parts = shared.parts()?;
+        let within = STORE_WITHIN.min(until.saturating_duration_since(Instant::now()).max(AGAIN));
+        match parts.ledger.get_blob(blob, within).await {
+            Ok(content) => return Some(Some(content)),
+            Err(error) => tracing::debug!(%error, "a blob is waited for"),
+        }
+        if !again(shared).await {
+            return None;
+        }
+        if Instant::now() >= until {
+            return Some(None);
+        }
+    }
+}
+
+/// Gets bytes from whichever manager has them, for as long as it takes. Only for whoever can be told to stop meanwhile.
 pub async fn get(shared: &Shared, blob: &BlobRef) -> Option<Vec<u8>> {
     loop {
         let parts = shared.parts()?;
@@ -151,16 +178,25 @@ pub async fn get(shared: &Shared, blob: &BlobRef) -> Option<Vec<u8>> {
     }
 }
 
-/// The beginning of a bundle, as [`get`] gets all of a blob: what managers have to know of a job.
-pub async fn head(shared: &Shared, bundle: &BlobRef) -> Option<Vec<u8>> {
+/// The beginning of a bundle, as [`get_within`] gets all of a blob: what managers have to know of a job.
+pub async fn head_within(
+    shared: &Shared,
+    bundle: &BlobRef,
+    patience: Duration,
+) -> Option<Option<Vec<u8>>> {
+    let until = Instant::now() + patience;
     loop {
         let parts = shared.parts()?;
-        match parts.ledger.blob_head(bundle, HEAD_BYTES_MAX, STORE_WITHIN).await {
-            Ok(first) => return Some(first),
+        let within = STORE_WITHIN.min(until.saturating_duration_since(Instant::now()).max(AGAIN));
+        match parts.ledger.blob_head(bundle, HEAD_BYTES_MAX, within).await {
+            Ok(first) => return Some(Some(first)),
             Err(error) => tracing::debug!(%error, "a bundle is waited for"),
         }
         if !again(shared).await {
             return None;
+        }
+        if Instant::now() >= until {
+            return Some(None);
         }
     }
 }
@@ -171,9 +207,28 @@ pub async fn fetch(shared: Arc<Shared>, inbox: Inbox, tag: u64, blob: BlobRef) {
     }
 }
 
-/// The ledger's voters; a checkpoint has to be on most of them.
-pub fn voters(parts: &Parts) -> Vec<NodeId> {
-    parts.ledger.status().voters.into_iter().map(|(node, _)| node).collect()
+/// How long a checkpoint of so many bytes may take to another manager and onto its disk.
+fn ask_within(bytes: usize) -> Duration {
+    // 8 MiB a second at least.
+    ASK_WITHIN + Duration::from_secs((bytes >> 23) as u64)
+}
+
+/// An answer to a new owner, put together.
+async fn promised(mut answer: Streaming<PromiseReply>) -> Option<PromiseReply> {
+    let mut reply = timeout(ASK_WITHIN, answer.message()).await.ok()?.ok()??;
+    if let Some(newest) = &mut reply.newest {
+        let within = ask_within(usize::try_from(newest.bytes).unwrap_or_default());
+        let rest = answer.map(|part| part.map(|part| part.newest.unwrap_or_default()));
+        let content = timeout(within, parts::gather(newest, rest)).await.ok()?.ok()?;
+        newest.content = content.into();
+    }
+    Some(reply)
+}
+
+/// The ledger's voters, of whom a checkpoint has to be on most, and the entry that made them voters.
+pub fn voters(parts: &Parts) -> (Vec<NodeId>, Membership) {
+    let status = parts.ledger.status();
+    (status.voters.into_iter().map(|(node, _)| node).collect(), status.membership)
 }
 
 /// Puts a checkpoint on a majority, then says so. Gives up when a newer owner's is there.
@@ -188,22 +243,25 @@ pub async fn keep(
     loop {
         let Some(parts) = shared.parts() else { return };
         let me = parts.ledger.id();
-        let voters = voters(&parts);
+        let (voters, membership) = voters(&parts);
         let (keeper, bytes) = (shared.keeper.clone(), content.clone());
         let own = tokio::task::spawn_blocking(move || keeper.keep(job, (epoch, number), &bytes));
         let mut others = tokio::task::JoinSet::new();
         for node in voters.iter().copied().filter(|node| *node != me) {
             let Some(channel) = channel(&parts, node) else { continue };
-            let content = content.clone().into();
-            let checkpoint = Checkpoint { job: job_bytes(job), epoch, number, content };
+            let first = Checkpoint {
+                job: job_bytes(job),
+                epoch,
+                number,
+                voters: Some(voters_out(membership)),
+                ..Checkpoint::default()
+            };
+            let content = content.clone();
+            let within = ask_within(content.len());
             others.spawn(async move {
-                let mut desk =
-                    DeskClient::new(channel).max_encoding_message_size(MESSAGE_BYTES_MAX);
-                timeout(ASK_WITHIN, desk.keep(checkpoint))
-                    .await
-                    .ok()?
-                    .ok()
-                    .map(|kept| kept.get_ref().kept)
+                let mut desk = DeskClient::new(channel);
+                let parts = futures_util::stream::iter(parts::split(first, content));
+                timeout(within, desk.keep(parts)).await.ok()?.ok().map(|kept| kept.get_ref().kept)
             });
         }
         let mut copies = 0;
@@ -213,6 +271,7 @@ pub async fn keep(
                 let _ = inbox.send(Input::Depose("a newer owner has stored statistics")).await;
                 return;
             }
+            Ok(Err(KeepError::PromiseLost)) => restore(&shared, &parts, job).await,
             Ok(Err(error)) => tracing::warn!(%error, "a checkpoint was not written here"),
             Err(error) => tracing::warn!(%error, "a checkpoint was not written here"),
         }
@@ -224,10 +283,12 @@ pub async fn keep(
                 None => break,
             }
         }
-        if copies >= majority {
+        // This manager is one of those who answer, too.
+        let current = parts.ledger.status().membership <= membership;
+        if copies >= majority && current {
             // Those that are still on their way may arrive.
             others.detach_all();
-            let _ = inbox.send(Input::Kept(number)).await;
+            let _ = inbox.send(Input::Kept(number, membership)).await;
             return;
         }
         if !again(&shared).await {
@@ -236,42 +297,73 @@ pub async fn keep(
     }
 }
 
+/// Makes a promise anew whose file was damaged, by what the ledger says of the job now.
+pub async fn restore(shared: &Shared, parts: &Parts, job: JobId) {
+    let read = parts.ledger.read(ReadLevel::Strong, ASK_WITHIN, |state| {
+        state.job(job).and_then(|job| job.epoch).map(|epoch| epoch.number)
+    });
+    let Ok(read) = read.await else { return };
+    let Some(epoch) = read.value else { return };
+    let keeper = shared.keeper.clone();
+    let restored = tokio::task::spawn_blocking(move || keeper.restore(job, epoch)).await;
+    match restored {
+        Ok(Ok(())) => tracing::warn!(%job, epoch, "a damaged promise to owners was made anew"),
+        Ok(Err(error)) => tracing::warn!(%job, %error, "a damaged promise stays as it is"),
+        Err(error) => tracing::warn!(%job, %error, "a damaged promise stays as it is"),
+    }
+}
+
+/// What a new owner has found.
+#[derive(Debug, Default)]
+pub struct Found {
+    pub checkpoint: Option<Vec<u8>>,
+    /// Copies were damaged, and those that are sound are too few to be sure that this is the newest.
+    pub unsure: bool,
+}
+
+/// How long a majority of sound copies is waited for, once a majority has promised.
+const SOUND_WITHIN: Duration = Duration::from_secs(15);
+
 /// The newest checkpoint that a majority knows of, and their promise to take none of an earlier owner any more. None:
 /// there is a newer owner.
-pub async fn find(shared: &Shared, job: JobId, epoch: u64) -> Option<Option<Vec<u8>>> {
+///
+/// Whoever has a damaged copy promises too, and cannot say what is stored. If there is no majority without them in
+/// time, the job goes on with the newest that was found, and its result says that counts may be missing.
+pub async fn find(shared: &Shared, job: JobId, epoch: u64) -> Option<Found> {
+    let mut damaged_since: Option<Instant> = None;
     loop {
         let parts = shared.parts()?;
         let me = parts.ledger.id();
-        let voters = voters(&parts);
+        let (voters, membership) = voters(&parts);
         let majority = voters.len() / 2 + 1;
         let mut newest = ((0, 0), Vec::new());
-        let mut answers = 0;
+        let (mut answers, mut damaged) = (0, 0);
         let keeper = shared.keeper.clone();
         let own = tokio::task::spawn_blocking(move || keeper.promise(job, epoch)).await;
-        match own.map_err(io::Error::other).flatten() {
+        match own.unwrap_or_else(|error| Err(io::Error::other(error).into())) {
             Ok(Promised::Newest(kept)) => {
                 answers += 1;
                 newest = (kept.place, kept.content);
             }
+            Ok(Promised::Damaged) => damaged += 1,
             Ok(Promised::Refused { .. }) => return None,
+            Err(KeepError::PromiseLost) => restore(shared, &parts, job).await,
             Err(error) => tracing::warn!(%job, %error, "the checkpoint here cannot be used"),
         }
         let mut others = tokio::task::JoinSet::new();
         for node in voters.iter().copied().filter(|node| *node != me) {
             let Some(channel) = channel(&parts, node) else { continue };
-            let request = PromiseRequest { job: job_bytes(job), epoch };
+            let voters = Some(voters_out(membership));
+            let request = PromiseRequest { job: job_bytes(job), epoch, voters };
             others.spawn(async move {
-                let mut desk =
-                    DeskClient::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX);
-                timeout(ASK_WITHIN, desk.promise(request))
-                    .await
-                    .ok()?
-                    .ok()
-                    .map(tonic::Response::into_inner)
+                let mut desk = DeskClient::new(channel);
+                let asked = timeout(ASK_WITHIN, desk.promise(request)).await.ok()?.ok()?;
+                promised(asked.into_inner()).await
             });
         }
         while answers < majority {
             match others.join_next().await {
+                Some(Ok(Some(PromiseReply { damaged: true, .. }))) => damaged += 1,
                 Some(Ok(Some(PromiseReply { newest: Some(found), .. }))) => {
                     answers += 1;
                     let place = (found.epoch, found.number);
@@ -284,9 +376,24 @@ pub async fn find(shared: &Shared, job: JobId, epoch: u64) -> Option<Option<Vec<
                 None => break,
             }
         }
+        let (place, content) = newest;
+        let checkpoint = (place.1 > 0).then_some(content);
+        if parts.ledger.status().membership > membership {
+            // Those who were asked are not those who vote any more.
+            if !again(shared).await {
+                return None;
+            }
+            continue;
+        }
         if answers >= majority {
-            let (place, content) = newest;
-            return Some((place.1 > 0).then_some(content));
+            return Some(Found { checkpoint, unsure: false });
+        }
+        if answers + damaged >= majority {
+            let since = *damaged_since.get_or_insert_with(Instant::now);
+            if since.elapsed() >= SOUND_WITHIN {
+                tracing::warn!(%job, answers, damaged, "too few sound checkpoints; the job goes on, downgraded");
+                return Some(Found { checkpoint, unsure: true });
+            }
         }
         if !again(shared).await {
             return None;

@@ -1,17 +1,21 @@
 //! What managers ask of each other: to keep an owner's checkpoint, to give a new owner the newest one, what running
 //! jobs have counted, to leave.
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use control::fleet::message::{Ask, Frames, FramesAnswer, Renew, Tell, Told};
-use tonic::{Request, Response, Status};
+use fence::JobId;
+use futures_util::{Stream, stream};
+use tonic::{Request, Response, Status, Streaming};
 
-use super::checkpoints::{Kept, Promised};
-use super::{Shared, authority, breakers, office, relay, status};
+use super::checkpoints::{KeepError, Kept, Promised};
+use super::voters::voters_in;
+use super::{Shared, authority, breakers, errands, lock, office, parts, relay, status};
 use crate::wire::proto::desk_server::Desk;
 use crate::wire::proto::{
-    Checkpoint, CountsReply, CountsRequest, JobCounts, KeepReply, PromiseReply, PromiseRequest,
-    RelayRequest, Sealed, relay_request::Kind,
+    self, Checkpoint, CountsReply, CountsRequest, JobCounts, KeepReply, PromiseReply,
+    PromiseRequest, RelayRequest, Sealed, relay_request::Kind,
 };
 use crate::wire::{self, job_from};
 
@@ -20,37 +24,98 @@ const COUNTS_MAX: usize = 1_000;
 
 pub struct Service(pub Arc<Shared>);
 
+impl Service {
+    /// Refuses whoever counts its majority by voters that this manager knows to be replaced. A change of the voters is on
+    /// a majority of the old ones when it counts, so no majority of them takes anything after it.
+    fn by_present_voters(&self, theirs: Option<proto::Voters>) -> Result<(), Status> {
+        let known = self.0.serving()?.ledger.status().membership;
+        if voters_in(theirs) < known {
+            return Err(Status::failed_precondition("the managers that vote have changed since"));
+        }
+        Ok(())
+    }
+
+    /// A damaged promise is made anew for the next call; this one has to be made again.
+    async fn not_kept(&self, job: JobId, error: &KeepError) -> Status {
+        if let (KeepError::PromiseLost, Some(parts)) = (error, self.0.parts()) {
+            errands::restore(&self.0, &parts, job).await;
+        }
+        Status::unavailable(error.to_string())
+    }
+}
+
 #[tonic::async_trait]
 impl Desk for Service {
-    async fn keep(&self, request: Request<Checkpoint>) -> Result<Response<KeepReply>, Status> {
+    async fn keep(
+        &self,
+        request: Request<Streaming<Checkpoint>>,
+    ) -> Result<Response<KeepReply>, Status> {
         authority::manager(&self.0, &request)?;
-        let Checkpoint { job, epoch, number, content } = request.into_inner();
+        let mut parts = request.into_inner();
+        let none = || Status::invalid_argument("a checkpoint without parts");
+        let first = parts.message().await?.ok_or_else(none)?;
+        self.by_present_voters(first.voters)?;
+        let _room = self.0.keeper.room(first.bytes).await?;
+        let content = parts::gather(&first, parts).await?;
+        let Checkpoint { job, epoch, number, voters, .. } = first;
         let job = job_from(&job)?;
         let keeper = self.0.keeper.clone();
         let kept = tokio::task::spawn_blocking(move || keeper.keep(job, (epoch, number), &content));
         let kept = kept.await.map_err(|error| Status::internal(error.to_string()))?;
-        let kept = kept.map_err(|error| Status::internal(format!("not written: {error}")))?;
-        Ok(Response::new(KeepReply { kept }))
+        match kept {
+            Ok(kept) => {
+                // They may have changed while it was written.
+                self.by_present_voters(voters)?;
+                Ok(Response::new(KeepReply { kept }))
+            }
+            Err(error) => Err(self.not_kept(job, &error).await),
+        }
     }
+
+    type PromiseStream = Pin<Box<dyn Stream<Item = Result<PromiseReply, Status>> + Send>>;
 
     async fn promise(
         &self,
         request: Request<PromiseRequest>,
-    ) -> Result<Response<PromiseReply>, Status> {
+    ) -> Result<Response<Self::PromiseStream>, Status> {
         authority::manager(&self.0, &request)?;
-        let PromiseRequest { job, epoch } = request.into_inner();
+        let PromiseRequest { job, epoch, voters } = request.into_inner();
+        self.by_present_voters(voters)?;
         let id = job_from(&job)?;
         let keeper = self.0.keeper.clone();
         let promised = tokio::task::spawn_blocking(move || keeper.promise(id, epoch)).await;
         let promised = promised.map_err(|error| Status::internal(error.to_string()))?;
-        let promised = promised.map_err(|error| Status::internal(format!("not read: {error}")))?;
-        Ok(Response::new(match promised {
-            Promised::Newest(Kept { place: (epoch, number), content, .. }) => {
-                let newest = Checkpoint { job, epoch, number, content: content.into() };
-                PromiseReply { newest: Some(newest), promised: 0 }
+        let promised = match promised {
+            Ok(promised) => promised,
+            Err(error) => return Err(self.not_kept(id, &error).await),
+        };
+        let reply = match promised {
+            Promised::Newest(Kept { place: (epoch, number), content }) => {
+                let first = Checkpoint { job, epoch, number, ..Checkpoint::default() };
+                let part =
+                    |newest| PromiseReply { newest: Some(newest), ..PromiseReply::default() };
+                let parts = parts::split(first, content).map(move |newest| Ok(part(newest)));
+                return Ok(Response::new(Box::pin(stream::iter(parts))));
             }
-            Promised::Refused { promise } => PromiseReply { newest: None, promised: promise },
-        }))
+            Promised::Damaged => PromiseReply { damaged: true, ..PromiseReply::default() },
+            Promised::Refused { promise } => {
+                PromiseReply { promised: promise, ..PromiseReply::default() }
+            }
+        };
+        Ok(Response::new(Box::pin(stream::once(std::future::ready(Ok(reply))))))
+    }
+
+    async fn settled(
+        &self,
+        request: Request<proto::SettledRequest>,
+    ) -> Result<Response<proto::SettledReply>, Status> {
+        authority::manager(&self.0, &request)?;
+        let asked = voters_in(request.into_inner().voters);
+        let settled = lock(&self.0.kept_by).clone();
+        let led = lock(&self.0.desks);
+        let jobs = settled.into_iter().filter(|(job, by)| *by >= asked && led.contains_key(job));
+        let jobs = jobs.map(|(job, _)| wire::job_bytes(job)).collect();
+        Ok(Response::new(proto::SettledReply { jobs }))
     }
 
     async fn counts(

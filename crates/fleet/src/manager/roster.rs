@@ -45,6 +45,8 @@ pub fn signs(
         Beat::Worker(beat) => beat.accepting && heartbeat.stage != Stage::Draining,
         _ => false,
     };
+    let is_full =
+        |heartbeat: Heartbeat| matches!(heartbeat.beat, Beat::Worker(beat) if beat.disk_full);
     Signs {
         presence: match entry.state {
             State::Unconfirmed | State::Confirmed => Presence::There,
@@ -52,6 +54,7 @@ pub fn signs(
             State::Dead | State::Left => Presence::Gone,
         },
         accepting: heartbeat.is_some_and(is_accepting),
+        disk_full: heartbeat.is_some_and(is_full),
         pace: match health.map(|health| health.progress) {
             None | Some(Progress::Idle | Progress::Normal) => Pace::Usual,
             Some(Progress::Slow | Progress::Degraded) => Pace::Low,
@@ -81,7 +84,8 @@ fn worker(entry: &Entry, routing: Routing) -> Option<pool::Worker> {
         boot: entry.peer.boot,
         total: beat.cores,
         free: beat.cores_free,
-        draining: !beat.accepting,
+        draining: !beat.accepting && !beat.disk_full,
+        disk_full: beat.disk_full,
         live: is_live(entry),
         routing,
     })
@@ -156,7 +160,7 @@ pub fn nodes(
         let beat = Heartbeat::decode(&entry.heartbeat).map(|heartbeat| heartbeat.beat);
         if let Some(Beat::Worker(beat)) = beat {
             (node.cores, node.cores_free, node.shards) = (beat.cores, beat.cores_free, beat.shards);
-            node.draining = !beat.accepting;
+            node.draining = !beat.accepting && !beat.disk_full;
             let (routing, why) = judge(entry);
             node.routing = routing.name().to_owned();
             // The state says the rest.

@@ -67,6 +67,8 @@ pub enum Ended {
     Drained,
     Member(End),
     Ledger(String),
+    /// The ledger's disk has refused something: what is durable on it is not known before it is opened anew.
+    Disk(String),
 }
 
 impl fmt::Display for Ended {
@@ -74,7 +76,7 @@ impl fmt::Display for Ended {
         match self {
             Self::Drained => f.write_str("drained"),
             Self::Member(end) => end.fmt(f),
-            Self::Ledger(why) => write!(f, "the ledger has stopped: {why}"),
+            Self::Ledger(why) | Self::Disk(why) => write!(f, "the ledger has stopped: {why}"),
         }
     }
 }
@@ -151,7 +153,7 @@ impl Manager {
             breakers: Breakers::new(config.breaker),
             renewers: Mutex::default(),
             operators: config.member.operators.clone(),
-            voters: Mutex::default(),
+            kept_by: Mutex::default(),
             keeper: keeper.map_err(StartError::Folder)?,
             transfers: transfers::Transfers::default(),
             leaving: watch::Sender::new(false),
@@ -168,8 +170,7 @@ impl Manager {
             .add_service(door.max_decoding_message_size(ENLIST_BYTES_MAX));
         config.member.routes = Some(routes);
         config.member.long_calls = vec![jobs::PUT_PATH];
-        config.member.life =
-            Some(Life { node: identity.node, boot: identity.boot, folder: identity.disk.0 });
+        config.member.life = Some(Life::new(identity.node, identity.boot, identity.disk.0));
         config.member.group = identity.group;
         let reporter = Arc::downgrade(&shared);
         config.member.report = Some(Arc::new(move || {
@@ -249,7 +250,10 @@ impl Manager {
             biased;
             _ = told.wait_for(|told| *told) => Ended::Drained,
             end = self.member.ended() => Ended::Member(end),
-            why = ledger_failed => Ended::Ledger(why),
+            why = ledger_failed => match self.ledger.as_ref().is_some_and(ledger::Node::is_poisoned) {
+                true => Ended::Disk(why),
+                false => Ended::Ledger(why),
+            },
         }
     }
 

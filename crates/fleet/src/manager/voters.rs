@@ -1,49 +1,101 @@
-//! Since when the same managers vote.
+//! By which voters a checkpoint was counted, and when they may change again.
 //!
-//! Between two changes of them there is time for jobs to write down their counts with the new ones: a checkpoint is on
-//! a majority of the voters of its moment. That shares a member with every majority one change away, and need not share
-//! one with a majority two changes away.
+//! A checkpoint is on a majority of the voters of its moment. That shares a member with every majority one change away,
+//! and need not share one with a majority two changes away. So each checkpoint, and each question for the newest, names
+//! the ledger's entry that made its voters; whoever knows a later entry refuses it. And those who vote change only when
+//! every running job has written a checkpoint with the present ones.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use fence::NodeId;
-use tokio::time::Instant;
+use fence::{JobId, NodeId};
+use ledger::ReadLevel;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout};
+use tonic::Status;
 
-/// From one change of the voters to the next: owners write their checkpoint anew within two seconds, and who takes up
-/// the job of a dead one has read it by then.
-const SETTLED_AFTER: Duration = Duration::from_secs(5);
+use super::{Parts, errands, roster};
+use crate::wire::job_from;
+use crate::wire::proto::desk_client::DeskClient;
+use crate::wire::proto::{SettledRequest, Voters};
 
-/// Since when the same managers vote, as far as this one has seen.
-#[derive(Default)]
-pub struct Voters {
-    now: BTreeSet<NodeId>,
-    since: Option<Instant>,
+/// Term and index of an entry that changed the members; a later one is greater.
+pub type Membership = (u64, u64);
+
+/// How long running jobs have for it. Owners write within two seconds; a job whose owner has died is taken up first.
+const SETTLED_WITHIN: Duration = Duration::from_secs(30);
+const ASK_WITHIN: Duration = Duration::from_secs(1);
+const AGAIN: Duration = Duration::from_millis(200);
+
+pub fn voters_out((term, index): Membership) -> Voters {
+    Voters { term, index }
 }
 
-impl Voters {
-    /// They are these now.
-    pub fn are(&mut self, voters: BTreeSet<NodeId>) {
-        if self.now != voters {
-            (self.now, self.since) = (voters, Some(Instant::now()));
-        }
-    }
+/// Nobody's voters are older than all others.
+pub fn voters_in(voters: Option<Voters>) -> Membership {
+    voters.map(|voters| (voters.term, voters.index)).unwrap_or_default()
+}
 
-    /// How long the next change has to wait.
-    pub fn unsettled(&self) -> Duration {
-        self.since.map_or(SETTLED_AFTER, |since| SETTLED_AFTER.saturating_sub(since.elapsed()))
+/// Returns when every running job has a checkpoint with the present voters.
+///
+/// # Errors
+/// If that does not come about in time, with how many have not.
+pub async fn settled(parts: &Parts) -> Result<(), Status> {
+    let until = Instant::now() + SETTLED_WITHIN;
+    loop {
+        let voters = parts.ledger.status().membership;
+        let running = parts.ledger.read(ReadLevel::Strong, ASK_WITHIN, |state| {
+            let begun = state.jobs().filter(|(_, job)| job.end.is_none() && !job.shards.is_empty());
+            begun.map(|(id, _)| id).collect::<BTreeSet<JobId>>()
+        });
+        let left = match running.await {
+            Ok(running) => {
+                let settled = ask(parts, voters).await;
+                running.value.difference(&settled).count()
+            }
+            Err(error) => return Err(Status::unavailable(error.to_string())),
+        };
+        if left == 0 {
+            return Ok(());
+        }
+        if Instant::now() >= until {
+            return Err(Status::unavailable(format!(
+                "{left} running jobs have not yet written their counts with the managers that vote now; try again"
+            )));
+        }
+        sleep(AGAIN).await;
     }
+}
+
+/// The jobs that are settled, as those say who lead them.
+async fn ask(parts: &Parts, voters: Membership) -> BTreeSet<JobId> {
+    let mut asked = JoinSet::new();
+    let managers: BTreeSet<NodeId> = roster::managers(&parts.member.view());
+    for node in managers {
+        let Some(channel) = errands::channel(parts, node) else { continue };
+        let request = SettledRequest { voters: Some(voters_out(voters)) };
+        asked.spawn(async move {
+            let mut desk = DeskClient::new(channel);
+            timeout(ASK_WITHIN, desk.settled(request))
+                .await
+                .ok()?
+                .ok()
+                .map(tonic::Response::into_inner)
+        });
+    }
+    let mut settled = BTreeSet::new();
+    while let Some(answer) = asked.join_next().await {
+        let jobs = answer.ok().flatten().map(|reply| reply.jobs).unwrap_or_default();
+        settled.extend(jobs.iter().filter_map(|job| job_from(job).ok()));
+    }
+    settled
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn node(number: u128) -> NodeId {
-        NodeId(number)
-    }
-
-    /// Why one change needs no wait and two do: the sizes of majorities.
+    /// Why one change needs no checkpoint in between and two do: the sizes of majorities.
     #[test]
     fn majorities_one_change_apart_share_a_member() {
         let majority = |voters: usize| voters / 2 + 1;
@@ -54,17 +106,9 @@ mod tests {
         assert!(majority(3) + majority(3) <= 4);
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn the_next_change_waits_until_the_last_one_is_written_down() {
-        let mut voters = Voters::default();
-        assert_eq!(voters.unsettled(), SETTLED_AFTER);
-        voters.are(BTreeSet::from([node(1), node(2)]));
-        tokio::time::advance(Duration::from_secs(4)).await;
-        voters.are(BTreeSet::from([node(2), node(1)]));
-        assert_eq!(voters.unsettled(), SETTLED_AFTER - Duration::from_secs(4));
-        tokio::time::advance(Duration::from_secs(1)).await;
-        assert!(voters.unsettled().is_zero());
-        voters.are(BTreeSet::from([node(1), node(3)]));
-        assert_eq!(voters.unsettled(), SETTLED_AFTER);
+    #[test]
+    fn a_later_entry_is_greater_whatever_its_place() {
+        assert!(voters_in(None) < voters_in(Some(voters_out((1, 1)))));
+        assert!(voters_in(Some(voters_out((1, 9)))) < voters_in(Some(voters_out((2, 3)))));
     }
 }

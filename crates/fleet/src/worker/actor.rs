@@ -19,6 +19,7 @@ use membership::agent::View;
 use node::Member;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+use wal::{Disk, RealDisk};
 
 use super::attempt::{Attempt, MachineUse, Over};
 use super::crew::Question;
@@ -34,6 +35,9 @@ const TICK: Duration = Duration::from_millis(100);
 const PROGRESS_EVERY: u64 = 10;
 /// Ticks between two looks at who is there, if nothing changes: the group is learned beside.
 const LOOK_EVERY: u64 = 10;
+/// With less room on its disk than this a worker takes nothing new: what the attempts that run may still leave there,
+/// reports of some MiB each. It takes work again with half as much more, so that it does not waver.
+const ROOM_BYTES_MIN: u64 = 16 << 20;
 /// Sleeps no longer than this without a look at the clock, which goes on while the machine is suspended.
 const SLEEP_MAX: Duration = Duration::from_secs(1);
 
@@ -187,6 +191,10 @@ impl Actor {
                     };
                     self.begin(cluster);
                 }
+                if matches!(*ask, Ask::Reserve { .. }) {
+                    // What was true a second ago may cost the job an attempt.
+                    self.look_at_disk();
+                }
                 self.state.asked += 1;
                 let id = self.state.asked;
                 self.state.callers.insert(id, (answer, from, job_of(&ask)));
@@ -314,6 +322,24 @@ impl Actor {
         self.settle_jobs();
     }
 
+    /// Others write to the same disk, so it is looked at whether there is work or not.
+    fn look_at_disk(&mut self) {
+        // A disk that cannot be measured is found out about by the next attempt that writes to it.
+        let Ok(free) = RealDisk.free_bytes(&self.workshop.folders.outbox) else { return };
+        let full = self.machine.as_ref().is_some_and(|machine| machine.figures().disk_full);
+        let enough = if full { ROOM_BYTES_MIN + ROOM_BYTES_MIN / 2 } else { ROOM_BYTES_MIN };
+        let now_full = free < enough;
+        if now_full != full {
+            if now_full {
+                let folder = self.workshop.folders.outbox.display();
+                tracing::warn!(%folder, free, "the disk is full: nothing new is taken until there is room");
+            } else {
+                tracing::info!(free, "there is room on the disk again, and work is taken");
+            }
+            self.step(Event::DiskFull(now_full));
+        }
+    }
+
     fn tick(&mut self) {
         self.state.ticks += 1;
         if self.machine.is_none() {
@@ -323,6 +349,9 @@ impl Actor {
             self.look_around();
         }
         let progress = self.state.ticks.is_multiple_of(PROGRESS_EVERY);
+        if progress {
+            self.look_at_disk();
+        }
         if !self.state.attempts.is_empty() {
             if self.state.descriptors_limit == 0 {
                 self.state.descriptors_limit = machine::raise_descriptor_limit();

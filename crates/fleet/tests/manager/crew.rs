@@ -52,6 +52,7 @@ impl Crew for Service {
             }
             Ask::Inspect { .. } => Answer::Holding(Box::new(Holdings {
                 boot: BootId(1),
+                since: BootId(1),
                 cores: CORES,
                 cores_free: CORES,
                 draining: false,

@@ -31,6 +31,10 @@ impl Swim {
     }
 
     fn take(&mut self, packet: &Packet) -> Result<(), Refusal> {
+        if packet.from.node == self.me.node {
+            self.hear_of_later_life(packet.from);
+            return Err(Refusal::StaleBoot);
+        }
         self.admit(&packet.from)?;
         if packet.intent == Intent::Knock {
             // Not bound to us, so it changes nothing here; it only gets an answer, no longer than itself.
@@ -221,12 +225,17 @@ impl Swim {
 
     fn judge_self(&mut self, update: Member<Peer>) -> Option<Member<Peer>> {
         let about = *update.id();
-        if about.boot > self.me.boot && self.phase == Phase::Member {
-            // A copy of our data folder has been started elsewhere, later than us. Two cannot be one node.
-            self.phase = Phase::Gone;
-            self.notice(Notice::Superseded { boot: about.boot });
-        }
+        self.hear_of_later_life(about);
         (about == self.me).then_some(update)
+    }
+
+    /// A copy of our data folder may have been started elsewhere. Whether that is so is asked elsewhere, and meanwhile
+    /// we go on.
+    fn hear_of_later_life(&mut self, about: Peer) {
+        if about.boot > self.me.boot && self.phase == Phase::Member && self.now >= self.next_doubt {
+            self.next_doubt = self.now + self.settings.greet_period;
+            self.notice(Notice::LaterLifeTold { peer: about });
+        }
     }
 
     fn just_heard(&self, last_heard: Option<Duration>) -> bool {

@@ -117,6 +117,9 @@ fn shell(page: &mut Page, inner: &Inner) {
     page.counter("volley_node_http_refused_total", help, &[], load(&numbers.http_refused));
     let help = "Steps of key rotations.";
     page.counter("volley_membership_key_changes_total", help, &[], load(&numbers.key_changes));
+    let help = "Later starts of this node that gossip has told of and nobody has confirmed.";
+    let unproven = load(&numbers.unproven_lives);
+    page.counter("volley_membership_unproven_lives_total", help, &[], unproven);
     let help = "Workers that were given a certificate for a join token.";
     page.counter("volley_enlisted_total", help, &[], load(&numbers.enlisted));
     let breakers = lock(&numbers.breakers).clone();

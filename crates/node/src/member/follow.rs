@@ -1,5 +1,5 @@
-//! Follows the node table: tells discovery who is up and who is gone, keeps the three signals of every node, and stops
-//! this node when the gossip has found another process in its place.
+//! Follows the node table: tells discovery who is up and who is gone, keeps the three signals of every node, and has it
+//! looked into when the gossip tells of another process in this node's place.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,11 +23,12 @@ pub(crate) async fn run(
     let mut views = inner.agent.watch();
     let mut live = BTreeSet::new();
     let mut heard = BTreeMap::new();
+    let mut noticed = Duration::ZERO;
     let mut group = inner.group.subscribe();
     loop {
         let view = views.borrow_and_update().clone();
         assess(&inner, &view, &mut heard);
-        watch_self(&inner, &view);
+        watch_self(&inner, &view, &mut noticed);
         let now_live: BTreeSet<NodeId> = view
             .entries
             .iter()
@@ -122,12 +123,13 @@ fn take(
     }
 }
 
-fn watch_self(inner: &Inner, view: &View) {
-    for (_, notice) in &view.notices {
-        if let Notice::Superseded { boot } = notice {
-            let node = inner.life.node;
-            inner.end_with(&End::Superseded { node, boot: inner.life.boot, by: *boot });
+fn watch_self(inner: &Inner, view: &View, noticed: &mut Duration) {
+    let seen = *noticed;
+    for (at, notice) in view.notices.iter().filter(|(at, _)| *at > seen) {
+        if let Notice::LaterLifeTold { peer } = notice {
+            inner.doubt.send_replace(Some(*peer));
         }
+        *noticed = *at;
     }
 }
 

@@ -1,7 +1,7 @@
 //! What has been said of nodes, so that a lost data folder can be told to its owner.
 //!
-//! The node table knows the boot of every member. It does not know the number of a data folder, and it forgets; this
-//! remembers both, from hellos and exchanges, and across restarts through the file of remembered peers.
+//! The node table knows the boot of every member, by gossip, which proves nothing. This remembers what nodes have said of
+//! themselves over mutual TLS, in hellos and exchanges, and across restarts through the file of remembered peers.
 
 use std::collections::BTreeMap;
 
@@ -48,16 +48,11 @@ impl KnownNodes {
         Self { nodes: BTreeMap::new(), max }
     }
 
-    /// What contradicts this claim: a later boot, or another folder. `in_table` is the boot that the node table has.
-    pub(crate) fn contradicts(
-        &self,
-        node: NodeId,
-        said: Known,
-        in_table: Option<BootId>,
-    ) -> Option<Known> {
+    /// What contradicts this claim: a later boot, or another folder. The boot that the node table has does not count:
+    /// it comes by gossip, which proves nothing (R26).
+    pub(crate) fn contradicts(&self, node: NodeId, said: Known) -> Option<Known> {
         let known = self.nodes.get(&node).copied().unwrap_or_default();
-        let boot = known.boot.max(in_table.unwrap_or_default());
-        (boot > said.boot || said.is_elsewhere(&known)).then_some(Known { boot, ..known })
+        (known.boot > said.boot || said.is_elsewhere(&known)).then_some(known)
     }
 
     /// Takes note of what a node said of itself, after it was found not to contradict.
@@ -94,14 +89,15 @@ mod tests {
     #[test]
     fn a_lost_folder_is_seen_by_its_boot_or_its_number() {
         let mut nodes = KnownNodes::new(8);
-        assert_eq!(nodes.contradicts(NODE, said(1, 10), None), None, "a stranger");
+        assert_eq!(nodes.contradicts(NODE, said(1, 10)), None, "a stranger");
         nodes.note(NODE, said(1, 10));
-        assert_eq!(nodes.contradicts(NODE, said(1, 10), Some(BootId(1))), None);
-        assert_eq!(nodes.contradicts(NODE, said(2, 10), Some(BootId(1))), None, "a restart");
-        assert_eq!(nodes.contradicts(NODE, said(1, 11), None), Some(said(1, 10)), "equal boots");
-        assert_eq!(nodes.contradicts(NODE, said(9, 11), None), Some(said(1, 10)), "later boots");
-        assert_eq!(nodes.contradicts(NODE, said(1, 10), Some(BootId(4))), Some(said(4, 10)));
-        assert_eq!(nodes.contradicts(NODE, said(4, 0), Some(BootId(4))), None, "no number");
+        assert_eq!(nodes.contradicts(NODE, said(1, 10)), None);
+        assert_eq!(nodes.contradicts(NODE, said(2, 10)), None, "a restart");
+        assert_eq!(nodes.contradicts(NODE, said(1, 11)), Some(said(1, 10)), "equal boots");
+        assert_eq!(nodes.contradicts(NODE, said(9, 11)), Some(said(1, 10)), "later boots");
+        nodes.note(NODE, said(4, 10));
+        assert_eq!(nodes.contradicts(NODE, said(1, 10)), Some(said(4, 10)));
+        assert_eq!(nodes.contradicts(NODE, said(4, 0)), None, "no number");
     }
 
     /// A manager has no folder of its own but its ledger's disk. A second disk in the same life is a lost one; in a
@@ -111,12 +107,11 @@ mod tests {
         let of_disk = |boot, disk| Known { disk, ..said(boot, 0) };
         let mut nodes = KnownNodes::new(8);
         nodes.note(NODE, of_disk(3, 50));
-        let in_table = Some(BootId(3));
-        assert_eq!(nodes.contradicts(NODE, of_disk(3, 50), in_table), None);
-        assert_eq!(nodes.contradicts(NODE, of_disk(3, 51), in_table), Some(of_disk(3, 50)));
-        assert_eq!(nodes.contradicts(NODE, of_disk(4, 51), in_table), None);
+        assert_eq!(nodes.contradicts(NODE, of_disk(3, 50)), None);
+        assert_eq!(nodes.contradicts(NODE, of_disk(3, 51)), Some(of_disk(3, 50)));
+        assert_eq!(nodes.contradicts(NODE, of_disk(4, 51)), None);
         nodes.note(NODE, of_disk(4, 51));
-        assert_eq!(nodes.contradicts(NODE, of_disk(4, 50), in_table), Some(of_disk(4, 51)));
+        assert_eq!(nodes.contradicts(NODE, of_disk(4, 50)), Some(of_disk(4, 51)));
     }
 
     #[test]

@@ -86,16 +86,10 @@ fn collect(inner: &Inner) -> Vec<Remembered> {
     let known = lock(&inner.known);
     let of = |entry: &membership::Entry| {
         let peer = entry.peer;
-        let folder = known.get(peer.node).map_or(0, |known: Known| known.folder);
+        // Not the boot that gossip tells: what is remembered contradicts nodes that come back.
+        let Known { boot, folder, .. } = known.get(peer.node).unwrap_or_default();
         let live = entry.state.is_live();
-        Remembered {
-            node: peer.node,
-            role: peer.role,
-            address: peer.address,
-            boot: peer.boot,
-            folder,
-            live,
-        }
+        Remembered { node: peer.node, role: peer.role, address: peer.address, boot, folder, live }
     };
     view.entries.iter().take(PEERS_MAX).map(of).collect()
 }

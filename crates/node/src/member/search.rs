@@ -14,6 +14,7 @@ use tonic::transport::Channel;
 use trust::{Expected, HandshakeError};
 
 use super::{End, Inner, Known, exchange, lock, look_for};
+use crate::identity::Life;
 use crate::network::{ChannelTiming, ConnectError, channel_on};
 use crate::wire::{self, Introduction, Malformed, proto};
 
@@ -187,6 +188,10 @@ pub(crate) async fn greet(
     introduction.understand().map_err(GreetError::Refused)?;
     let node = introduction.hello.identity.node;
     if node == inner.life.node {
+        // Without a certificate to compare with it is mere words.
+        if certified.is_some() {
+            inner.met_self(introduction.hello.boot);
+        }
         return Ok(introduction.hello);
     }
     if let Some(known) = you {
@@ -237,18 +242,10 @@ fn live(view: &View, node: NodeId) -> Option<Peer> {
 }
 
 impl Inner {
-    fn boot_in_table(&self, node: NodeId) -> Option<BootId> {
-        let view = self.agent.view();
-        let at = view.entries.binary_search_by_key(&node, |entry| entry.peer.node).ok()?;
-        view.entries.get(at).map(|entry| entry.peer.boot)
-    }
-
     /// What we know of a node that it should know better.
     pub(crate) fn contradiction(&self, introduction: &Introduction) -> Option<Known> {
         let hello = &introduction.hello;
-        let said = Known::of(introduction);
-        let in_table = self.boot_in_table(hello.node());
-        lock(&self.known).contradicts(hello.node(), said, in_table)
+        lock(&self.known).contradicts(hello.node(), Known::of(introduction))
     }
 
     /// A node of our domain has said who it is, and nothing contradicts it.
@@ -262,6 +259,14 @@ impl Inner {
         let mut hellos = lock(&self.hellos);
         if hellos.len() < self.nodes_max || hellos.contains_key(&hello.node()) {
             hellos.insert(hello.node(), hello.clone());
+        }
+    }
+
+    /// A process with our certificate has said, over mutual TLS, in which life it is.
+    pub(crate) fn met_self(&self, by: BootId) {
+        let Life { node, boot, .. } = self.life;
+        if by > boot {
+            self.end_with(&End::Superseded { node, boot, by });
         }
     }
 

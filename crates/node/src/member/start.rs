@@ -25,8 +25,8 @@ use wal::{Disk, RealDisk};
 use super::deadline::Deadlines;
 use super::search::NodeDialer;
 use super::{
-    EXCHANGES_MAX, Inner, Known, KnownNodes, Member, Search, StartError, exchange, follow, peers,
-    pulse,
+    EXCHANGES_MAX, Inner, Known, KnownNodes, Member, Search, StartError, doubt, exchange, follow,
+    peers, pulse,
 };
 use crate::config::Config;
 use crate::identity::{Life, NodeFolder};
@@ -93,7 +93,7 @@ impl Member {
             }
             None => {
                 let drawn = number(FOLDER)?;
-                let folder = NodeFolder::open(&disk, &config.data, identity.node, || drawn)?;
+                let folder = NodeFolder::open(&disk, &config.data, identity.node, drawn)?;
                 (folder.life(), Some(folder))
             }
         };
@@ -137,6 +137,7 @@ impl Member {
             synced: watch::Sender::new(false),
             leaving: watch::Sender::new(false),
             end: watch::Sender::new(None),
+            doubt: watch::Sender::new(None),
             exchanges: Arc::new(Semaphore::new(EXCHANGES_MAX)),
             watches: Arc::new(Semaphore::new(WATCHES_MAX)),
             keys: tokio::sync::Mutex::new(()),
@@ -304,6 +305,8 @@ fn spawn_tasks(
     run.spawn("anti-entropy", OnEnd::Restart, move |stop| {
         exchange::anti_entropy(Arc::clone(&shared), seeds.anti_entropy, stop)
     });
+    let shared = Arc::clone(inner);
+    run.spawn("doubt", OnEnd::Restart, move |stop| doubt::run(Arc::clone(&shared), stop));
     let shared = Arc::clone(inner);
     run.spawn("heartbeat", OnEnd::Fatal, move |stop| pulse::run(Arc::clone(&shared), stop));
     let shared = Arc::clone(inner);

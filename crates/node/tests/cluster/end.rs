@@ -2,11 +2,16 @@
 
 use std::time::Duration;
 
-use membership::{Role, State};
+use fence::BootId;
+use membership::agent::{Agent, AgentConfig};
+use membership::envelope::{Domain, KeyRing};
+use membership::{Notice, Peer, Role, State};
 use node::End;
+use rand010::SeedableRng;
+use rand010::rngs::StdRng;
 use tokio::time::timeout;
 
-use crate::harness::{DEADLINE, World, id, state_of, until, whole};
+use crate::harness::{DEADLINE, World, id, key, state_of, until, whole};
 
 /// R2: a deleted folder; the node comes back as start 1 with its old certificate, and is told so when it says hello,
 /// even though the boots are equal.
@@ -68,4 +73,60 @@ async fn an_old_copy_of_a_folder_is_told_apart() {
     let worker = world.start(Role::Worker, 2, &seed).await;
     let end = timeout(DEADLINE, worker.ended()).await.expect("told");
     assert!(matches!(end, End::DataLost { other_folder: false, .. }), "{end:?}");
+}
+
+/// R26: whoever has the gossip key says "manager 2, a later start". Nobody can confirm it, so nobody ends.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_later_start_that_only_gossip_tells_of_ends_nobody() {
+    let world = World::new();
+    let first = world.start(Role::Manager, 1, &[]).await;
+    let second = world.start(Role::Manager, 2, &[first.address()]).await;
+    whole(&[&first, &second], 1).await;
+    until("the exchange", || second.is_ready()).await;
+
+    let settings = world.config(Role::Manager, 2, &[]).membership();
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap();
+    drop(socket);
+    let boot = BootId(second.life().boot.0 + 1);
+    let peer = Peer { node: id(2), role: Role::Manager, address, boot, generation: 0 };
+    let roles = vec![Role::Manager, Role::Worker];
+    let domain = Domain { cluster: "test".into(), environment: "ci".into(), roles };
+    let liar = Agent::start(AgentConfig {
+        identity: membership::Identity { peer, datacenter: "fra".into(), domain },
+        bind: address,
+        ring: KeyRing::new(key(1).0).unwrap(),
+        settings,
+        seeds: vec![first.address(), second.address()],
+        rng: StdRng::seed_from_u64(7),
+    })
+    .unwrap();
+    let is_told = |notice: &Notice| matches!(notice, Notice::LaterLifeTold { .. });
+    until("it is told", || second.view().notices.iter().any(|(_, notice)| is_told(notice))).await;
+    // More than it takes to ask everybody, and for the anti-entropy to come round.
+    let ended = timeout(Duration::from_secs(12), second.ended()).await;
+    assert!(ended.is_err(), "{ended:?}");
+    drop(liar);
+}
+
+/// A copy of a folder in use, started as the same node: this one is real, and the older process gives way.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_gives_way_to_a_later_one_that_shows_the_same_certificate() {
+    for (role, number) in [(Role::Worker, 5), (Role::Manager, 6)] {
+        let world = World::new();
+        let first = world.start(Role::Manager, 1, &[]).await;
+        let seed = [first.address()];
+        let old = world.start(role, number, &seed).await;
+        whole(&[&first, &old], 1).await;
+        let mut config = world.config(role, number, &seed);
+        let copy = world.path("copy");
+        std::fs::create_dir(&copy).unwrap();
+        std::fs::copy(config.data.join("node"), copy.join("node")).unwrap();
+        config.data = copy;
+        let later = node::Member::start(config).await.unwrap();
+        assert!(later.life().boot > old.life().boot);
+        let end = timeout(DEADLINE * 2, old.ended()).await.expect("told");
+        assert!(matches!(end, End::DataLost { .. } | End::Superseded { .. }), "{end:?}");
+        assert_eq!(later.life().since, later.life().boot, "it vouches for nobody");
+    }
 }

@@ -99,8 +99,7 @@ async fn a_ledger_group_over_mutual_tls_shares_its_identity_with_membership() {
         nodes.push(ledger::Node::start(config, storage, transport).await.unwrap());
         let seeds: Vec<_> = members.iter().map(Member::address).collect();
         let mut config = world.config(Role::Manager, number, &seeds);
-        config.life =
-            Some(Life { node: identity.node, boot: identity.boot, folder: identity.disk.0 });
+        config.life = Some(Life::new(identity.node, identity.boot, identity.disk.0));
         members.push(Member::start(config).await.unwrap());
     }
     whole(&members.iter().collect::<Vec<_>>(), 2).await;
@@ -120,7 +119,7 @@ async fn a_ledger_group_over_mutual_tls_shares_its_identity_with_membership() {
     let identity = open(&world, 3).identity();
     assert_eq!((identity.node, identity.boot.0), (id(3), 2));
     let mut config = world.config(Role::Manager, 3, &[members[0].address()]);
-    config.life = Some(Life { node: identity.node, boot: identity.boot, folder: identity.disk.0 });
+    config.life = Some(Life::new(identity.node, identity.boot, identity.disk.0));
     let again = Member::start(config.clone()).await.unwrap();
     until("the second life", || {
         let view = members[0].view();
@@ -131,7 +130,7 @@ async fn a_ledger_group_over_mutual_tls_shares_its_identity_with_membership() {
     .await;
     drop(again);
     // A storage of another node is refused.
-    config.life = Some(Life { node: id(9), boot: identity.boot, folder: identity.disk.0 });
+    config.life = Some(Life::new(id(9), identity.boot, identity.disk.0));
     assert!(matches!(Member::start(config).await, Err(StartError::OtherNode { .. })));
 }
 
@@ -143,7 +142,7 @@ async fn a_manager_with_another_disk_in_the_same_life_is_told_to_stop() {
     let first = world.start(Role::Manager, 1, &[]).await;
     let start = |boot: u64, folder: u64| {
         let mut config = world.config(Role::Manager, 2, &[first.address()]);
-        config.life = Some(Life { node: id(2), boot: BootId(boot), folder });
+        config.life = Some(Life::new(id(2), BootId(boot), folder));
         Member::start(config)
     };
     let second = start(1, 70).await.unwrap();

@@ -23,11 +23,11 @@ use crate::wire::{
     write_sparse,
 };
 
-/// Larger ones are not read.
-pub const CHECKPOINT_BYTES_MAX: usize = 16 << 20;
+/// Larger ones are neither written nor read. A merge that has so much to say has folded its tags before.
+pub const CHECKPOINT_BYTES_MAX: usize = 256 << 20;
 const KIND: u8 = 2;
-/// 128 MiB of folded values.
-const PAGES_MAX: usize = 64 << 10;
+/// 1 GiB of folded values: whoever wrote it had as much in memory.
+const PAGES_MAX: usize = 512 << 10;
 
 #[derive(Debug, Clone)]
 pub struct Checkpoint {
@@ -100,16 +100,29 @@ impl Merge {
         let mut carried = self.aggregate.open_tick();
         self.pending.values().for_each(|pending| carried.merge(&pending.delta));
         carried.fold_tags(&mut BTreeMap::new());
-        let bytes = seal(KIND, |writer| {
-            writer.int(u64::from(self.schema.fingerprint()));
-            write_plain(writer, &plain);
-            write_delta(writer, &Delta::of(&self.aggregate.totals));
-            write_delta(writer, &carried);
-            write_sparse(writer, &self.aggregate.loop_lag.to_sparse());
-            if let Some(series) = &self.aggregate.series {
-                write_series(writer, series);
-            }
-        });
+        let mut totals = Delta::of(&self.aggregate.totals);
+        let sealed = |plain: &Plain, totals: &Delta| {
+            seal(KIND, |writer| {
+                writer.int(u64::from(self.schema.fingerprint()));
+                write_plain(writer, plain);
+                write_delta(writer, totals);
+                write_delta(writer, &carried);
+                write_sparse(writer, &self.aggregate.loop_lag.to_sparse());
+                if let Some(series) = &self.aggregate.series {
+                    write_series(writer, series);
+                }
+            })
+        };
+        let mut bytes = sealed(&plain, &totals);
+        if bytes.len() > CHECKPOINT_BYTES_MAX {
+            // What cannot be read again must not be acknowledged: the sums stay, their division by tags goes.
+            let mut plain = plain;
+            plain
+                .incomplete
+                .push("too much to keep: sums by tags are lost at a change of owner".to_owned());
+            totals.fold_tags(&mut BTreeMap::new());
+            bytes = sealed(&plain, &totals);
+        }
         Checkpoint { number, bytes }
     }
 

@@ -350,3 +350,25 @@ fn a_merged_run_reports_what_a_local_run_would() {
     assert_eq!(format!("{:?}", read.thresholds), format!("{:?}", result.thresholds));
     assert_eq!((read.plan, read.outcome), ("shop".to_owned(), Outcome::Completed));
 }
+
+/// What is acknowledged can be read again, also when it is larger than one message between managers.
+#[test]
+fn a_large_checkpoint_can_be_read_again() {
+    let mut merge = merge(&[]);
+    let mut one = stream(&mut merge, 0, ms(0));
+    told(&mut one, &mut merge, 0, TEN);
+    let lost = LostWorker {
+        name: "w".repeat(1 << 20),
+        from: ms(0),
+        until: None,
+        share: 0.5,
+        policy: "rebalance".to_owned(),
+    };
+    merge.lost = vec![lost; 30];
+    let checkpoint = merge.checkpoint();
+    assert!(checkpoint.bytes.len() > 30 << 20 && checkpoint.bytes.len() < CHECKPOINT_BYTES_MAX);
+    let settings = Settings::default();
+    let restored =
+        Merge::restore(schema(), &[], settings, Some(&checkpoint.bytes), ms(500)).unwrap();
+    assert_eq!(restored.lost.len(), 30);
+}

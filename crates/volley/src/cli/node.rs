@@ -101,6 +101,9 @@ pub struct ManagerArgs {
         value_parser = clap::value_parser!(u32).range(1..=36_500)
     )]
     pub worker_days: u32,
+    /// Start the node again when it has crashed: this process is then only its parent, and passes signals on
+    #[arg(long, env = "VOLLEY_RESTART", value_parser = FalseyValueParser::new())]
+    pub restart: bool,
 }
 
 const WORKER_EXAMPLES: &str = "\
@@ -136,6 +139,9 @@ pub struct WorkerArgs {
     /// Cores that load may use, each by one shard at a time; default: all of this machine
     #[arg(long, env = "VOLLEY_CORES", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub cores: Option<u32>,
+    /// Start the node again when it has crashed: this process is then only its parent, and passes signals on
+    #[arg(long, env = "VOLLEY_RESTART", value_parser = FalseyValueParser::new())]
+    pub restart: bool,
 }
 
 const UP_EXAMPLES: &str = "\
@@ -143,6 +149,7 @@ Examples:
   volley up                                      three managers, two workers, in this process
   volley up --workers 4 --cores 1                four workers of one core each
   volley up --processes --json                   each node its own process: kill some, and watch
+  volley up --processes --restart --json         and see them come back
   volley submit plan.yaml --watch                in another terminal
 
 Everything listens on 127.0.0.1. Ctrl-C ends it all; what is in --dir is kept if you chose the folder.";
@@ -177,7 +184,10 @@ pub struct UpArgs {
     /// Each node as a process of its own
     #[arg(long)]
     pub processes: bool,
-    /// One JSON object per node: role, pid, address, node
+    /// Nodes that crash are started again, each by a parent of its own
+    #[arg(long, requires = "processes")]
+    pub restart: bool,
+    /// One JSON object per node: role, pid, address, node; with --restart also its parent
     #[arg(long)]
     pub json: bool,
     /// Multiplies all times of membership and ledger: 0.2 for quick tests

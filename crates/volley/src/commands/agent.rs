@@ -148,9 +148,10 @@ fn words_of(notice: &Notice) -> Option<String> {
         Notice::DeathRefuted { generation } => format!(
             "the others believed that this member was dead; it has come back (life {generation} of this boot)"
         ),
-        Notice::Superseded { boot } => {
-            format!("another process runs as this node, boot {boot}; this one stays silent")
-        }
+        Notice::LaterLifeTold { peer } => format!(
+            "others tell of a later start of this node ({}, at {}); the managers are asked whether that is so",
+            peer.boot, peer.address
+        ),
         Notice::MassDeath { suspects, tier } => format!(
             "{suspects} of {tier} seem to be gone at once; perhaps it is this one that is cut off, so it waits"
         ),

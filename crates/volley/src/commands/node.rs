@@ -15,7 +15,7 @@ use trust::Gates;
 use super::certs::folder::{self, GOSSIP_FILE};
 use super::reach::{Reach, reach};
 use crate::cli::{ManagerArgs, NodeArgs, WorkerArgs};
-use crate::{exit, log, print, signals};
+use crate::{exit, log, print, restart, signals};
 
 /// How long a farewell and the end of all tasks may take.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -54,19 +54,92 @@ pub async fn config(args: &NodeArgs, certs: &Path) -> Result<Config, String> {
     Ok(config)
 }
 
+/// Why a node did not start, or has ended: the exit code says whether starting it again can help.
+struct Problem {
+    code: i32,
+    text: String,
+}
+
+impl From<String> for Problem {
+    fn from(text: String) -> Self {
+        Self { code: exit::FAILED, text }
+    }
+}
+
+impl Problem {
+    fn refused(text: impl ToString) -> Self {
+        Self { code: exit::NODE_REFUSED, text: text.to_string() }
+    }
+
+    fn of_member_start(error: &node::StartError) -> Self {
+        use node::StartError;
+        use node::identity::IdentityError;
+        match error {
+            StartError::Identity(IdentityError::InUse { .. } | IdentityError::Io { .. })
+            | StartError::Listen { .. }
+            | StartError::Resolver { .. }
+            | StartError::Random => error.to_string().into(),
+            StartError::Credentials(_)
+            | StartError::Identity(_)
+            | StartError::Secret(_)
+            | StartError::NotAMember { .. }
+            | StartError::OtherNode { .. } => Self::refused(error),
+            StartError::NoAddress { .. }
+            | StartError::Pace { .. }
+            | StartError::HttpBeyondLoopback { .. } => {
+                Self { code: exit::INVALID, text: error.to_string() }
+            }
+        }
+    }
+
+    fn of_member_end(end: &node::End) -> Self {
+        match end {
+            node::End::DataLost { .. } | node::End::Superseded { .. } => Self::refused(end),
+            node::End::Task(_) => end.to_string().into(),
+        }
+    }
+}
+
+impl From<fleet::manager::StartError> for Problem {
+    fn from(error: fleet::manager::StartError) -> Self {
+        use fleet::manager::StartError;
+        match &error {
+            StartError::Certificate(_) | StartError::Ca(_) => Self::refused(error),
+            // Damaged, or another node's; it is left as it is.
+            StartError::Storage(_) => Self { code: exit::DISK_REFUSED, text: error.to_string() },
+            StartError::Member(member) => Self::of_member_start(member),
+            StartError::Folder(_) | StartError::Ledger(_) | StartError::Random => {
+                error.to_string().into()
+            }
+        }
+    }
+}
+
+impl From<fleet::worker::StartError> for Problem {
+    fn from(error: fleet::worker::StartError) -> Self {
+        use fleet::worker::StartError;
+        match &error {
+            StartError::Member(member) => Self::of_member_start(member),
+            StartError::NotAWorker(_) => Self::refused(error),
+            StartError::Settings(_) => Self { code: exit::INVALID, text: error.to_string() },
+            StartError::Files { .. } => error.to_string().into(),
+        }
+    }
+}
+
 /// Runs a node on threads of its own; a worker's load has others.
-fn serve(running: impl Future<Output = Result<i32, String>>) -> i32 {
+fn serve(running: impl Future<Output = Result<i32, Problem>>) -> i32 {
     log::to_stderr(QUIET);
     engine::machine::raise_descriptor_limit();
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let served = match runtime {
         Ok(runtime) => runtime.block_on(running),
-        Err(error) => Err(format!("no runtime: {error}")),
+        Err(error) => Err(format!("no runtime: {error}").into()),
     };
-    served.unwrap_or_else(|problem| {
-        eprintln!("volley: {problem}");
-        exit::FAILED
+    served.unwrap_or_else(|Problem { code, text }| {
+        eprintln!("volley: {text}");
+        code
     })
 }
 
@@ -83,6 +156,9 @@ pub fn interrupts() -> mpsc::UnboundedReceiver<()> {
 }
 
 pub fn manager(args: &ManagerArgs) -> i32 {
+    if args.restart && !restart::is_child() {
+        return restart::run();
+    }
     serve(run_manager(args))
 }
 
@@ -121,11 +197,11 @@ async fn manager_config(args: &ManagerArgs) -> Result<ManagerConfig, String> {
     Ok(config)
 }
 
-async fn run_manager(args: &ManagerArgs) -> Result<i32, String> {
+async fn run_manager(args: &ManagerArgs) -> Result<i32, Problem> {
     let mut stopped = interrupts();
     let starting = async {
         let config = manager_config(args).await?;
-        Manager::start(config).await.map_err(|error| error.to_string())
+        Manager::start(config).await.map_err(Problem::from)
     };
     let manager = tokio::select! {
         biased;
@@ -156,7 +232,11 @@ async fn run_manager(args: &ManagerArgs) -> Result<i32, String> {
     };
     match ended {
         None | Some(Ended::Drained) => {}
-        Some(ended) => return Err(ended.to_string()),
+        Some(Ended::Member(end)) => return Err(Problem::of_member_end(&end)),
+        Some(ended @ Ended::Disk(_)) => {
+            return Err(Problem { code: exit::DISK_REFUSED, text: ended.to_string() });
+        }
+        Some(ended @ Ended::Ledger(_)) => return Err(ended.to_string().into()),
     }
     // From here on the next signal ends at once.
     drop(stopped);
@@ -197,10 +277,13 @@ pub fn all_cores() -> u32 {
 }
 
 pub fn worker(args: &WorkerArgs) -> i32 {
+    if args.restart && !restart::is_child() {
+        return restart::run();
+    }
     serve(run_worker(args))
 }
 
-async fn run_worker(args: &WorkerArgs) -> Result<i32, String> {
+async fn run_worker(args: &WorkerArgs) -> Result<i32, Problem> {
     let mut stopped = interrupts();
     let (cores, here) = (args.cores.unwrap_or_else(all_cores), all_cores());
     if cores > here {
@@ -210,7 +293,7 @@ async fn run_worker(args: &WorkerArgs) -> Result<i32, String> {
     }
     let starting = async {
         let config = super::join::worker_config(args, cores).await?;
-        Worker::start(WorkerConfig::new(config, cores)).await.map_err(|error| error.to_string())
+        Worker::start(WorkerConfig::new(config, cores)).await.map_err(Problem::from)
     };
     let worker = tokio::select! {
         biased;
@@ -246,7 +329,8 @@ async fn run_worker(args: &WorkerArgs) -> Result<i32, String> {
                     print::line("drained");
                     break;
                 }
-                ended => return Err(ended.to_string()),
+                fleet::worker::End::Member(end) => return Err(Problem::of_member_end(&end)),
+                ended @ fleet::worker::End::Broken(_) => return Err(ended.to_string().into()),
             },
         }
     }

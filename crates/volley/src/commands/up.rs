@@ -61,13 +61,20 @@ pub struct Shape {
     pub cores: u32,
     pub pace: f64,
     pub lease: Duration,
+    /// Each process has a parent that starts it again.
+    pub restart: bool,
 }
 
 impl Shape {
     fn of(args: &UpArgs) -> Shape {
         // By default the workers share this machine.
         let share = (all_cores() / u32::from(args.workers.max(1))).max(1);
-        Shape { cores: args.cores.unwrap_or(share), pace: args.pace, lease: args.lease }
+        Shape {
+            cores: args.cores.unwrap_or(share),
+            pace: args.pace,
+            lease: args.lease,
+            restart: args.restart,
+        }
     }
 }
 
@@ -90,10 +97,15 @@ async fn run(args: &UpArgs) -> Result<i32, String> {
     };
     if args.json {
         for (place, pid) in nodes.places() {
-            let line = json!({
+            let (pid, parent) =
+                if args.restart { (node_of(pid).await, Some(pid)) } else { (pid, None) };
+            let mut line = json!({
                 "role": place.role.to_string(), "name": place.name, "pid": pid,
                 "address": place.bind.to_string(), "node": place.node.to_string(),
             });
+            if let Some(parent) = parent {
+                line["parent"] = parent.into();
+            }
             print::line(&line.to_string());
         }
     }
@@ -127,6 +139,19 @@ async fn run(args: &UpArgs) -> Result<i32, String> {
     }
     nodes.end().await;
     Ok(0)
+}
+
+/// The node itself, whose parent is `pid`: it is started within moments. 0 if there is none.
+async fn node_of(pid: u32) -> u32 {
+    let path = format!("/proc/{pid}/task/{pid}/children");
+    for _ in 0..100 {
+        let children = std::fs::read_to_string(&path).unwrap_or_default();
+        if let Some(child) = children.split_whitespace().next().and_then(|pid| pid.parse().ok()) {
+            return child;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    0
 }
 
 /// So that `volley submit` finds it without being told. The last one that was started is found.
@@ -287,6 +312,9 @@ pub fn spawn(shape: Shape, local: &LocalCluster) -> Result<Vec<(Place, Child)>, 
             (place.role.to_string(), place.bind.to_string(), shape.pace.to_string());
         command.args([&role[..], "--bind", &bind, "--pace", &pace]);
         command.arg("--certs").arg(&place.certs).arg("--data").arg(&place.data);
+        if shape.restart {
+            command.arg("--restart");
+        }
         if place.role == Role::Manager {
             command.arg("--peers").arg(peers.join(","));
             command.arg("--lease").arg(format!("{}ms", shape.lease.as_millis()));

@@ -70,6 +70,7 @@ impl World {
         let signs = Signs {
             presence: if live { Presence::There } else { Presence::Gone },
             accepting,
+            disk_full: false,
             pace: Pace::Usual,
             short_of_memory: false,
             overdue: false,

@@ -9,9 +9,9 @@ use stats::StopReason;
 use super::shard::{State, Step};
 use super::wave::{Kind, Stage, WaveStep};
 use super::{Errand, Owner, Phase, Purpose, Sid};
-use crate::fleet::message::{Answer, Halt, Refused};
+use crate::fleet::message::{Answer, Halt, Refused, lapse_of};
 use crate::job::{self, WorkflowEnd};
-use crate::ledger::{Command, Lapse, StopCause};
+use crate::ledger::{Command, StopCause};
 
 impl Owner {
     pub(super) fn is_stopping(&self) -> bool {
@@ -62,7 +62,10 @@ impl Owner {
             return;
         }
         if let Some(expired) = self.timeouts.check(self.now) {
-            return self.stop_for(StopCause::Timeout, expired.to_string());
+            // What it waited for is the reason that helps.
+            let waits = self.queued.as_ref().map(|queued| format!("; {}", queued.why));
+            let why = format!("{expired}{}", waits.unwrap_or_default());
+            return self.stop_for(StopCause::Timeout, why);
         }
         if !self.has_begun() && self.age() > self.manifest.policy.queue_at_most {
             let waited = self.age().as_secs();
@@ -234,9 +237,11 @@ impl Owner {
                 }
                 return;
             }
-            Answer::Refused(Refused::Fence(OrderRefusal::OtherLife { own, .. })) if own > boot => {
+            Answer::Refused(Refused::Fence(OrderRefusal::OtherLife { own, since, .. }))
+                if own > boot =>
+            {
                 if current {
-                    let proof = Some(Lapse::HigherBoot(own));
+                    let proof = lapse_of(boot, own, since);
                     let worker = self.shards.get(&sid).and_then(|s| s.current()).map(|t| t.worker);
                     if let Some(worker) = worker {
                         self.lose_worker(worker, boot, "has started again", proof);

@@ -6,8 +6,7 @@ use fence::{BootId, NodeId, OrderRefusal};
 
 use super::shard::Step;
 use super::{Errand, Owner, Sid};
-use crate::fleet::message::{Answer, Held, HeldPhase, Holdings, Refused};
-use crate::ledger::Lapse;
+use crate::fleet::message::{Answer, Held, HeldPhase, Holdings, Refused, lapse_of};
 
 impl Owner {
     /// `took`: the round trip of the question.
@@ -85,8 +84,10 @@ impl Owner {
     pub(super) fn not_installed(&mut self, worker: NodeId, boot: BootId, answer: &Answer) {
         self.recovery.asked.remove(&(worker, boot));
         match answer {
-            Answer::Refused(Refused::Fence(OrderRefusal::OtherLife { own, .. })) if *own > boot => {
-                let proof = Some(Lapse::HigherBoot(*own));
+            Answer::Refused(Refused::Fence(OrderRefusal::OtherLife { own, since, .. }))
+                if *own > boot =>
+            {
+                let proof = lapse_of(boot, *own, *since);
                 self.lose_worker(worker, boot, "has started again", proof);
             }
             Answer::Refused(Refused::Fence(OrderRefusal::Epoch(refusal))) => {
@@ -119,7 +120,7 @@ impl Owner {
     pub(super) fn scanned(&mut self, worker: NodeId, boot: BootId, holdings: &Holdings) {
         if holdings.boot != boot {
             if holdings.boot > boot {
-                let proof = Some(Lapse::HigherBoot(holdings.boot));
+                let proof = lapse_of(boot, holdings.boot, holdings.since);
                 self.lose_worker(worker, boot, "has started again", proof);
             }
             return;

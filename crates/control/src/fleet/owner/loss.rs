@@ -89,7 +89,7 @@ impl Owner {
 
     /// What membership says now, against where attempts are.
     pub(super) fn look_at_workers(&mut self) {
-        let mut gone: BTreeMap<(NodeId, BootId), Option<BootId>> = BTreeMap::new();
+        let mut gone: BTreeMap<(NodeId, BootId), &'static str> = BTreeMap::new();
         for shard in self.shards.values() {
             let placed = shard.place.map(|place| (place.worker, place.boot));
             let tried = shard.current().filter(|one| one.end.is_none());
@@ -97,25 +97,21 @@ impl Owner {
             for (node, boot) in placed.into_iter().chain(tried) {
                 match self.pool.get(node) {
                     Some(worker) if worker.boot > boot => {
-                        gone.insert((node, boot), Some(worker.boot));
+                        gone.insert((node, boot), "is said to have started again");
                     }
                     Some(worker)
                         if !worker.live && worker.boot == boot && !self.is_heard(node, boot) =>
                     {
-                        gone.insert((node, boot), None);
+                        gone.insert((node, boot), "was lost");
                     }
                     _ => {}
                 }
             }
         }
-        for ((node, boot), now) in gone {
-            match now {
-                Some(now) => {
-                    let proof = Some(Lapse::HigherBoot(now));
-                    self.lose_worker(node, boot, "has started again", proof);
-                }
-                None => self.lose_worker(node, boot, "was lost", None),
-            }
+        // Gossip proves nothing (R26), a higher boot as little as a death. The stop that goes out with the revoke is
+        // answered by whoever runs there now, over mutual TLS; that answer may be the proof.
+        for ((node, boot), what) in gone {
+            self.lose_worker(node, boot, what, None);
         }
         self.changed();
     }
@@ -147,10 +143,14 @@ impl Owner {
             if (one.worker, one.boot) != (node, boot) {
                 continue;
             }
-            if let (Step::Lapsing(handover), Some(Lapse::HigherBoot(now))) =
-                (&mut shard.step, proof)
+            if let Some(Lapse::HigherBoot(now)) = proof
+                && matches!(shard.step, Step::Revoking | Step::Lapsing(_))
             {
-                handover.boot_seen(node, now);
+                match &mut shard.step {
+                    Step::Lapsing(handover) => handover.boot_seen(node, now),
+                    // The revoke is on its way into the ledger.
+                    _ => shard.proof = Lapse::HigherBoot(now),
+                }
                 self.changed();
             } else if shard.is_out() || shard.step == Step::Unsent {
                 *lost.entry(sid.0).or_default() += 1;

@@ -178,6 +178,10 @@ impl Owner {
                 self.pool.set_draining(node);
                 format!("worker {node} is draining")
             }
+            Answer::Refused(Refused::DiskFull) => {
+                self.pool.set_disk_full(node);
+                format!("the disk of worker {node} is full")
+            }
             Answer::Refused(Refused::Fence(OrderRefusal::Epoch(refusal))) => {
                 return self.depose(format!("worker {node}: {refusal}"));
             }
@@ -194,11 +198,18 @@ impl Owner {
 
     /// Workers that are there and are given nothing, for whoever wonders what a job waits for.
     pub(super) fn set_aside(&self) -> String {
-        match self.pool.set_aside() {
+        let full: Vec<NodeId> = self.pool.disk_full().collect();
+        let mut text = match full.as_slice() {
+            [] => String::new(),
+            [node] => format!("; the disk of worker {node} is full"),
+            more => format!("; the disks of {} workers are full", more.len()),
+        };
+        text.push_str(&match self.pool.set_aside() - full.len() {
             0 => String::new(),
             1 => "; 1 worker gets nothing new, `volley status` says why".to_owned(),
             more => format!("; {more} workers get nothing new, `volley status` says why"),
-        }
+        });
+        text
     }
 
     /// No more is asked of a worker before it is heard of again.

@@ -8,8 +8,8 @@ use super::context;
 use super::shard::{State, Step};
 use super::{Effect, Errand, Owner, Sid};
 use crate::budget::Budget;
-use crate::fleet::message::{Answer, Ask, Dispatch, Halt, Refused, Seat, Task};
-use crate::ledger::{Lapse, Payload};
+use crate::fleet::message::{Answer, Ask, Dispatch, Halt, Refused, Seat, Task, lapse_of};
+use crate::ledger::Payload;
 
 /// The question, if it is still worth asking.
 pub(super) fn ask(owner: &Owner, errand: &Errand) -> Option<(NodeId, Ask)> {
@@ -258,12 +258,9 @@ impl Owner {
         };
         let Some((node, boot)) = shard.current().map(|one| (one.worker, one.boot)) else { return };
         match refused {
-            Refused::Fence(OrderRefusal::OtherLife { own, .. }) if *own > boot => {
-                return self.lose(
-                    sid,
-                    "its worker has started again",
-                    Some(Lapse::HigherBoot(*own)),
-                );
+            Refused::Fence(OrderRefusal::OtherLife { own, since, .. }) if *own > boot => {
+                let proof = lapse_of(boot, *own, *since);
+                return self.lose(sid, "its worker has started again", proof);
             }
             Refused::Fence(OrderRefusal::Epoch(refusal)) => {
                 return self.depose(format!("worker {node}: {refusal}"));
@@ -300,8 +297,10 @@ impl Owner {
             }
             match answer {
                 Answer::Done => self.runs(*sid),
-                Answer::Refused(Refused::Fence(OrderRefusal::OtherLife { own, .. })) => {
-                    let proof = Some(Lapse::HigherBoot(*own));
+                Answer::Refused(Refused::Fence(OrderRefusal::OtherLife { own, since, .. })) => {
+                    let boot = self.shards.get(sid).and_then(|shard| shard.current());
+                    let boot = boot.map(|one| one.boot).unwrap_or_default();
+                    let proof = lapse_of(boot, *own, *since);
                     self.lose(*sid, "its worker has started again", proof);
                 }
                 Answer::Refused(Refused::Fence(OrderRefusal::Epoch(refusal))) => {

@@ -71,6 +71,7 @@ impl Worker {
             Refused::UnknownAttempt => &mut counts.refused_unknown_attempt,
             Refused::OldContext { .. } => &mut counts.refused_old_context,
             Refused::Draining => &mut counts.refused_draining,
+            Refused::DiskFull => &mut counts.refused_disk_full,
             Refused::TooMany { .. } => &mut counts.refused_too_many,
             Refused::CannotRun { .. } => &mut counts.refused_cannot_run,
         };
@@ -126,6 +127,9 @@ impl Worker {
         }
         if self.draining {
             return Err(Refused::Draining);
+        }
+        if self.disk_full {
+            return Err(Refused::DiskFull);
         }
         let until = self.now.after(within.min(self.settings.times.hold_max));
         match self.cores.reserve(hold, cores, until, &self.taken()) {

@@ -9,6 +9,7 @@ pub struct Counts {
     pub refused_unknown_attempt: u64,
     pub refused_old_context: u64,
     pub refused_draining: u64,
+    pub refused_disk_full: u64,
     pub refused_too_many: u64,
     pub refused_cannot_run: u64,
 
@@ -62,6 +63,8 @@ pub struct Counts {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
     pub accepting: bool,
+    /// Why it does not, unless it drains.
+    pub disk_full: bool,
     pub cores: u32,
     pub cores_free: u32,
     /// Attempts that are here and have not ended.

@@ -43,6 +43,8 @@ pub enum Event {
         from: NodeId,
         ask: Ask,
     },
+    /// Whether the disk has too little room for new work.
+    DiskFull(bool),
     /// The managers that membership offers, in the order in which they are to be tried.
     Managers(Vec<NodeId>),
 

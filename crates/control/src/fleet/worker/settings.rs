@@ -10,6 +10,8 @@ use fence::{BootId, Capacity, NodeId};
 pub struct Settings {
     pub node: NodeId,
     pub boot: BootId,
+    /// The processes of the lives from this one to before `boot` are certainly gone.
+    pub since: BootId,
     /// Commands of another cluster are refused.
     pub cluster: u64,
     pub cores: u32,
@@ -23,7 +25,7 @@ impl Settings {
     #[must_use]
     pub fn new(node: NodeId, boot: BootId, cluster: u64, cores: u32) -> Self {
         let (times, limits) = (Times::default(), Limits::default());
-        Self { node, boot, cluster, cores, share_max: 4, times, limits }
+        Self { node, boot, since: boot, cluster, cores, share_max: 4, times, limits }
     }
 
     /// # Errors

@@ -138,6 +138,7 @@ impl Rig {
         let event = match words[..] {
             ["tick"] => Event::Tick,
             ["drain"] => Event::Drain,
+            ["disk", state] => Event::DiskFull(state == "full"),
             ["shutdown"] => Event::Shutdown,
             ["managers", ref names @ ..] => {
                 Event::Managers(names.iter().map(|name| NodeId::from(number(name))).collect())
@@ -406,7 +407,7 @@ fn show_answer(answer: &Answer) -> String {
             format!("{}/{} free; {}", holdings.cores_free, holdings.cores, all.join(" "))
         }
         Answer::Refused(refused) => match refused {
-            Refused::Fence(fence::OrderRefusal::OtherLife { own, named }) => {
+            Refused::Fence(fence::OrderRefusal::OtherLife { own, named, .. }) => {
                 format!("refused: boot {named} is named, and this is {own}")
             }
             Refused::Fence(refusal) => {
@@ -420,6 +421,7 @@ fn show_answer(answer: &Answer) -> String {
             Refused::UnknownAttempt => "refused attempt".to_owned(),
             Refused::OldContext { seen } => format!("refused context: {seen} seen"),
             Refused::Draining => "refused: draining".to_owned(),
+            Refused::DiskFull => "refused: disk full".to_owned(),
             Refused::TooMany { what, limit } => format!("refused: more than {limit} {what}"),
             Refused::CannotRun { why } => format!("refused: {why}"),
         },

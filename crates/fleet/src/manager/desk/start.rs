@@ -7,7 +7,7 @@ use std::time::Duration;
 use control::fleet::message::Steer;
 use control::fleet::owner::{Adoption, Owner, Settings, decode_report};
 use control::fleet::statistics::Statistics;
-use control::ledger::{Command, Counters, Outcome};
+use control::ledger::{BlobRef, Command, Counters, Outcome};
 use fence::{Epoch, JobId};
 use ledger::ReadLevel;
 use stats::RunState;
@@ -18,6 +18,7 @@ use tokio::time::Instant;
 
 use super::{Desk, Input};
 use crate::bundle::BundleHead;
+use crate::manager::errands::Found;
 use crate::manager::{Shared, errands, now, roster};
 
 /// What a desk is made from.
@@ -35,6 +36,14 @@ pub(super) struct Start {
 const HEARTBEATS_WITHIN: Duration = Duration::from_secs(2);
 /// Who came longer ago and has still said nothing cannot be reached, and no job waits for it.
 const JUST_JOINED: Duration = Duration::from_secs(10);
+
+/// A plan that nobody has had for so long, while the ledger could be read, is lost: it was on a majority of the managers
+/// before the job was created.
+const PLAN_WITHIN: Duration = Duration::from_secs(300);
+/// How often a job whose plan is looked for is looked at itself: it may be cancelled.
+const LOOK_EVERY: Duration = Duration::from_secs(3);
+/// What an attempt has reported is waited for so long, for each. Without it the result says what is missing.
+const REPORT_WITHIN: Duration = Duration::from_secs(30);
 
 impl Start {
     async fn wait_for_heartbeats(&self) -> Option<()> {
@@ -60,7 +69,7 @@ impl Start {
             }
         };
         let job = job.filter(|job| job.epoch == Some(self.epoch) && job.end.is_none())?;
-        let first = errands::head(&self.shared, &job.plan).await?;
+        let first = self.plan(&job.plan).await?;
         let bundle = match BundleHead::decode(&first) {
             Ok(bundle) => bundle,
             Err(error) => {
@@ -70,14 +79,23 @@ impl Start {
         };
         drop(first);
         let checkpoint = match job.shards.is_empty() {
-            true => None,
+            true => Found::default(),
             false => errands::find(&self.shared, self.job, self.epoch.number).await?,
         };
+        let mut unsure: Vec<String> = Vec::new();
+        if checkpoint.unsure {
+            unsure.push(
+                "checkpoints of the statistics were damaged: counts may be missing".to_owned(),
+            );
+        }
         let mut reports = Vec::new();
         for end in job.attempts().filter_map(|record| record.end.as_ref()) {
             if let Some(blob) = &end.result {
-                let content = errands::get(&self.shared, blob).await?;
-                reports.extend(decode_report(&content));
+                match errands::get_within(&self.shared, blob, REPORT_WITHIN).await? {
+                    Some(content) => reports.extend(decode_report(&content)),
+                    None => unsure
+                        .push("the report of an attempt is lost: no manager has it".to_owned()),
+                }
             }
         }
         if job.shards.is_empty() {
@@ -114,11 +132,12 @@ impl Start {
                 let restored = Statistics::new(
                     schema.clone(),
                     &bundle.thresholds,
-                    checkpoint.as_deref(),
+                    checkpoint.checkpoint.as_deref(),
                     clock,
                 );
                 restored.or_else(|error| {
                     tracing::warn!(job = %self.job, %error, "the last owner's statistics cannot be read");
+                    unsure.push(format!("the last owner's statistics cannot be read: {error}"));
                     Statistics::new(schema, &bundle.thresholds, None, clock)
                 })
             }
@@ -133,6 +152,7 @@ impl Start {
         };
         statistics.learn(&job, &reports, clock);
         owner.recall(statistics.memory());
+        unsure.into_iter().for_each(|what| statistics.note_incomplete(what));
         let mut desk = Desk {
             shared: self.shared,
             job: self.job,
@@ -152,7 +172,7 @@ impl Start {
             broken: false,
             paused: job.steered.contains(&Steer::Pause),
             result: None,
-            voters: Vec::new(),
+            voters: (Vec::new(), (0, 0)),
             trouble: None,
             deposed: false,
         };
@@ -164,12 +184,43 @@ impl Start {
         Some(desk)
     }
 
+    /// The beginning of the job's bundle. A job whose plan is lost ends, at once if it is cancelled.
+    async fn plan(&self, plan: &BlobRef) -> Option<Vec<u8>> {
+        let until = Instant::now() + PLAN_WITHIN;
+        loop {
+            if let Some(first) = errands::head_within(&self.shared, plan, LOOK_EVERY).await? {
+                return Some(first);
+            }
+            let parts = self.shared.parts()?;
+            let read = parts.ledger.read(ReadLevel::Strong, LOOK_EVERY, |state| {
+                let job = state.job(self.job)?;
+                let mine = job.epoch == Some(self.epoch) && job.end.is_none();
+                mine.then(|| job.cancel.is_some())
+            });
+            // Without the ledger nothing is known, and the copies may be where it is.
+            let Ok(read) = read.await else { continue };
+            let lost = "the job's plan is lost: no manager that was reached has it";
+            if read.value? {
+                self.end(Outcome::Cancelled, format!("cancelled; {lost}")).await;
+                return None;
+            }
+            if Instant::now() >= until {
+                self.end(Outcome::Failed, lost.to_owned()).await;
+                return None;
+            }
+        }
+    }
+
     /// It can never run: its outcome is written, so that nobody waits for it.
     async fn fail(&self, detail: String) {
+        self.end(Outcome::Failed, detail).await;
+    }
+
+    async fn end(&self, outcome: Outcome, detail: String) {
         let (job, epoch) = (self.job, self.epoch);
         tracing::warn!(%job, detail, "a job cannot be run");
         let detail = detail.chars().take(1_000).collect();
-        let command = Command::FinishJob { job, epoch, outcome: Outcome::Failed, detail };
+        let command = Command::FinishJob { job, epoch, outcome, detail };
         errands::commit(Arc::clone(&self.shared), self.inbox.clone(), 0, command).await;
     }
 }

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! One change at a time, each an entry of the ledger; each step can be repeated. Between two changes of those who vote
-//! there is time for jobs (`manager::voters`).
+//! jobs write down their counts (`manager::voters`).
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use tonic::{Request, Response, Status};
 
 use super::Service;
 use crate::local::ledger_of;
-use crate::manager::{Parts, lock, roster};
+use crate::manager::{Parts, roster, voters};
 use crate::wire::proto::{self, LedgerMember};
 
 /// For one step, after the wait for its turn; a new member may have to read the whole ledger.
@@ -83,7 +83,7 @@ impl Service {
     }
 
     /// Returns when those who vote may change. Only who leads changes them, and only who leads waits.
-    async fn settled(&self, parts: &Parts, change: &Change) {
+    async fn settled(&self, parts: &Parts, change: &Change) -> Result<(), Status> {
         let status = parts.ledger.status();
         let votes = |node: &NodeId| status.voters.iter().any(|(voter, _)| voter == node);
         let changes = match change {
@@ -93,9 +93,9 @@ impl Service {
             Change::Remove { node } => votes(node),
         };
         if changes && status.leads {
-            let wait = lock(&self.0.voters).unsettled();
-            tokio::time::sleep(wait).await;
+            voters::settled(parts).await?;
         }
+        Ok(())
     }
 
     pub(super) async fn change_managers(
@@ -135,7 +135,7 @@ impl Service {
             }
             None => return Err(Status::invalid_argument("nothing is asked for")),
         };
-        self.settled(&parts, &change).await;
+        self.settled(&parts, &change).await?;
         match parts.ledger.change_members(change, STEP_WITHIN).await {
             Changed::Done { node } => {
                 Ok(Response::new(proto::ChangeManagersReply { node: node.to_string() }))

@@ -29,7 +29,7 @@ const LENGTH_S: u64 = 30;
 const WORKER_DIES: u64 = 6;
 const OWNER_DIES: u64 = 17;
 /// Shorter than the default, so that the demo is: what is lost is taken over sooner.
-const SHAPE: Shape = Shape { cores: 1, pace: 0.5, lease: Duration::from_secs(2) };
+const SHAPE: Shape = Shape { cores: 1, pace: 0.5, lease: Duration::from_secs(2), restart: false };
 
 pub fn demo(args: &DemoArgs) -> i32 {
     log::to_stderr(QUIET);

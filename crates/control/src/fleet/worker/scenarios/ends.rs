@@ -157,6 +157,26 @@ fn a_draining_worker_finishes_and_takes_no_more() {
     assert!(!rig.worker.figures().accepting);
 }
 
+/// A full disk keeps new work out, by name; what runs goes on, and when there is room all is as before.
+#[test]
+fn a_full_disk_takes_nothing_new_and_says_so() {
+    let mut rig = Rig::new(2);
+    rig.play(
+        "0    m1@5 reserve h1 1       => done
+         0    m1@5 dispatch s0.1 h1   => fetch s0.1, done
+         0.1  disk full               =>
+         0.2  m1@5 reserve h2 1       => refused: disk full",
+    );
+    let figures = rig.worker.figures();
+    assert!(!figures.accepting && figures.disk_full);
+    assert_eq!(figures.shards, 1);
+    rig.play(
+        "0.3  disk free               =>
+         0.4  m1@5 reserve h2 1       => done",
+    );
+    assert!(rig.worker.figures().accepting);
+}
+
 /// R5: what only this machine cannot do is not the plan's error; another worker may be asked.
 #[test]
 fn what_this_machine_cannot_prepare_is_interrupted() {
