@@ -308,10 +308,21 @@ impl FleetClient {
         }
     }
 
+    /// Ends a job as its plan says: with graceful stop and teardown. `now`, or said a second time: at once.
+    ///
     /// # Errors
     /// If the job is unknown, or nobody can do it in time.
-    pub async fn cancel(&self, job: JobId, reason: &str) -> Result<proto::CancelReply, FleetError> {
-        let request = proto::CancelRequest { job: wire::job_bytes(job), reason: reason.to_owned() };
+    pub async fn cancel(
+        &self,
+        job: JobId,
+        reason: &str,
+        now: bool,
+    ) -> Result<proto::CancelReply, FleetError> {
+        // One wish, however often it is sent: a manager that has not answered may have written it.
+        let mut nonce = [0; 16];
+        getrandom::fill(&mut nonce).map_err(|_| FleetError::Random)?;
+        let (job, reason) = (wire::job_bytes(job), reason.to_owned());
+        let request = proto::CancelRequest { job, reason, now, nonce: nonce.to_vec().into() };
         let ask = |mut jobs: Jobs| {
             let request = request.clone();
             async move { jobs.cancel(request).await }

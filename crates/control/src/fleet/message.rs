@@ -408,20 +408,28 @@ impl Renew {
     #[must_use]
     pub fn decide(&self, state: &State) -> Vec<(ShardKey, Attempt, Renewal)> {
         let decide = |(shard, attempt): &(ShardKey, Attempt)| {
-            (*shard, *attempt, self.decide_one(state.job(shard.job), shard, *attempt))
+            let job = state.job(shard.job);
+            (*shard, *attempt, self.decide_one(job, state.now_ms(), shard, *attempt))
         };
         self.attempts.iter().map(decide).collect()
     }
 
-    fn decide_one(&self, job: Option<&Job>, shard: &ShardKey, attempt: Attempt) -> Renewal {
+    fn decide_one(
+        &self,
+        job: Option<&Job>,
+        now_ms: u64,
+        shard: &ShardKey,
+        attempt: Attempt,
+    ) -> Renewal {
         let refused = |why: &str| Renewal::Refused { why: why.to_owned() };
         let Some(job) = job else { return refused("the job is not known") };
         if job.end.is_some() {
             return refused("the job has ended");
         }
-        if job.cancel.is_some() {
-            // The owner stops it; a lease that is not renewed only makes sure.
-            return refused("the job is cancelled");
+        // R28: the owner stops it as the plan says, and that takes time. The deadline holds whether there is an owner
+        // or not.
+        if job.cancel.as_ref().is_some_and(|cancel| now_ms >= cancel.lease_until_ms(shard)) {
+            return refused("the job is cancelled, and its time to end is over");
         }
         let last = job.shard(shard).and_then(|known| known.last());
         let Some((number, record)) = last else {

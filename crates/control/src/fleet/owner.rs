@@ -34,6 +34,7 @@ mod adopt;
 mod again;
 mod answers;
 mod begin;
+mod cancel;
 pub mod check;
 mod close;
 pub mod context;
@@ -90,7 +91,8 @@ pub struct Counts {
     pub unknown_commits: u64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// In the order in which they come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
     Recovering {
         until: Moment,
@@ -199,7 +201,7 @@ pub struct Owner {
     turn: Option<bool>,
     /// The machine was told to start: there was room for the first time.
     started: bool,
-    cancelled: bool,
+    cancelling: Option<cancel::Cancelling>,
 
     shards: BTreeMap<Sid, Shard>,
     /// How many shards a workflow was divided into.
@@ -299,7 +301,7 @@ impl Owner {
             }
             Event::Turn(turn) => self.turn = Some(turn),
             Event::Threshold { number, reason } => self.threshold(number, reason),
-            Event::CancelSeen { reason } => self.cancel(&reason),
+            Event::CancelSeen { reason, hard, within } => self.cancel_seen(&reason, hard, within),
             Event::Steer { asked, steer } => self.steer(asked, steer),
             Event::Concluded { result } => self.concluded(result),
             Event::Progress { .. } | Event::Tick => {}
@@ -356,6 +358,7 @@ impl Owner {
             Phase::Active => {
                 due.extend(self.timeouts.due());
                 due.extend(self.queue_due());
+                due.extend(self.cancel_due());
                 due.extend(self.wave.as_ref().and_then(|wave| wave.again));
                 due.extend(self.holds.values().filter(|hold| hold.granted).map(|hold| hold.renew));
                 if self.shards.values().any(Shard::is_out) {

@@ -153,7 +153,8 @@ fn cancels_and_pauses_outlive_their_owner() {
     assert_eq!(world.running(), 2, "paused is not stuck, for the successor either");
     world.kill_owner();
     let (reason, requestor) = ("enough".to_owned(), "eve".to_owned());
-    world.run(Command::CancelJob { job: world.job, reason, requestor });
+    let (nonce, grace) = ([1; 16], None);
+    world.run(Command::CancelJob { job: world.job, reason, requestor, nonce, grace });
     world.own();
     assert_eq!(world.finish(), Outcome::Cancelled);
 }

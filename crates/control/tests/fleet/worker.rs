@@ -24,6 +24,10 @@ pub struct Behaviour {
     /// Its disk is full when it is to be prepared.
     pub unable: bool,
     pub rows: Option<u32>,
+    /// How long it runs on after it was told to end gracefully.
+    pub lingers: Duration,
+    /// How long it takes, if that is not what the plan says.
+    pub takes: Option<Duration>,
 }
 
 #[derive(Clone, Debug)]
@@ -32,6 +36,8 @@ pub struct Run {
     pub phase: HeldPhase,
     pub begun: Option<Moment>,
     pub ends: Option<Moment>,
+    /// It was told to end, and does so then.
+    pub stops: Option<Moment>,
     pub lease: ExecutionLease,
     pub own_core: bool,
     pub rows: Vec<RowBlock>,
@@ -121,7 +127,7 @@ impl ModelWorker {
     }
 
     pub fn next_timer(&self) -> Option<Moment> {
-        let ends = self.runs.values().filter_map(|run| run.ends);
+        let ends = self.runs.values().flat_map(|run| [run.ends, run.stops]).flatten();
         let lapses = self.runs.values().filter_map(|run| run.lease.until());
         let prepared = self
             .runs
@@ -152,8 +158,12 @@ impl ModelWorker {
                     self.told.push(Tell::RowsWanted { shard: key, attempt, set, at_least: 10 });
                 }
             }
-            if run.lease.until().is_some() && !run.lease.may_act(now) && is_on(run) {
+            let held = run.lease.until().is_some();
+            let lapsed = held && !run.lease.may_act(now) || run.lease.ended().is_some();
+            if lapsed && is_on(run) {
                 self.end(key, AttemptStatus::Interrupted, Some("its lease has run out"), now);
+            } else if run.stops.is_some_and(|at| at <= now) {
+                self.end(key, AttemptStatus::Stopped, None, now);
             } else if run.ends.is_some_and(|at| at <= now) && is_on(run) {
                 let error = behaviour(&self.behaviours, key).error;
                 let status =
@@ -247,6 +257,7 @@ impl ModelWorker {
                     run.begun = Some(at);
                     run.elapsed = elapsed;
                     let whole = self.lengths.get(&key.workflow.0).copied();
+                    let whole = behaviour(&self.behaviours, key).takes.or(whole);
                     let length = whole.unwrap_or(Duration::from_millis(20)).saturating_sub(elapsed);
                     if !behaviour(&self.behaviours, key).hangs {
                         run.ends = Some(at.after(length));
@@ -273,6 +284,13 @@ impl ModelWorker {
                     && how == Halt::Graceful
                     && run.begun.is_some()
                 {
+                    return Answer::Done;
+                }
+                let lingers = behaviour(&self.behaviours, key).lingers;
+                if how == Halt::Graceful && run.begun.is_some() && !lingers.is_zero() {
+                    if let Some(run) = self.runs.get_mut(&key) {
+                        run.stops.get_or_insert(now.after(lingers));
+                    }
                     return Answer::Done;
                 }
                 self.end(key, AttemptStatus::Stopped, None, now);
@@ -358,6 +376,7 @@ impl ModelWorker {
             phase: HeldPhase::Preparing,
             begun: None,
             ends: None,
+            stops: None,
             lease,
             own_core,
             rows: Vec::new(),

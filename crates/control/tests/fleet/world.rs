@@ -8,7 +8,7 @@ mod look;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use control::fleet::message::{Answer, Ask, Steer, Tell};
+use control::fleet::message::{Answer, Ask, Renew, Renewal, Steer, Tell};
 use control::fleet::owner::check::{check_effects, check_owner};
 use control::fleet::owner::{
     Adoption, Conclusion, Effect, Event, Manifest, Owner, Part, Policy, Settings, ShardState,
@@ -17,8 +17,8 @@ use control::fleet::owner::{
 use control::fleet::pool::{Dice, Worker};
 use control::fleet::routing::Routing;
 use control::ledger::{
-    self, BlobRef, Command, Counters, CreateJob, IdempotencyKey, Limits, Phase, Proposal, Reply,
-    RequestId, SessionId, State, Submission, check_step,
+    self, BlobRef, Command, Counters, CreateJob, Grace, IdempotencyKey, Limits, Phase, Proposal,
+    Reply, RequestId, SessionId, State, Submission, check_step,
 };
 use fence::{Attempt, BootId, Epoch, GroupId, Hlc, JobId, Moment, NodeId, ShardKey, WorkflowNo};
 use plan::Priority;
@@ -123,6 +123,7 @@ pub struct World {
     generation: u64,
     session: SessionId,
     seq: u64,
+    cancels: u8,
     started: Moment,
 }
 
@@ -170,6 +171,7 @@ impl World {
             generation: 0,
             session: SessionId { node: NodeId(1), boot: BootId(1) },
             seq: 0,
+            cancels: 0,
             started: start,
         };
         world.run(Command::OpenSession);
@@ -313,20 +315,21 @@ impl World {
     /// Lets the workers do what is due, and takes what they have to tell.
     fn work(&mut self) {
         let now = self.now;
-        let job = self.state.job(self.job).cloned();
         let mut told = Vec::new();
         for model in self.workers.values_mut().filter(|model| model.alive) {
+            let reaches = !model.cut_off && !self.ledger_down;
+            let (worker, boot) = (model.node, model.boot);
             for run in model.runs.values_mut() {
                 let order = &run.dispatch.order;
                 if run.lease.renewal_due().is_none_or(|at| at > now) {
                     continue;
                 }
-                let current = job.as_ref().filter(|job| job.end.is_none() && job.cancel.is_none());
-                let shard = current.and_then(|job| job.shard(&order.shard)).and_then(|s| s.last());
-                let live = shard.is_some_and(|(last, r)| last == order.step.attempt && r.is_live());
+                let attempts = vec![(order.shard, order.step.attempt)];
+                let renew = Renew { worker, boot, attempts };
+                let granted =
+                    renew.decide(&self.state).iter().all(|(.., it)| *it == Renewal::Granted);
                 let ticket = run.lease.renewal_sent(now);
-                if let Some(ticket) = ticket.filter(|_| live && !model.cut_off && !self.ledger_down)
-                {
+                if let Some(ticket) = ticket.filter(|_| granted && reaches) {
                     run.lease.renewal_granted(&ticket, now);
                 }
             }

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use control::fleet::message::Steer;
 use control::ledger::{
-    AttemptStatus, Busy, Command, Counters, Event, EventKind, Field, KeyProblem, Lapse, Outcome,
-    Payload, Problem, Proposal, Refusal, Rejection, Reply, RequestId, Resource, StopCause,
+    AttemptStatus, Busy, Command, Counters, Event, EventKind, Field, Grace, KeyProblem, Lapse,
+    Outcome, Payload, Problem, Proposal, Refusal, Rejection, Reply, RequestId, Resource, StopCause,
     Submission,
 };
 use fence::{Attempt, BootId, Epoch, Hlc, JobId, NodeId, ShardKey, WorkflowNo};
@@ -71,7 +71,13 @@ fn commands() -> Vec<Command> {
         end(AttemptStatus::Interrupted, None),
         context(Payload::Inline(vec![1, 2, 3])),
         context(Payload::Blob(blob(3))),
-        Command::CancelJob { job: JOB, reason: text("r"), requestor: text("q") },
+        Command::CancelJob {
+            job: JOB,
+            reason: text("r"),
+            requestor: text("q"),
+            nonce: [7; 16],
+            grace: Some(Grace { stop_ms: 1, teardown_ms: 2, asides: Some(WorkflowNo(3)) }),
+        },
         finish(Outcome::Completed),
         finish(Outcome::Partial),
         finish(Outcome::Failed),

@@ -344,6 +344,7 @@ impl Desk {
                     tracing::info!(job = %self.job, %outcome, "ended");
                     self.set_state(RunState::Done, &outcome.to_string());
                     let result = self.result.take().unwrap_or_default();
+                    let result = status::as_decided(result, outcome);
                     self.tell(|feed| feed.finish(result));
                 }
                 Effect::Deposed { why } => {

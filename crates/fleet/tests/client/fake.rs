@@ -107,7 +107,8 @@ impl Jobs for Fake {
 
     async fn cancel(&self, _: Request<proto::CancelRequest>) -> Reply<proto::CancelReply> {
         drop(self.enter()?);
-        Ok(Response::new(proto::CancelReply { state: "cancelling".to_owned(), already: false }))
+        let state = "cancelling".to_owned();
+        Ok(Response::new(proto::CancelReply { state, ..proto::CancelReply::default() }))
     }
 
     async fn status(&self, request: Request<proto::StatusRequest>) -> Reply<proto::JobStatus> {

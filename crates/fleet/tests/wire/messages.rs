@@ -167,8 +167,10 @@ fn of_jobs(tested: &mut BTreeSet<String>) {
         }
         examine(t, &proto::SubmitReply { answer: Some(answer) });
     }
-    examine(t, &proto::CancelRequest { job: job(), reason: text("r") });
-    examine(t, &proto::CancelReply { state: text("s"), already: true });
+    let nonce = vec![7; 16].into();
+    examine(t, &proto::CancelRequest { job: job(), reason: text("r"), now: true, nonce });
+    let state = text("s");
+    examine(t, &proto::CancelReply { state, already: true, now: true, within_ms: 5 });
     examine(t, &proto::StatusRequest { job: job() });
     let list = proto::ListRequest { limit: 1, ended: true, prefix: text("0a"), live: true };
     examine(t, &list);

@@ -233,10 +233,12 @@ pub fn cancel(args: &CancelArgs) -> i32 {
         let door = Door::open(&args.at)?;
         let client = door.connect().await?;
         let job = client.find(&args.job).await.map_err(|error| door.explain(&error))?;
-        let reply = client.cancel(job, &args.reason).await.map_err(|error| door.explain(&error))?;
+        let reply = client.cancel(job, &args.reason, args.now).await;
+        let reply = reply.map_err(|error| door.explain(&error))?;
         if args.json {
             let text = json!({
                 "job": job.to_string(), "state": reply.state, "already": reply.already,
+                "now": reply.now, "within_s": reply.within_ms as f64 / 1_000.0,
             });
             print::line(&text.to_string());
         } else {
@@ -248,11 +250,17 @@ pub fn cancel(args: &CancelArgs) -> i32 {
 
 fn cancelled(job: JobId, reply: &proto::CancelReply) -> String {
     let job = short(job);
-    match (reply.already, reply.state.as_str()) {
-        (false, _) => format!("job {job} is being cancelled"),
-        (true, "cancelling") => format!("job {job} was being cancelled already"),
+    match (reply.already, reply.now, reply.state.as_str()) {
+        (false, false, _) => format!(
+            "job {job} is being cancelled: what runs ends gracefully, then its teardown runs (a second cancel, or \
+             --now, ends it at once)"
+        ),
+        (false, true, _) => format!("job {job} is being cancelled, at once"),
+        (true, _, "cancelling") => format!("job {job} was being cancelled already"),
         // What is over stays as it was (R5).
-        (true, outcome) => format!("job {job} has ended already: {}", outcome.to_lowercase()),
+        (true, _, outcome) => {
+            format!("job {job} has ended already: {}; nothing was changed", outcome.to_lowercase())
+        }
     }
 }
 
@@ -355,7 +363,10 @@ pub fn steer(args: &CtlArgs, job: &str) -> i32 {
         let job = client.find(job).await.map_err(|error| door.explain(&error))?;
         let said = match &steering {
             Some(steering) => client.steer(job, steering).await,
-            None => client.cancel(job, "volley ctl stop").await.map(|reply| cancelled(job, &reply)),
+            None => {
+                let reply = client.cancel(job, "volley ctl stop", false).await;
+                reply.map(|reply| cancelled(job, &reply))
+            }
         };
         print::line(&said.map_err(|error| door.explain(&error))?);
         Ok(0)

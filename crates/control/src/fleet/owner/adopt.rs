@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use fence::{Attempt, Epoch, Handover, Holding, Moment, NodeId, WorkflowNo};
 
+use super::cancel::Cancelling;
 use super::context::{self, Values};
 use super::manifest::{Manifest, OnWorkerLoss};
 use super::recover::Recovery;
@@ -71,7 +72,7 @@ impl Owner {
             hinted: now,
             turn: None,
             started: false,
-            cancelled: job.cancel.is_some(),
+            cancelling: job.cancel.as_ref().map(|cancel| Cancelling::of(cancel, now_ms, now)),
             shards: BTreeMap::new(),
             divided: BTreeMap::new(),
             setup_due: false,
@@ -190,7 +191,9 @@ impl Owner {
                 (Some(end), _) => match end.status {
                     AttemptStatus::Completed => over(&mut shard, State::Completed),
                     AttemptStatus::Failed => over(&mut shard, State::FailedTerminal),
-                    AttemptStatus::Stopped | AttemptStatus::Interrupted if stopping => {
+                    AttemptStatus::Stopped | AttemptStatus::Interrupted
+                        if stopping && !matches!(task, Task::Teardown { .. }) =>
+                    {
                         over(&mut shard, State::Cancelled);
                     }
                     AttemptStatus::Stopped | AttemptStatus::Interrupted => {
@@ -381,6 +384,7 @@ impl Owner {
                 }
                 EventKind::StopRequested { .. } => say("stopped".to_owned(), None),
                 EventKind::CancelRequested => say("cancelled".to_owned(), None),
+                EventKind::CancelForced => say("cancelled again".to_owned(), None),
                 _ => {}
             }
         }

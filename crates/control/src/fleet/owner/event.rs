@@ -64,9 +64,12 @@ pub enum Event {
         number: usize,
         reason: String,
     },
-    /// The ledger holds a cancel of this job.
+    /// The ledger holds a cancel of this job. Said again when it has become a hard one.
     CancelSeen {
         reason: String,
+        hard: bool,
+        /// From now until its deadline for teardowns.
+        within: Duration,
     },
     /// Live control by a client, who gets the answer to `asked`.
     Steer {

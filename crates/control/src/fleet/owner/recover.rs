@@ -51,9 +51,8 @@ impl Owner {
         if self.started {
             self.note("taken over: what runs goes on", None);
         }
-        if self.cancelled {
-            let reason = stats::StopReason::Cancelled;
-            self.tell(job::Event::StopRequested { reason });
+        if self.is_cancelled() {
+            self.cancel_again();
         } else if let Some(stop) = self.recovery.stop.take() {
             self.detail.clone_from(&stop.reason);
             if stop.cause == ledger::StopCause::Timeout {
@@ -168,7 +167,7 @@ impl Owner {
             .map(|w| aside(*w, 1))
             .filter(|sid| self.shards.contains_key(sid))
             .collect();
-        let due = workflows.iter().any(|w| self.manifest.workflows[*w].teardown) && !self.cancelled;
+        let due = workflows.iter().any(|w| self.manifest.workflows[*w].teardown);
         match (torn.is_empty(), due) {
             (false, _) => self.rejoin(Kind::Teardowns, torn),
             (true, true) => return false,

@@ -107,6 +107,11 @@ fn dispatch(owner: &Owner, sid: Sid) -> Option<(NodeId, Ask)> {
     if let Some(own) = workflow.and_then(|number| owner.own_setup(number)) {
         handed.variables.extend(own.clone());
     }
+    // A cancel may come before what the setup left is committed; whoever takes the job up has it from the report.
+    if let (None, Some(left)) = (workflow, owner.fresh.get(&0).and_then(|v| v.get(context::SETUP)))
+    {
+        handed.variables.extend(left.clone());
+    }
     let fence = Fence { epoch: owner.epoch, attempt: shard.attempt() };
     let (units_begun, units_counted) = shard.units_before();
     let dispatch = Dispatch {

@@ -1,6 +1,6 @@
 //! What people see of jobs and nodes: status, lists, results, logs.
 
-use control::fleet::owner::decode_report;
+use control::fleet::owner::{blob_of, decode_report};
 use control::ledger::{BlobRef, Counters, Job};
 use fence::{JobId, NodeId};
 use ledger::ReadLevel;
@@ -102,9 +102,10 @@ impl Service {
     ) -> Result<Response<Chunks>, Status> {
         self.who(&request)?;
         let job = job_from(&request.get_ref().job)?;
-        let (result, ended) = self.job(job, |job, _| (job.result, job.end.is_some())).await?;
-        let Some(blob) = result else {
-            return Err(Status::failed_precondition(if ended {
+        let look = |job: &Job, _| (job.result, job.end.as_ref().map(|end| end.outcome));
+        let (result, ended) = self.job(job, look).await?;
+        let Some((blob, outcome)) = result.zip(ended) else {
+            return Err(Status::failed_precondition(if ended.is_some() {
                 "the job ended without a result; `volley status` says why"
             } else {
                 "the job has not ended yet; `volley watch` follows it"
@@ -113,7 +114,8 @@ impl Service {
         let parts = self.0.serving()?;
         let content = parts.ledger.get_blob(&blob, BLOB_WITHIN).await;
         let content = content.map_err(|error| unavailable(&error))?;
-        Ok(Response::new(chunks(&blob, content)))
+        let content = status::as_decided(content, outcome);
+        Ok(Response::new(chunks(&blob_of(&content), content)))
     }
 
     pub(super) async fn logs(

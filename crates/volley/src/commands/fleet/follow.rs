@@ -139,7 +139,7 @@ impl Wish {
         let done = match self {
             Wish::Steer(steering) => client.steer(job, &steering).await,
             Wish::Stop => {
-                let reply = client.cancel(job, "stopped by the person who watches").await;
+                let reply = client.cancel(job, "stopped by the person who watches", false).await;
                 reply.map(|reply| super::cancelled(job, &reply))
             }
             Wish::Factor => Ok(format!(
