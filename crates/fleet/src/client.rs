@@ -332,7 +332,7 @@ impl FleetClient {
 
     /// # Errors
     /// If the job is unknown or does not run, or nobody can do it in time.
-    pub async fn steer(&self, job: JobId, how: &Steering) -> Result<String, FleetError> {
+    pub async fn steer(&self, job: JobId, how: &Steering) -> Result<proto::SteerReply, FleetError> {
         use proto::steer_request::{Scale, What};
         let scale = |workflow: &Option<String>, value| Scale {
             workflow: workflow.clone().unwrap_or_default(),
@@ -349,7 +349,7 @@ impl FleetClient {
             let request = request.clone();
             async move { jobs.steer(request).await }
         };
-        Ok(self.ask(self.patience, ask).await?.1.said)
+        Ok(self.ask(self.patience, ask).await?.1)
     }
 
     /// # Errors

@@ -57,14 +57,15 @@ pub enum Ask {
         how: Halt,
         reason: String,
     },
-    /// Numbers rise within an epoch: what is not above the last one is a repeat, however late it comes. Attempts that
-    /// are dispatched to this worker afterwards follow it too.
+    /// All that is in force, not what has changed: one message that arrives makes up for those that did not. Numbers
+    /// rise within an epoch: what is not above the last one is a repeat, however late it comes. Attempts that are
+    /// dispatched to this worker afterwards follow it too.
     Steer {
         job: JobId,
         epoch: Epoch,
         receiver: BootId,
         number: u64,
-        steer: Steer,
+        steers: Vec<Steer>,
     },
     /// The answer to [`Tell::RowsWanted`], committed before it was sent. An empty block: there are none left.
     Rows {

@@ -47,6 +47,7 @@ mod manifest;
 mod recover;
 mod report;
 mod room;
+mod rows;
 mod seat;
 mod settings;
 mod shard;
@@ -136,11 +137,11 @@ enum Errand {
         attempts: Vec<(Sid, Attempt)>,
     },
     Stop(Sid, Attempt),
+    /// All that is in force, under this number.
     Steer {
         worker: NodeId,
         boot: BootId,
         number: u64,
-        steer: Steer,
     },
     Rows {
         sid: Sid,
@@ -230,8 +231,13 @@ pub struct Owner {
     /// Attempts whose statistics are being closed.
     sealing: BTreeSet<(Sid, Attempt)>,
 
+    /// What is in force, the number of its last change, and which number each worker has acknowledged.
     steered: Vec<Steer>,
     steers: u64,
+    steer_heard: BTreeMap<(NodeId, BootId), u64>,
+    /// Changes that wait to be written, and clients that wait until everybody has heard.
+    steer_queue: VecDeque<(u64, Steer)>,
+    steer_asked: Vec<steer::Asked>,
     paused: Option<Moment>,
     /// Rows that are on their way, and how many were wanted again meanwhile.
     rows: BTreeMap<(Sid, u32), Option<u64>>,
@@ -335,6 +341,7 @@ impl Owner {
         }
         self.resend();
         self.scan();
+        self.answer_steers();
         let moving = self.paused.is_none()
             && self.shards.values().any(|shard| shard.is_out() || shard.state == State::Cancelling);
         self.timeouts.set_running(moving, self.now);
@@ -349,6 +356,7 @@ impl Owner {
     #[must_use]
     pub fn wake(&self) -> Option<Moment> {
         let mut due: Vec<Moment> = self.later.keys().map(|(at, _)| *at).collect();
+        due.extend(self.steer_asked.iter().map(|one| one.until));
         match self.phase {
             Phase::Finished | Phase::Deposed => return None,
             Phase::Recovering { until } => {

@@ -81,6 +81,9 @@ pub enum EventKind {
     ResultRecorded,
     /// A second cancel: graceful stop and teardown are over.
     CancelForced,
+    /// Live control; other changes are `Steered`.
+    Paused,
+    Resumed,
 }
 
 /// A job's events: the first and the last ones, and how many between them were dropped.

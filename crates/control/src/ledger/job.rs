@@ -47,6 +47,9 @@ pub struct Job {
     pub steered: Vec<Steer>,
     pub extended_ms: u64,
     pub result: Option<BlobRef>,
+    /// For how long it was paused, up to the last resume; and since when it is. Paused time is no time of a schedule.
+    pub paused_ms: u64,
+    pub paused_since_ms: Option<u64>,
 }
 
 /// A workflow's division into shards, and when its load began.
@@ -55,6 +58,8 @@ pub struct Provisioned {
     pub epoch: Epoch,
     pub shards: u32,
     pub begun_ms: Option<u64>,
+    /// For how long the job had been paused by then, in all.
+    pub paused_ms: u64,
 }
 
 /// The owner's own decision to end early.
@@ -224,6 +229,8 @@ impl Job {
             steered: Vec::new(),
             extended_ms: 0,
             result: None,
+            paused_ms: 0,
+            paused_since_ms: None,
         }
     }
 
@@ -299,6 +306,13 @@ impl Job {
             }
             None => Ok(()),
         }
+    }
+
+    /// For how long it was paused by this time, in all.
+    #[must_use]
+    pub fn paused_by_ms(&self, now_ms: u64) -> u64 {
+        let since = self.paused_since_ms.map_or(0, |since| now_ms.saturating_sub(since));
+        self.paused_ms.saturating_add(since)
     }
 
     /// Bytes of texts and inline payloads.

@@ -143,7 +143,8 @@ fn check_course(old: &Job, new: &Job) -> Result<(), Violation> {
     }
     let kept = (old.stop.is_none() || old.stop == new.stop)
         && (old.result.is_none() || old.result == new.result)
-        && old.extended_ms <= new.extended_ms;
+        && old.extended_ms <= new.extended_ms
+        && old.paused_ms <= new.paused_ms;
     demand(kept, "LEDG-28", || "a stop, a result or an extension was taken back".to_owned())
 }
 

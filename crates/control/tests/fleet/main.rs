@@ -9,6 +9,7 @@ mod lifecycle;
 mod properties;
 mod queue;
 mod rows;
+mod steering;
 mod takeover;
 mod verdicts;
 mod worker;

@@ -76,7 +76,7 @@ fn a_deposed_owner_does_nothing() {
         epoch: old.epoch(),
         receiver: fence::BootId(1),
         number: 9,
-        steer: Steer::Pause,
+        steers: vec![Steer::Pause],
     };
     let now = world.now;
     let answer = world.worker(0).ask(ask, now);

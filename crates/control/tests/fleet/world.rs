@@ -108,6 +108,8 @@ pub struct World {
     /// What the manager thinks of workers, if it is not the usual.
     pub routings: BTreeMap<NodeId, Routing>,
     pub ledger_down: bool,
+    /// A manager that takes the job up now has not heard of any worker yet.
+    pub heard_of_nobody: bool,
     /// Nothing is heard of what runs.
     pub mute: bool,
     /// How long nobody has led the ledger: its time is behind by so much.
@@ -161,6 +163,7 @@ impl World {
             suspected: BTreeSet::new(),
             routings: BTreeMap::new(),
             ledger_down: false,
+            heard_of_nobody: false,
             mute: false,
             leaderless: Duration::ZERO,
             hints_every: ms(200),

@@ -198,6 +198,9 @@ fn events() -> Vec<Event> {
         EventKind::Steered,
         EventKind::Extended { total_ms: 15_000 },
         EventKind::ResultRecorded,
+        EventKind::CancelForced,
+        EventKind::Paused,
+        EventKind::Resumed,
     ];
     let at = Hlc { wall_ms: 9, logical: 8, node: NodeId(7) };
     kinds.map(|kind| Event { epoch: epoch(5), at, kind }).into()

@@ -188,7 +188,7 @@ fn of_jobs(tested: &mut BTreeSet<String>) {
         }
         examine(t, &proto::SteerRequest { job: job(), what: Some(what) });
     }
-    examine(t, &proto::SteerReply { said: text("s") });
+    examine(t, &proto::SteerReply { said: text("s"), missed: vec![text("m")] });
     let log = proto::AttemptLog {
         workflow: text("w"),
         shard: 1,

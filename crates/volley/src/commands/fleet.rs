@@ -264,6 +264,17 @@ fn cancelled(job: JobId, reply: &proto::CancelReply) -> String {
     }
 }
 
+fn steered(reply: &proto::SteerReply) -> String {
+    match &reply.missed[..] {
+        [] => reply.said.clone(),
+        missed => format!(
+            "{}; written down, but not followed yet by: {} (they are told as soon as they answer)",
+            reply.said,
+            missed.join(", ")
+        ),
+    }
+}
+
 pub fn drain(args: &DrainArgs) -> i32 {
     code(run(async {
         let door = Door::open(&args.at)?;
@@ -361,14 +372,13 @@ pub fn steer(args: &CtlArgs, job: &str) -> i32 {
             return show_job(&door, &client, job, true).await;
         }
         let job = client.find(job).await.map_err(|error| door.explain(&error))?;
-        let said = match &steering {
-            Some(steering) => client.steer(job, steering).await,
-            None => {
-                let reply = client.cancel(job, "volley ctl stop", false).await;
-                reply.map(|reply| cancelled(job, &reply))
-            }
+        let Some(steering) = &steering else {
+            let reply = client.cancel(job, "volley ctl stop", false).await;
+            print::line(&cancelled(job, &reply.map_err(|error| door.explain(&error))?));
+            return Ok(0);
         };
-        print::line(&said.map_err(|error| door.explain(&error))?);
-        Ok(0)
+        let reply = client.steer(job, steering).await.map_err(|error| door.explain(&error))?;
+        print::line(&steered(&reply));
+        Ok(if reply.missed.is_empty() { 0 } else { exit::FAILED })
     }))
 }

@@ -92,7 +92,11 @@ impl Owner {
             own_setups: BTreeMap::new(),
             sealing: BTreeSet::new(),
             steered: job.steered.clone(),
-            steers: 0,
+            // Nobody can have been told what is not in the ledger.
+            steers: u64::from(!job.steered.is_empty()),
+            steer_heard: BTreeMap::new(),
+            steer_queue: VecDeque::new(),
+            steer_asked: Vec::new(),
             paused: job.steered.contains(&Steer::Pause).then_some(now),
             rows: BTreeMap::new(),
             rtts: BTreeMap::new(),
@@ -125,7 +129,7 @@ impl Owner {
             out: Vec::new(),
             manifest,
         };
-        owner.read_division(job);
+        owner.read_division(job, now_ms);
         owner.read_contexts(job);
         owner.read_shards(job);
         owner.settle_passed();
@@ -136,13 +140,17 @@ impl Owner {
         Ok((owner, effects))
     }
 
-    fn read_division(&mut self, job: &ledger::Job) {
+    fn read_division(&mut self, job: &ledger::Job, now_ms: u64) {
         let millis = |at_ms: u64| Duration::from_millis(at_ms.saturating_sub(job.created_ms));
         for (WorkflowNo(number), division) in &job.provisioned {
             let workflow = *number as usize;
             let begun = division.begun_ms.map(millis);
             self.divided.insert(workflow, division.shards);
             self.recovery.batches.insert(workflow, (division.epoch.number, begun));
+            let paused = job.paused_by_ms(now_ms).saturating_sub(division.paused_ms);
+            self.recovery.paused.insert(workflow, Duration::from_millis(paused));
+            let since = job.paused_since_ms.map_or(0, |since| now_ms.saturating_sub(since));
+            self.recovery.pause = Duration::from_millis(since);
             if let Some(at) = begun {
                 self.spans.insert(workflow, (at, at));
                 self.began = Some(self.began.map_or(at, |first| first.min(at)));
@@ -384,6 +392,8 @@ impl Owner {
                 }
                 EventKind::StopRequested { .. } => say("stopped".to_owned(), None),
                 EventKind::CancelRequested => say("cancelled".to_owned(), None),
+                EventKind::Paused => say("paused".to_owned(), None),
+                EventKind::Resumed => say("resumed".to_owned(), None),
                 EventKind::CancelForced => say("cancelled again".to_owned(), None),
                 _ => {}
             }

@@ -26,6 +26,12 @@ pub(super) struct Recovery {
     pub stop: Option<ledger::Stopping>,
     /// A stop of this owner's own was committed meanwhile.
     pub stop_stands: bool,
+    /// For how long the job was paused since each workflow began, when it was taken up.
+    pub paused: BTreeMap<usize, Duration>,
+    /// And how much longer before this owner began to act.
+    pub stood: Duration,
+    /// How old the present pause was by then.
+    pub pause: Duration,
 }
 
 impl Owner {
@@ -51,6 +57,8 @@ impl Owner {
         if self.started {
             self.note("taken over: what runs goes on", None);
         }
+        // What its predecessor was about to say may never have been sent, a resume as well as a pause.
+        self.steer_all();
         if self.is_cancelled() {
             self.cancel_again();
         } else if let Some(stop) = self.recovery.stop.take() {
@@ -146,6 +154,10 @@ impl Owner {
         let over = |sid: &Sid| self.shards.get(sid).is_some_and(|s| s.state.is_terminal());
         if !members.iter().all(over) {
             let clock = self.clock_of(&workflows);
+            // A pause goes on, and the clock knows of it up to here.
+            if let (Some(clock), Some(since)) = (clock, self.paused) {
+                self.paused = Some(since.max(clock.origin));
+            }
             let step = if clock.is_some() { WaveStep::Running } else { WaveStep::Dispatching };
             let mut wave = Wave::new(Kind::Load, members, step);
             wave.clock = clock;
@@ -184,8 +196,13 @@ impl Owner {
         if let Some((offset, origin)) = said {
             return Some(Clock { origin, offset, paused: Duration::ZERO });
         }
-        let begun = workflows.iter().find_map(|w| self.recovery.batches.get(w)?.1)?;
-        let offset = self.age().saturating_sub(begun);
+        let (begun, paused) = workflows.iter().find_map(|w| {
+            let paused = self.recovery.paused.get(w).copied().unwrap_or_default();
+            Some((self.recovery.batches.get(w)?.1?, paused))
+        })?;
+        let standing = self.paused.map_or(Duration::ZERO, |since| self.now.since(since));
+        let paused = paused + standing + self.recovery.stood;
+        let offset = self.age().saturating_sub(begun).saturating_sub(paused);
         Some(Clock { origin: self.now, offset, paused: Duration::ZERO })
     }
 }

@@ -96,7 +96,7 @@ impl World {
             manifest: self.manifest.clone(),
             settings: self.settings,
             seed: self.dice.roll(),
-            workers: self.hints(),
+            workers: if self.heard_of_nobody { Vec::new() } else { self.hints() },
         };
         let (owner, effects) = Owner::adopt(adoption, self.now).expect("a good shape");
         self.owner = Some(owner);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use control::fleet::message::Steer;
 use control::ledger::{Command, Grace, Reply};
-use fence::{JobId, NodeId, WorkflowNo};
+use fence::{JobId, NodeId, ShardKey, WorkflowNo};
 use ledger::Written;
 use membership::Role as MemberRole;
 use tokio::sync::oneshot;
@@ -18,6 +18,8 @@ use crate::manager::roster;
 use crate::wire::proto;
 use crate::wire::{job_from, seal};
 
+/// Shards that are named to somebody who steers.
+const MISSED_MAX: usize = 100;
 /// For the plan of a job that is being cancelled.
 const PLAN_WITHIN: Duration = Duration::from_secs(3);
 /// The graceful stop of a plan that says none, and time for an owner.
@@ -110,7 +112,12 @@ impl Service {
             return Err(Status::unavailable("the job's owner is busy; try again"));
         }
         match timeout(DESK_WITHIN, answered).await {
-            Ok(Ok(Ok(()))) => Ok(Response::new(proto::SteerReply { said })),
+            Ok(Ok(Ok(missed))) => {
+                let name =
+                    |key: ShardKey| format!("shard {} of workflow {}", key.shard, key.workflow.0);
+                let missed = missed.into_iter().take(MISSED_MAX).map(name).collect();
+                Ok(Response::new(proto::SteerReply { said, missed }))
+            }
             Ok(Ok(Err(why))) => Err(Status::failed_precondition(why)),
             Ok(Err(_)) | Err(_) => Err(Status::unavailable(
                 "the job's owner has not answered; look at `volley status`",
