@@ -18,6 +18,7 @@
 
 mod arrivals;
 mod stages;
+mod units;
 mod vus;
 
 #[cfg(test)]
@@ -27,6 +28,7 @@ mod tables;
 
 pub use arrivals::{Arrivals, Shard};
 pub use stages::{next_stage_change, stage_at, stage_names};
+pub use units::Units;
 pub use vus::{SELF_SIZED_VUS_MAX, next_change, vus_at, vus_max};
 
 use std::time::Duration;

@@ -437,6 +437,21 @@ impl Merge {
         self.window_for(told, false, now).delta.merge(&delta);
     }
 
+    /// The same of what is left of a shard that nobody will run: in the last stage of its workflow.
+    pub fn count_never_run(
+        &mut self,
+        workflow: u32,
+        shard: u32,
+        attempt: u32,
+        count: u64,
+        now: Duration,
+    ) {
+        let stages = self.schema.layout.workflows.get(workflow as usize).map(|one| &one.stages);
+        let last = stages.and_then(|stages| stages.clone().next_back());
+        let Some(stage) = last.and_then(|stage| u32::try_from(stage).ok()) else { return };
+        self.count_unrun(Unrun { workflow, shard, attempt, stage, count }, now);
+    }
+
     /// A worker was lost; the verdict will say so (R19).
     pub fn lose(&mut self, lost: LostWorker) {
         match self.lost.iter_mut().find(|known| known.name == lost.name && known.from == lost.from)

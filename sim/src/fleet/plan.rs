@@ -171,6 +171,7 @@ impl Plan {
             length: Duration::from_millis(rng.u64(2_000..20_000)),
             graceful_stop: Duration::from_secs(1),
             quiet: Duration::ZERO,
+            units: control::schedule::Units::Endless,
             setup: rng.u8(..5) == 0,
             teardown: false,
             provide: Vec::new(),

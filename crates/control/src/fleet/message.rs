@@ -157,8 +157,8 @@ impl Steer {
 pub enum Task {
     /// A share of a workflow's load.
     Load,
-    /// The setup or teardown of the plan itself, or of one of its workflows: once per job, on one core. Its `workflow`
-    /// is one past the last; what a setup leaves is in its report's `provided`, by the name of the variable.
+    /// The setup or teardown of the plan itself, or of one of its workflows: at least once per job, on one core. Its
+    /// `workflow` is one past the last; what a setup leaves is in its report's `provided`, by the name of the variable.
     Setup {
         of: Option<WorkflowNo>,
     },

@@ -45,6 +45,7 @@ mod layer;
 mod loss;
 mod manifest;
 mod recover;
+mod repeats;
 mod report;
 mod room;
 mod rows;
@@ -55,6 +56,7 @@ mod steer;
 mod straggle;
 mod talk;
 mod tools;
+mod unrun;
 mod view;
 mod wave;
 
@@ -218,6 +220,8 @@ pub struct Owner {
     /// Why nothing runs, as it was last said.
     queued: Option<Queued>,
     began: Option<Duration>,
+    /// How far the schedule of a workflow was when the last of its shards was over.
+    reached: BTreeMap<usize, Duration>,
     spans: BTreeMap<usize, (Duration, Duration)>,
 
     /// How many stages are committed; what they hold; and what the present ones have provided.

@@ -299,6 +299,9 @@ impl Statistics {
             });
         }
         let elapsed = self.at(clock);
+        for (shard, attempt, count) in &conclusion.unrun {
+            self.merge.count_never_run(shard.workflow.0, shard.shard, attempt.0, *count, elapsed);
+        }
         self.merge.finish(elapsed)
     }
 }

@@ -6,6 +6,7 @@ mod claims;
 mod execution;
 mod failures;
 mod lifecycle;
+mod losses;
 mod properties;
 mod queue;
 mod rows;

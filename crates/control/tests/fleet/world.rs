@@ -20,6 +20,7 @@ use control::ledger::{
     self, BlobRef, Command, Counters, CreateJob, Grace, IdempotencyKey, Limits, Phase, Proposal,
     Reply, RequestId, SessionId, State, Submission, check_step,
 };
+use control::schedule::Units;
 use fence::{Attempt, BootId, Epoch, GroupId, Hlc, JobId, Moment, NodeId, ShardKey, WorkflowNo};
 use plan::Priority;
 
@@ -49,6 +50,7 @@ pub fn part(name: &str, vus: u32, seconds: u64) -> Part {
         length: Duration::from_secs(seconds),
         graceful_stop: Duration::from_secs(1),
         quiet: Duration::ZERO,
+        units: Units::Endless,
         setup: false,
         teardown: false,
         provide: Vec::new(),

@@ -83,6 +83,7 @@ impl Owner {
             wave: None,
             queued: None,
             began: None,
+            reached: BTreeMap::new(),
             spans: BTreeMap::new(),
             committed: 0,
             committing: false,
@@ -369,6 +370,20 @@ impl Owner {
                     let why = why.map(|revoked| revoked.reason.as_str()).unwrap_or_default();
                     say(format!("shard {}/{shard} was lost: {why}", workflow.0), None);
                     lost.insert((workflow.0, shard), (at, worker));
+                }
+                EventKind::AttemptStarted { workflow, shard, attempt, .. }
+                    if workflow.0 == self.asides() =>
+                {
+                    let known = job.shards.get(&(workflow, shard));
+                    let before =
+                        known.and_then(|known| known.attempt(fence::Attempt(attempt.0 - 1)));
+                    let may_have_run = before.is_some_and(|record| {
+                        let end = record.end.as_ref().map(|end| end.status);
+                        record.revoked.is_some() || end == Some(AttemptStatus::Interrupted)
+                    });
+                    if may_have_run {
+                        say(self.repeat_text(shard), None);
+                    }
                 }
                 EventKind::AttemptStarted { workflow, shard, .. } => {
                     let of = self.divided.get(&(workflow.0 as usize)).copied();

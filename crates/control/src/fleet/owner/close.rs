@@ -73,6 +73,7 @@ impl Owner {
             timeline: self.timeline.clone(),
             unheard: self.unheard.clone(),
             cut: self.cut.clone(),
+            unrun: self.unrun(),
         }
     }
 

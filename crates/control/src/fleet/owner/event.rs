@@ -176,6 +176,8 @@ pub struct Conclusion {
     pub unheard: Vec<(ShardKey, Attempt)>,
     /// Attempts whose totals were too large to keep.
     pub cut: Vec<(ShardKey, Attempt)>,
+    /// Units of the schedule that nobody has run, and nobody will: with the last attempt of their shard.
+    pub unrun: Vec<(ShardKey, Attempt, u64)>,
 }
 
 /// How one workflow came out.

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::allocation::{self, Candidate};
 use crate::job::{BadShape, Shape};
-use crate::schedule;
+use crate::schedule::{self, Units};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
@@ -43,6 +43,8 @@ pub struct Part {
     pub graceful_stop: Duration,
     /// The longest that a healthy run may go without a count moving.
     pub quiet: Duration,
+    /// How much it is, where the plan says so.
+    pub units: Units,
     pub setup: bool,
     pub teardown: bool,
     pub provide: Vec<Provided>,
@@ -141,6 +143,7 @@ impl Manifest {
             length: workflow.load.start_after + schedule::latest_end(&workflow.load),
             graceful_stop: workflow.load.graceful_stop,
             quiet: quiet(workflow),
+            units: Units::of(&workflow.load.executor),
             setup: !workflow.setup.is_empty(),
             teardown: !workflow.teardown.is_empty(),
             provide: workflow.provide.iter().map(provided).collect(),

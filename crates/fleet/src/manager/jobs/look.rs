@@ -108,7 +108,7 @@ impl Service {
             return Err(Status::failed_precondition(if ended.is_some() {
                 "the job ended without a result; `volley status` says why"
             } else {
-                "the job has not ended yet; `volley watch` follows it"
+                "the job is still running and has no result yet; `volley watch` follows it"
             }));
         };
         let parts = self.0.serving()?;
