@@ -16,10 +16,10 @@
 //!   something must run alone (see [`crate::allocation`]).
 //! - **An error is final** (R5): what depends on a failed workflow, however far away, is skipped
 //!   with its name as the reason; everything else goes on.
-//! - **The first reason to stop wins.** The outcome is computed once, when the load is over; a
-//!   cancel before that makes it CANCELLED, afterwards it changes nothing. A threshold that stops
-//!   the run is the plan's own word on when to end: the workflows that it cut short do not count
-//!   against the outcome.
+//! - **The first reason to stop wins**, but for a cancel: until the job is done it makes the
+//!   outcome CANCELLED, also after another stop and while teardown runs (R5). Otherwise the outcome
+//!   is computed once, when the load is over. A threshold that stops the run is the plan's own word
+//!   on when to end: the workflows that it cut short do not count against the outcome.
 //! - **Teardown runs once** if the job was begun, whatever came of it.
 //!
 //! Not here: retries of lost shards, leases and epochs. They concern shards; this is about
@@ -130,6 +130,10 @@ impl Job {
             (Phase::Setup | Phase::Running { .. }, StopRequested { reason }) => {
                 self.stop_early(reason, &mut effects);
             }
+            (
+                Phase::Stopping | Phase::Teardown,
+                StopRequested { reason: StopReason::Cancelled },
+            ) => self.cancel(),
             (Phase::Setup | Phase::Running { .. }, DeadlineReached) => {
                 self.stop_early(StopReason::Timeout, &mut effects);
             }
@@ -184,8 +188,17 @@ impl Job {
         }
     }
 
+    /// Whoever cancels is promised CANCELLED, whatever had ended the job by then.
+    fn cancel(&mut self) {
+        self.stop = Some(StopReason::Cancelled);
+        self.outcome = self.outcome.map(|_| Outcome::Cancelled);
+    }
+
     fn stop_early(&mut self, reason: StopReason, effects: &mut Vec<Effect>) {
         if self.stop.is_some() {
+            if reason == StopReason::Cancelled {
+                self.cancel();
+            }
             return;
         }
         self.stop = Some(reason);

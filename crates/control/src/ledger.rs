@@ -24,8 +24,9 @@
 //! | Running | StartAttempt, CommitContext, RevokeAttempt | Running |
 //! | Running | Provision, BeginLoad, GrantRows, GrantUnits, SteerJob | Running; refused after a cancel |
 //! | Running, Cancelling | StopJob, ExtendJob, RecordResult | unchanged |
-//! | Created, Running | CancelJob | Cancelling; nothing starts any more |
-//! | Cancelling | CancelJob | Cancelling; the first reason stands |
+//! | Created, Running | CancelJob | Cancelling; only teardowns start, until its deadline (R28) |
+//! | Cancelling | CancelJob, another wish | Cancelling; its deadlines are over, the first reason stands |
+//! | Cancelling | StartAttempt of a teardown, before the deadline | Cancelling |
 //! | Cancelling | ClaimJob, ReleaseJob, RevokeAttempt, CommitContext | Cancelling |
 //! | Running | FinishJob(outcome) | Ended(outcome) |
 //! | Cancelling | FinishJob(any outcome) | Ended(CANCELLED), what the owner had found is kept |
@@ -67,8 +68,8 @@ mod step;
 mod broken;
 
 pub use command::{
-    AttemptStatus, AttemptTerms, BlobRef, Command, Counters, CreateJob, Lapse, Outcome, Payload,
-    Proposal, RequestId, SessionId, StopCause, UnitGrant,
+    AttemptStatus, AttemptTerms, BlobRef, Command, Counters, CreateJob, Grace, Lapse, Outcome,
+    Payload, Proposal, RequestId, SessionId, StopCause, UnitGrant,
 };
 pub use history::{Event, EventKind, History, Since};
 pub use invariant::Violation;

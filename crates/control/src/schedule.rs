@@ -17,8 +17,8 @@
 //! engine does them.
 
 mod arrivals;
-mod counted;
 mod stages;
+mod units;
 mod vus;
 
 #[cfg(test)]
@@ -27,8 +27,8 @@ mod properties;
 mod tables;
 
 pub use arrivals::{Arrivals, Shard};
-pub use counted::Counted;
 pub use stages::{next_stage_change, stage_at, stage_names};
+pub use units::Units;
 pub use vus::{SELF_SIZED_VUS_MAX, next_change, vus_at, vus_max};
 
 use std::time::Duration;
@@ -74,15 +74,15 @@ pub fn latest_end(load: &Load) -> Duration {
 
 /// Whether the load is a number of iterations, and ends with the last of them.
 pub fn counts_iterations(executor: &Executor) -> bool {
-    Counted::of(executor).is_some()
+    Units::of(executor).is_counted()
 }
 
 /// How many iterations the plan asks for; `None` where it depends on how fast the target answers.
 pub fn expected_iterations(load: &Load) -> Option<u64> {
     match &load.executor {
         Executor::ConstantVus { .. } | Executor::RampingVus { .. } => None,
-        executor => match Counted::of(executor) {
-            Some(counted) => Some(counted.total()),
+        executor => match Units::of(executor).counted(0, 1) {
+            Some((_, iterations)) => Some(iterations),
             None => Arrivals::new(executor).map(|arrivals| arrivals.total()),
         },
     }

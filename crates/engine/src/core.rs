@@ -123,8 +123,8 @@ struct Core {
 impl Core {
     fn new(core: usize, setup: Arc<CoreSetup>, report: Rc<dyn Fn(Report)>) -> Rc<Core> {
         let layout = setup.program.layout.clone();
-        let (sink, issued) = (setup.sample_sink.clone(), setup.outlet.issued().cloned());
-        let recorder = Recorder::new(layout, sink, setup.epoch_unix_ns, issued);
+        let (sink, outlet) = (setup.sample_sink.clone(), setup.outlet.clone());
+        let recorder = Recorder::new(layout, sink, setup.epoch_unix_ns, outlet);
         let script = setup.program.script.clone().map(|run| {
             let book = Book::new(run.layout.clone(), run.sink.clone(), setup.epoch_unix_ns);
             let wishes = report.clone();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use stats::{Block, DropCause, ErrorKind, Layout, Sample, SampleSink, Window};
 
-use client::{IssuedFile, Mono, Progress};
+use client::{Mono, Outlet, Progress};
 
 /// Samples are handed on in batches of this size, or at the end of a window.
 const SAMPLE_BATCH: usize = 1024;
@@ -26,8 +26,8 @@ pub struct Recorder {
     sample_sink: Option<SampleSink>,
     epoch_unix_ns: u64,
     pub samples_dropped: Cell<u64>,
-    /// Counts that outlive the process.
-    issued: Option<Arc<IssuedFile>>,
+    /// What lets requests out, with the counts that outlive the process.
+    outlet: Outlet,
 }
 
 #[derive(Debug, Clone)]
@@ -67,7 +67,7 @@ impl Recorder {
         layout: Arc<Layout>,
         sample_sink: Option<SampleSink>,
         epoch_unix_ns: u64,
-        issued: Option<Arc<IssuedFile>>,
+        outlet: Outlet,
     ) -> Recorder {
         Recorder {
             window: RefCell::new(Window::new(&layout)),
@@ -78,7 +78,7 @@ impl Recorder {
             sample_sink,
             epoch_unix_ns,
             samples_dropped: Cell::new(0),
-            issued,
+            outlet,
         }
     }
 
@@ -164,8 +164,15 @@ impl Recorder {
     }
 
     /// A request that the end of the run cut off: counted, and neither completed nor failed.
+    ///
+    /// One that the gate has kept from leaving was no request: no byte of it is anywhere, and no target can have seen
+    /// it. Counted, it would make more requests than were seen (R17).
     pub fn interrupted(&self, at: At, progress: &Progress) {
         let retries = u64::from(progress.retries.get());
+        let left = progress.sent.get() || retries > 0;
+        if !left && self.outlet.gate().standing(Mono::now()).is_final() {
+            return;
+        }
         self.count_sent(progress, retries);
         self.with(at.stage, |block| {
             let step = &mut block.steps[at.step];
@@ -180,7 +187,7 @@ impl Recorder {
 
     #[inline]
     fn count_sent(&self, progress: &Progress, retries: u64) {
-        if let Some(issued) = &self.issued {
+        if let Some(issued) = self.outlet.issued() {
             issued.add_sent(u64::from(progress.sent.get()) + retries);
         }
     }

@@ -21,7 +21,7 @@ use stats::wire::{Schema, WireError, decode_schema, encode_schema};
 
 /// The first bytes, so that a foreign blob is not taken for one.
 const MAGIC: &[u8; 4] = b"VBDL";
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 /// The most that a plan may have with all its files; the ledger keeps no larger blob.
 pub const BUNDLE_BYTES_MAX: usize = 256 << 20;
 /// The most of it that managers have to know: everything before the plan, the scripts and the files.

@@ -308,10 +308,21 @@ impl FleetClient {
         }
     }
 
+    /// Ends a job as its plan says: with graceful stop and teardown. `now`, or said a second time: at once.
+    ///
     /// # Errors
     /// If the job is unknown, or nobody can do it in time.
-    pub async fn cancel(&self, job: JobId, reason: &str) -> Result<proto::CancelReply, FleetError> {
-        let request = proto::CancelRequest { job: wire::job_bytes(job), reason: reason.to_owned() };
+    pub async fn cancel(
+        &self,
+        job: JobId,
+        reason: &str,
+        now: bool,
+    ) -> Result<proto::CancelReply, FleetError> {
+        // One wish, however often it is sent: a manager that has not answered may have written it.
+        let mut nonce = [0; 16];
+        getrandom::fill(&mut nonce).map_err(|_| FleetError::Random)?;
+        let (job, reason) = (wire::job_bytes(job), reason.to_owned());
+        let request = proto::CancelRequest { job, reason, now, nonce: nonce.to_vec().into() };
         let ask = |mut jobs: Jobs| {
             let request = request.clone();
             async move { jobs.cancel(request).await }
@@ -321,7 +332,7 @@ impl FleetClient {
 
     /// # Errors
     /// If the job is unknown or does not run, or nobody can do it in time.
-    pub async fn steer(&self, job: JobId, how: &Steering) -> Result<String, FleetError> {
+    pub async fn steer(&self, job: JobId, how: &Steering) -> Result<proto::SteerReply, FleetError> {
         use proto::steer_request::{Scale, What};
         let scale = |workflow: &Option<String>, value| Scale {
             workflow: workflow.clone().unwrap_or_default(),
@@ -338,7 +349,7 @@ impl FleetClient {
             let request = request.clone();
             async move { jobs.steer(request).await }
         };
-        Ok(self.ask(self.patience, ask).await?.1.said)
+        Ok(self.ask(self.patience, ask).await?.1)
     }
 
     /// # Errors

@@ -330,8 +330,8 @@ impl Blobs {
         (index.blobs.len() as u64, index.used)
     }
 
-    /// For so long nobody could write to the ledger: whoever has put a blob could not yet name it, and the time does not
-    /// count towards its grace period.
+    /// For so long nobody could write to the ledger: whoever has put a blob could not yet name it, and the time does
+    /// not count towards its grace period.
     pub fn not_counted(&self, gap: Duration) {
         let now = Instant::now();
         let mut index = lock(&self.index);

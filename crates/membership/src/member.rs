@@ -87,8 +87,8 @@ pub enum Effect {
 pub enum Notice {
     /// The cluster believed that we were dead; we have come back under a new generation (S-39).
     DeathRefuted { generation: u32 },
-    /// Somebody tells of a later boot of ourselves. A copy of our data folder may run elsewhere, or somebody who has the
-    /// gossip key lies: gossip proves nothing (R26). Whoever hears this asks over a channel that does.
+    /// Somebody tells of a later boot of ourselves. A copy of our data folder may run elsewhere, or somebody who has
+    /// the gossip key lies: gossip proves nothing (R26). Whoever hears this asks over a channel that does.
     LaterLifeTold { peer: Peer },
     /// Our farewell has been sent.
     Left,

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | 105 | interrupted (Ctrl-C, SIGTERM) |
 //! | 102 | the run's own time limit passed |
-//! | 103 | stopped by `volley ctl stop` |
+//! | 103 | stopped by `volley ctl stop` or `volley cancel` |
 //! | 122 | outcome FAILED or PARTIAL |
 //! | 120 | verdict invalid |
 //! | 99 | a threshold failed; or a check or request failed without a threshold for it (R20) |

@@ -133,8 +133,31 @@ impl Summary {
         if path == Path::new("-") {
             return io::stdout().lock().write_all(self.to_json().as_bytes());
         }
-        std::fs::write(path, self.to_json())
+        replace(path, self.to_json().as_bytes())
     }
+}
+
+/// Writes beside the file and puts it in its place: whoever looks sees the old one or the whole new one. What is no
+/// plain file (a pipe, a device, a link) is written to as it is.
+fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    let known = std::fs::symlink_metadata(path);
+    let name = path.file_name().filter(|_| !matches!(&known, Ok(known) if !known.is_file()));
+    let Some(name) = name else { return std::fs::write(path, content) };
+    let mut beside = std::ffi::OsString::from(".");
+    beside.push(name);
+    beside.push(format!(".{}.tmp", std::process::id()));
+    let beside = path.with_file_name(beside);
+    let written = std::fs::write(&beside, content)
+        .and_then(|()| match known {
+            Ok(known) => std::fs::set_permissions(&beside, known.permissions()),
+            Err(_) => Ok(()),
+        })
+        .and_then(|()| std::fs::rename(&beside, path));
+    if written.is_err() {
+        // It may not be there at all.
+        let _ = std::fs::remove_file(&beside);
+    }
+    written
 }
 
 fn stopped_by(stop: &StopReason) -> &'static str {

@@ -173,6 +173,8 @@ pub struct Unrun {
     pub attempt: u32,
     /// Number of the stage in the layout.
     pub stage: u32,
+    /// A [`DropCause`], by its number.
+    pub cause: u32,
     pub count: u64,
 }
 
@@ -466,7 +468,9 @@ impl Merge {
     /// Iterations that the owner knows of and no shard has counted. Saying it again changes nothing,
     /// so a new owner may say all that it knows.
     pub fn count_unrun(&mut self, unrun: Unrun, now: Duration) {
-        if unrun.stage as usize >= self.schema.layout.stages.len() {
+        let cause = unrun.cause as usize;
+        if unrun.stage as usize >= self.schema.layout.stages.len() || cause >= DropCause::ALL.len()
+        {
             return;
         }
         let is_it = |known: &&mut Unrun| Unrun { count: unrun.count, ..**known } == unrun;
@@ -485,7 +489,6 @@ impl Merge {
             return;
         }
         let mut delta = Delta::default();
-        let cause = DropCause::WorkerLost as usize;
         delta.blocks.entry(unrun.stage).or_default().counters.own[3 + cause] = new;
         let told = self.window_at(now);
         self.window_for(told, false, now).delta.merge(&delta);
@@ -508,6 +511,23 @@ impl Merge {
         let told = self.of_attempt(key).filter_map(|key| self.streams.get(&key)).map(|s| s.next);
         let next = told.max()?;
         Some(next.checked_sub(1).map_or(Duration::ZERO, |last| self.end_of(last)))
+    }
+
+    /// The same of what is left of a shard that nobody will run: in the last stage of its workflow.
+    pub fn count_never_run(
+        &mut self,
+        workflow: u32,
+        shard: u32,
+        count: u64,
+        cause: DropCause,
+        now: Duration,
+    ) {
+        let stages = self.schema.layout.workflows.get(workflow as usize).map(|one| &one.stages);
+        let last = stages.and_then(|stages| stages.clone().next_back());
+        let Some(stage) = last.and_then(|stage| u32::try_from(stage).ok()) else { return };
+        // No attempt has this number: what was lost with one is counted apart.
+        let (attempt, cause) = (0, cause as u32);
+        self.count_unrun(Unrun { workflow, shard, attempt, stage, cause, count }, now);
     }
 
     /// A worker was lost; the verdict will say so (R19).

@@ -143,11 +143,14 @@ impl Chaos {
                     let job = jobs[world.rng.usize(..jobs.len())];
                     if world.runs(Host::Manager(m)) {
                         let (reason, requestor) = ("enough".to_owned(), "sim".to_owned());
-                        world.propose(
-                            m,
-                            What::Cancel,
-                            Command::CancelJob { job, reason, requestor },
-                        );
+                        // Now and then at once, or a second time.
+                        let nonce = [world.rng.u8(..); 16];
+                        let grace = world.orders.get(&job).map(|order| {
+                            order.manifest.grace(&control::fleet::owner::Settings::default())
+                        });
+                        let grace = grace.filter(|_| world.rng.u8(..4) > 0);
+                        let cancel = Command::CancelJob { job, reason, requestor, nonce, grace };
+                        world.propose(m, What::Cancel, cancel);
                     }
                 }
             }

@@ -22,7 +22,8 @@ pub struct Desk {
     /// Frames that came again.
     pub repeats: u64,
     pub turn: bool,
-    pub cancel_told: bool,
+    /// Whether it knows of a cancel, and whether that is a hard one.
+    pub cancel_told: Option<bool>,
 }
 
 impl Desk {
@@ -42,7 +43,7 @@ impl Desk {
             extra: 0,
             repeats: 0,
             turn: false,
-            cancel_told: false,
+            cancel_told: None,
         })
     }
 

@@ -69,7 +69,8 @@ pub fn half_of_the_time(vus: u32, length: Duration) -> u64 {
 
 /// How many units the load of one shard has, where it is a number of them.
 pub fn units(part: &Part, shard: u32, shards: u32) -> Option<u64> {
-    Some(part.counted?.iterations_of(shard as usize, shards.max(1) as usize))
+    let counted = part.units.counted(shard as usize, shards.max(1) as usize);
+    counted.map(|(_, iterations)| iterations)
 }
 
 /// A load that is a number of units.

@@ -306,7 +306,13 @@ impl World {
     ) {
         let host = &mut self.managers[m];
         let known = host.view.job(job);
-        let cancel = known.and_then(|job| job.cancel.as_ref()).map(|cancel| cancel.reason.clone());
+        let now_ms = host.view.now_ms();
+        let cancel = known.and_then(|job| job.cancel.as_ref()).map(|cancel| {
+            let left = cancel.teardown_until_ms.saturating_sub(now_ms);
+            let (reason, hard) = (cancel.reason.clone(), cancel.hard.is_some());
+            Event::CancelSeen { reason, hard, within: Duration::from_millis(left) }
+        });
+        let hard = known.and_then(|job| job.cancel.as_ref()).map(|cancel| cancel.hard.is_some());
         let me = host.session();
         let lost = known.is_some_and(|job| {
             job.end.is_none() && job.owner != Some(me) && job.epoch > Some(epoch)
@@ -320,9 +326,8 @@ impl World {
         if std::mem::replace(&mut desk.turn, turn) != turn {
             events.push(Event::Turn(turn));
         }
-        if let Some(reason) = cancel.filter(|_| !desk.cancel_told) {
-            desk.cancel_told = true;
-            events.push(Event::CancelSeen { reason });
+        if std::mem::replace(&mut desk.cancel_told, hard) != hard {
+            events.extend(cancel);
         }
         if desk.owner.wake().is_some_and(|at| at <= local) {
             events.push(Event::Tick);

@@ -161,7 +161,8 @@ impl Plan {
         let vus_max = if self.vus > 100 { self.vus } else { rng.u32(1..=self.vus) };
         let length = Duration::from_millis(rng.u64(2_000..20_000));
         let iterations = super::engine::half_of_the_time(vus_max, length);
-        let counted = control::schedule::Counted { users: vus_max, iterations, each: false };
+        let counted = control::schedule::Units::Shared { vus: vus_max, iterations };
+        let units = if rng.u8(..3) == 0 { counted } else { control::schedule::Units::Endless };
         Part {
             name: name.to_owned(),
             depends_on: Vec::new(),
@@ -169,12 +170,12 @@ impl Plan {
             is_test: true,
             priority: ::plan::Priority::Auto,
             vus_max,
-            counted: (rng.u8(..3) == 0).then_some(counted),
             requests_max: Some(1),
             is_open: false,
             length,
             graceful_stop: Duration::from_secs(1),
             quiet: Duration::ZERO,
+            units,
             setup: rng.u8(..5) == 0,
             teardown: false,
             provide: Vec::new(),

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use control::fleet::message::Steer;
 use control::ledger::{
-    AttemptStatus, AttemptTerms, BlobRef, Command, CreateJob, IdempotencyKey, Lapse, Outcome,
-    Payload, RequestId, StopCause,
+    AttemptStatus, AttemptTerms, BlobRef, Command, CreateJob, Grace, IdempotencyKey, Lapse,
+    Outcome, Payload, RequestId, StopCause,
 };
 use fastrand::Rng;
 use fence::{Attempt, BootId, Epoch, JobId, NodeId, ShardKey, WorkflowNo};
@@ -187,6 +187,8 @@ pub struct Client {
 
 /// Shards per job; few, so that clients meet.
 const SHARDS: u32 = 2;
+/// Jobs here have no teardowns.
+const GRACE: Grace = Grace { stop_ms: 5_000, teardown_ms: 5_000, asides: None };
 
 impl Client {
     pub fn new(number: usize, office: Rc<Office>) -> Self {
@@ -368,6 +370,8 @@ impl Client {
                 job,
                 reason: "no longer wanted".to_owned(),
                 requestor: format!("client {}", self.number),
+                nonce: [self.number as u8; 16],
+                grace: self.random.bool().then_some(GRACE),
             },
             13 if self.random.bool() => Command::FinishJob {
                 job,

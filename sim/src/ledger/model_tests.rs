@@ -1,7 +1,7 @@
 //! The model of a job against short histories, legal and not.
 
 use control::ledger::{
-    BlobRef, Command, CreateJob, IdempotencyKey, Lapse, Outcome, Refusal, Reply, SessionId,
+    BlobRef, Command, CreateJob, Grace, IdempotencyKey, Lapse, Outcome, Refusal, Reply, SessionId,
     Submission,
 };
 use fence::{Attempt, BootId, Epoch, GroupId, JobId, NodeId, ShardKey, WorkflowNo};
@@ -54,7 +54,9 @@ fn finish(epoch: u64) -> Command {
 }
 
 fn cancel() -> Command {
-    Command::CancelJob { job: JOB, reason: String::new(), requestor: String::new() }
+    let (reason, requestor) = (String::new(), String::new());
+    let grace = Some(Grace { stop_ms: 1_000, teardown_ms: 1_000, asides: None });
+    Command::CancelJob { job: JOB, reason, requestor, nonce: [1; 16], grace }
 }
 
 /// Calls one after the other; `None` is an answer that never came.

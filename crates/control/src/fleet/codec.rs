@@ -155,9 +155,15 @@ impl Message for Ask {
             Self::Stop { how, .. } => match how {
                 Halt::Graceful | Halt::Now => 1,
             },
-            Self::Steer { steer, .. } => match steer {
-                Steer::Pause | Steer::Resume | Steer::Vus { .. } | Steer::Rate { .. } => 1,
-            },
+            Self::Steer { steers, .. } => steers.iter().map(Steer::since).max().unwrap_or(1),
+        }
+    }
+}
+
+impl Steer {
+    fn since(&self) -> u8 {
+        match self {
+            Self::Pause | Self::Resume | Self::Vus { .. } | Self::Rate { .. } => 1,
         }
     }
 }

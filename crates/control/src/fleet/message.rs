@@ -57,14 +57,15 @@ pub enum Ask {
         how: Halt,
         reason: String,
     },
-    /// Numbers rise within an epoch: what is not above the last one is a repeat, however late it comes. Attempts that
-    /// are dispatched to this worker afterwards follow it too.
+    /// All that is in force, not what has changed: one message that arrives makes up for those that did not. Numbers
+    /// rise within an epoch: what is not above the last one is a repeat, however late it comes. Attempts that are
+    /// dispatched to this worker afterwards follow it too.
     Steer {
         job: JobId,
         epoch: Epoch,
         receiver: BootId,
         number: u64,
-        steer: Steer,
+        steers: Vec<Steer>,
     },
     /// The answer to [`Tell::RowsWanted`], committed before it was sent. An empty block: there are none left.
     Rows {
@@ -172,8 +173,8 @@ impl Steer {
 pub enum Task {
     /// A share of a workflow's load.
     Load,
-    /// The setup or teardown of the plan itself, or of one of its workflows: once per job, on one core. Its `workflow`
-    /// is one past the last; what a setup leaves is in its report's `provided`, by the name of the variable.
+    /// The setup or teardown of the plan itself, or of one of its workflows: at least once per job, on one core. Its
+    /// `workflow` is one past the last; what a setup leaves is in its report's `provided`, by the name of the variable.
     Setup {
         of: Option<WorkflowNo>,
     },
@@ -433,20 +434,28 @@ impl Renew {
     #[must_use]
     pub fn decide(&self, state: &State) -> Vec<(ShardKey, Attempt, Renewal)> {
         let decide = |(shard, attempt): &(ShardKey, Attempt)| {
-            (*shard, *attempt, self.decide_one(state.job(shard.job), shard, *attempt))
+            let job = state.job(shard.job);
+            (*shard, *attempt, self.decide_one(job, state.now_ms(), shard, *attempt))
         };
         self.attempts.iter().map(decide).collect()
     }
 
-    fn decide_one(&self, job: Option<&Job>, shard: &ShardKey, attempt: Attempt) -> Renewal {
+    fn decide_one(
+        &self,
+        job: Option<&Job>,
+        now_ms: u64,
+        shard: &ShardKey,
+        attempt: Attempt,
+    ) -> Renewal {
         let refused = |why: &str| Renewal::Refused { why: why.to_owned() };
         let Some(job) = job else { return refused("the job is not known") };
         if job.end.is_some() {
             return refused("the job has ended");
         }
-        if job.cancel.is_some() {
-            // The owner stops it; a lease that is not renewed only makes sure.
-            return refused("the job is cancelled");
+        // R28: the owner stops it as the plan says, and that takes time. The deadline holds whether there is an owner
+        // or not.
+        if job.cancel.as_ref().is_some_and(|cancel| now_ms >= cancel.lease_until_ms(shard)) {
+            return refused("the job is cancelled, and its time to end is over");
         }
         let last = job.shard(shard).and_then(|known| known.last());
         let Some((number, record)) = last else {

@@ -34,6 +34,7 @@ mod adopt;
 mod again;
 mod answers;
 mod begin;
+mod cancel;
 pub mod check;
 mod close;
 pub mod context;
@@ -45,8 +46,10 @@ mod layer;
 mod loss;
 mod manifest;
 mod recover;
+mod repeats;
 mod report;
 mod room;
+mod rows;
 mod seat;
 mod settings;
 mod shard;
@@ -56,11 +59,12 @@ mod straggle;
 mod talk;
 mod tools;
 mod units;
+mod unrun;
 mod view;
 mod wave;
 
 pub use adopt::Adoption;
-pub use event::{Conclusion, Conclusive, Effect, Event, Gap, Mended, Note, Queued};
+pub use event::{Conclusion, Conclusive, Effect, Event, Gap, Mended, Note, Queued, Unrun};
 pub use manifest::{
     DataPart, Manifest, OnWorkerLoss, Part, Policy, Provided, WhenFull, WhenNoneLeft,
 };
@@ -93,7 +97,8 @@ pub struct Counts {
     pub unknown_commits: u64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// In the order in which they come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
     Recovering {
         until: Moment,
@@ -138,11 +143,11 @@ enum Errand {
         attempts: Vec<(Sid, Attempt)>,
     },
     Stop(Sid, Attempt),
+    /// All that is in force, under this number.
     Steer {
         worker: NodeId,
         boot: BootId,
         number: u64,
-        steer: Steer,
     },
     Rows {
         sid: Sid,
@@ -207,7 +212,7 @@ pub struct Owner {
     turn: Option<bool>,
     /// The machine was told to start: there was room for the first time.
     started: bool,
-    cancelled: bool,
+    cancelling: Option<cancel::Cancelling>,
 
     shards: BTreeMap<Sid, Shard>,
     /// How many shards a workflow was divided into.
@@ -223,6 +228,8 @@ pub struct Owner {
     /// Why nothing runs, as it was last said.
     queued: Option<Queued>,
     began: Option<Duration>,
+    /// How far the schedule of a workflow was when the last of its shards was over.
+    reached: BTreeMap<usize, Duration>,
     spans: BTreeMap<usize, (Duration, Duration)>,
 
     /// How many stages are committed; what they hold; and what the present ones have provided.
@@ -236,8 +243,13 @@ pub struct Owner {
     /// Attempts whose statistics are being closed.
     sealing: BTreeSet<(Sid, Attempt)>,
 
+    /// What is in force, the number of its last change, and which number each worker has acknowledged.
     steered: Vec<Steer>,
     steers: u64,
+    steer_heard: BTreeMap<(NodeId, BootId), u64>,
+    /// Changes that wait to be written, and clients that wait until everybody has heard.
+    steer_queue: VecDeque<(u64, Steer)>,
+    steer_asked: Vec<steer::Asked>,
     paused: Option<Moment>,
     /// Rows that are on their way, and how many were wanted again meanwhile.
     rows: BTreeMap<(Sid, u32), Option<u64>>,
@@ -319,7 +331,7 @@ impl Owner {
             Event::LedgerTime { now_ms } => self.ledger_time(now_ms),
             Event::Turn(turn) => self.turn = Some(turn),
             Event::Threshold { number, reason } => self.threshold(number, reason),
-            Event::CancelSeen { reason } => self.cancel(&reason),
+            Event::CancelSeen { reason, hard, within } => self.cancel_seen(&reason, hard, within),
             Event::Steer { asked, steer } => self.steer(asked, steer),
             Event::Concluded { result } => self.concluded(result),
             Event::Progress { .. } | Event::Tick => {}
@@ -354,6 +366,7 @@ impl Owner {
         }
         self.resend();
         self.scan();
+        self.answer_steers();
         let moving = self.paused.is_none()
             && self.shards.values().any(|shard| shard.is_out() || shard.state == State::Cancelling);
         self.timeouts.set_running(moving, self.now);
@@ -372,6 +385,7 @@ impl Owner {
     #[must_use]
     pub fn wake(&self) -> Option<Moment> {
         let mut due: Vec<Moment> = self.later.keys().map(|(at, _)| *at).collect();
+        due.extend(self.steer_asked.iter().map(|one| one.until));
         match self.phase {
             Phase::Finished | Phase::Deposed => return None,
             Phase::Recovering { until } => {
@@ -382,6 +396,7 @@ impl Owner {
                 due.extend(self.timeouts.due());
                 due.extend(self.silence_due());
                 due.extend(self.queue_due());
+                due.extend(self.cancel_due());
                 due.extend(self.wave.as_ref().and_then(|wave| wave.again));
                 due.extend(self.holds.values().filter(|hold| hold.granted).map(|hold| hold.renew));
                 if self.shards.values().any(Shard::is_out) {

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use fence::{Attempt, JobId, NodeId, ShardKey, WorkflowNo};
 use plan::Threshold;
+use stats::DropCause;
 use stats::merge::{Checkpoint, Finished, Merge, OfAttempt, ReceiveError, Settings, Step, Unrun};
 use stats::verdict::LostWorker;
 use stats::wire::{Frame, Schema, StreamKey, WireError};
@@ -259,7 +260,8 @@ impl Statistics {
     pub fn lost(&mut self, shard: ShardKey, attempt: Attempt, count: u64, clock: Duration) {
         let (now, workflow) = (self.at(clock), shard.workflow.0);
         if let Some(stage) = self.merge.first_stage(workflow) {
-            let unrun = Unrun { workflow, shard: shard.shard, attempt: attempt.0, stage, count };
+            let (shard, attempt, cause) = (shard.shard, attempt.0, DropCause::WorkerLost as u32);
+            let unrun = Unrun { workflow, shard, attempt, stage, cause, count };
             self.merge.count_unrun(unrun, now);
             self.dirty = true;
         }
@@ -347,6 +349,11 @@ impl Statistics {
             });
         }
         let elapsed = self.at(clock);
+        for one in &conclusion.unrun {
+            let cause = if one.lost { DropCause::WorkerLost } else { DropCause::TimeOver };
+            let (workflow, shard) = (one.shard.workflow.0, one.shard.shard);
+            self.merge.count_never_run(workflow, shard, one.count, cause, elapsed);
+        }
         self.merge.finish(elapsed)
     }
 }

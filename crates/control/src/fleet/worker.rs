@@ -30,7 +30,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use fence::{BootId, Doorkeeper, Epoch, JobId, Moment, WorkflowNo};
+use fence::{BootId, Doorkeeper, JobId, Moment};
 
 mod asks;
 mod cores;
@@ -44,6 +44,7 @@ mod post;
 mod recover;
 mod renewal;
 mod settings;
+mod steer;
 mod sweep;
 mod time;
 
@@ -60,12 +61,13 @@ pub use counts::{Counts, Figures};
 pub use message::{Effect, Event, IssuedFile, Progress, Run, RunEnd, RunHow};
 pub use settings::{BadSettings, Limits, Settings, Times};
 
-use super::message::{Held, HeldPhase, Holdings, Renewal, Steer, Tell};
+use super::message::{Held, HeldPhase, Holdings, Renewal, Tell};
 use super::outbox::Outbox;
 use cores::{CoreLease, Cores};
 use live::Live;
 use post::{Heard, Letter, Matter, Post};
 use renewal::Renewals;
+use steer::Steered;
 
 /// What a worker remembers of a job beside its attempts.
 #[derive(Debug, Default)]
@@ -79,15 +81,6 @@ struct Job {
     idle_since: Option<Moment>,
     /// When more time is asked for next, if its time is limited; and how much was done the last time.
     more_time: Option<(Moment, u64)>,
-}
-
-/// Live control, as attempts that come later have to find it.
-#[derive(Debug, Default)]
-struct Steered {
-    last: Option<(Epoch, u64)>,
-    paused_at: Option<Moment>,
-    vus: BTreeMap<WorkflowNo, u32>,
-    rates: BTreeMap<WorkflowNo, (f64, Duration)>,
 }
 
 /// One worker, in one life.
@@ -325,19 +318,5 @@ impl Worker {
     #[must_use]
     pub fn cores_stuck(&self) -> usize {
         self.stuck.values().map(CoreLease::core).collect::<BTreeSet<_>>().len()
-    }
-
-    /// Draws the steering that an attempt has missed: its job's, and its workflow's.
-    fn steers_of(&self, run: Run) -> Vec<Steer> {
-        let Some(Job { steered, .. }) = self.jobs.get(&run.shard.job) else { return Vec::new() };
-        let workflow = run.shard.workflow;
-        let vus = steered.vus.get(&workflow).map(|vus| Steer::Vus { workflow, vus: *vus });
-        let rate = steered.rates.get(&workflow).map(|(per_second, from)| Steer::Rate {
-            workflow,
-            per_second: *per_second,
-            from: *from,
-        });
-        let pause = steered.paused_at.map(|_| Steer::Pause);
-        [vus, rate, pause].into_iter().flatten().collect()
     }
 }

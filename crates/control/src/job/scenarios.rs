@@ -164,8 +164,11 @@ fn the_first_reason_to_stop_wins() {
     for (first, then, outcome) in [
         ("cancel", "deadline", "cancelled"),
         ("interrupt", "threshold", "cancelled"),
-        ("deadline", "cancel", "timeout"),
-        ("threshold", "cancel", "completed"),
+        ("deadline", "interrupt", "timeout"),
+        ("threshold", "interrupt", "completed"),
+        // But for a cancel: whoever sent it was promised so.
+        ("deadline", "cancel", "cancelled"),
+        ("threshold", "cancel", "cancelled"),
     ] {
         let script = format!(
             "start        => setup
@@ -199,15 +202,39 @@ fn an_error_before_a_threshold_stop_still_counts() {
 }
 
 #[test]
-fn a_cancel_after_the_load_is_over_changes_nothing() {
-    play(
+fn a_cancel_while_teardown_runs_makes_the_outcome_cancelled() {
+    let job = play(
         "a",
         "start          => setup
          setup ok       => start a
          a ok           => teardown
          cancel         =>
-         teardown error late => finish completed",
+         teardown error late => finish cancelled",
     );
+    assert_eq!(job.stop_reason(), StopReason::Cancelled);
+}
+
+#[test]
+fn a_cancel_after_another_stop_makes_the_outcome_cancelled() {
+    for stop in ["threshold", "deadline"] {
+        let script = format!(
+            "start          => setup
+             setup ok       => start a
+             {stop}         => stop
+             cancel         =>
+             a stopped      => teardown
+             teardown ok    => finish cancelled"
+        );
+        play("a", &script);
+        let script = format!(
+            "start          => setup
+             {stop}         => stop
+             cancel         =>
+             setup ok       => teardown
+             teardown ok    => finish cancelled"
+        );
+        play("a", &script);
+    }
 }
 
 #[test]

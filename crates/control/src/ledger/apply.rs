@@ -13,6 +13,9 @@ use super::limits::{Problem, Resource, validate};
 use super::reply::{Busy, Refusal, Rejection, Reply, Submission};
 use super::{Limits, State};
 
+/// However long a plan's graceful stop and teardown are, a cancelled job gets no more than this to end.
+pub(super) const GRACE_MS_MAX: u64 = 3_600_000;
+
 /// The place of a command in the log, and its proposer's stamp.
 #[derive(Clone, Copy)]
 pub(super) struct Here {
@@ -50,9 +53,7 @@ impl State {
             Command::CommitContext { job, epoch, layer, context } => {
                 self.commit_context(here, *job, *epoch, *layer, context)
             }
-            Command::CancelJob { job, reason, requestor } => {
-                self.cancel(here, *job, reason, requestor)
-            }
+            Command::CancelJob { .. } => self.cancel(here, &proposal.command),
             Command::FinishJob { job, epoch, outcome, detail } => {
                 self.finish(here, *job, *epoch, *outcome, detail)
             }
@@ -199,28 +200,41 @@ impl State {
         Ok(here.done())
     }
 
-    fn cancel(
-        &mut self,
-        here: Here,
-        id: JobId,
-        reason: &str,
-        requestor: &str,
-    ) -> Result<Reply, Refusal> {
-        let job = self.jobs.get_mut(&id).map(Arc::make_mut).ok_or(Refusal::UnknownJob)?;
+    fn cancel(&mut self, here: Here, command: &Command) -> Result<Reply, Refusal> {
+        let Command::CancelJob { job: id, reason, requestor, nonce, grace } = command else {
+            return Ok(here.done());
+        };
+        let now_ms = self.now_ms;
+        let job = self.jobs.get_mut(id).map(Arc::make_mut).ok_or(Refusal::UnknownJob)?;
         if let Some(End { outcome, epoch, .. }) = &job.end {
             return Ok(Reply::Ended { outcome: *outcome, epoch: *epoch });
         }
-        if let Some(cancel) = &job.cancel {
-            return Ok(Reply::Already { epoch: cancel.epoch });
+        if let Some(cancel) = &mut job.cancel {
+            if cancel.hard.is_some() || cancel.nonce == *nonce {
+                return Ok(Reply::Already { epoch: cancel.hard.unwrap_or(cancel.epoch) });
+            }
+            cancel.hard = Some(here.epoch);
+            cancel.stop_until_ms = cancel.stop_until_ms.min(now_ms);
+            cancel.teardown_until_ms = cancel.teardown_until_ms.min(now_ms);
+            self.record(*id, here.event(EventKind::CancelForced));
+            return Ok(here.done());
         }
+        let until = |grace_ms: u64| now_ms.saturating_add(grace_ms.min(GRACE_MS_MAX));
+        let stop_ms = grace.map_or(0, |grace| grace.stop_ms);
+        let teardown_ms = grace.map_or(0, |grace| grace.teardown_ms.max(stop_ms));
         job.cancel = Some(Cancel {
             epoch: here.epoch,
             at: here.at,
-            reason: reason.to_owned(),
-            requestor: requestor.to_owned(),
+            reason: reason.clone(),
+            requestor: requestor.clone(),
+            nonce: *nonce,
+            stop_until_ms: until(stop_ms),
+            teardown_until_ms: until(teardown_ms),
+            asides: grace.and_then(|grace| grace.asides),
+            hard: grace.is_none().then_some(here.epoch),
         });
         self.derived.bytes += (reason.len() + requestor.len()) as u64;
-        self.record(id, here.event(EventKind::CancelRequested));
+        self.record(*id, here.event(EventKind::CancelRequested));
         Ok(here.done())
     }
 

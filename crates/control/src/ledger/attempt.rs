@@ -25,8 +25,8 @@ impl State {
             return Ok(here.done());
         };
         let (worker, boot, after, terms) = (*worker, *boot, *after, *terms);
-        let now_ms = self.now_ms;
         let Limits { attempts, shards_per_job, retries, .. } = self.limits;
+        let now_ms = self.now_ms;
         self.make_room(here, |state| state.derived.attempts >= u64::from(attempts));
         let attempts_full = self.derived.attempts >= u64::from(attempts);
         let job = self.jobs.get_mut(&key.job).map(Arc::make_mut).ok_or(Refusal::UnknownJob)?;
@@ -40,9 +40,7 @@ impl State {
         {
             return Ok(Reply::Already { epoch: record.started });
         }
-        if let Some(cancel) = &job.cancel {
-            return Err(Refusal::Cancelled { epoch: cancel.epoch });
-        }
+        job.refuse_after_cancel(key, now_ms)?;
         match job.shard(key) {
             Some(shard) => may_follow(shard, *attempt, after, retries)?,
             None => may_follow(&Shard::default(), *attempt, after, retries)?,

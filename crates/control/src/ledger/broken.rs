@@ -165,7 +165,17 @@ fn every_check_can_fail() {
         ("a cancel that did not count", |s| {
             let (epoch, at) = (Epoch::at(GROUP, 1, 9), Hlc::default());
             let (reason, requestor) = (String::new(), String::new());
-            job(s).cancel = Some(Cancel { epoch, at, reason, requestor });
+            job(s).cancel = Some(Cancel {
+                epoch,
+                at,
+                reason,
+                requestor,
+                nonce: [1; 16],
+                stop_until_ms: 0,
+                teardown_until_ms: 0,
+                asides: None,
+                hard: None,
+            });
         }),
         ("another finding", |s| job(s).end.as_mut().expect("ended").found = Outcome::Failed),
         ("ended before it was claimed", |s| {

@@ -113,11 +113,17 @@ pub enum Command {
         layer: u32,
         context: Payload,
     },
-    /// Anybody may cancel. Nothing new starts afterwards, and the outcome will be CANCELLED.
+    /// Anybody may cancel. Only teardowns start afterwards, and the outcome will be CANCELLED (R28).
+    ///
+    /// The second cancel of a job is a hard one, whatever its grace: everything ends at once.
     CancelJob {
         job: JobId,
         reason: String,
         requestor: String,
+        /// The same for every repeat of one wish, so that a repeated message is not taken for a second cancel.
+        nonce: [u8; 16],
+        /// How the job may end; `None`: at once.
+        grace: Option<Grace>,
     },
     /// The job's outcome. The first one is final.
     FinishJob {
@@ -221,6 +227,18 @@ pub struct UnitGrant {
     pub shard: u32,
     pub attempt: Attempt,
     pub end: u64,
+}
+
+/// How long a cancelled job may take to end, counted from the cancel in the ledger's time. The ledger bounds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Grace {
+    /// What runs keeps its leases for so long: the plan's graceful stop, and time for an owner to say so.
+    pub stop_ms: u64,
+    /// Teardowns may start, and keep their leases, for so long.
+    pub teardown_ms: u64,
+    /// The number under which this job's setups and teardowns stand, the one after its last workflow. `None`: it has no
+    /// teardown, or nobody could tell.
+    pub asides: Option<WorkflowNo>,
 }
 
 /// Why an owner ends a job early. A cancel is not among them: it has its own command, and anybody may send it.

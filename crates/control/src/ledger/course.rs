@@ -18,7 +18,8 @@ use crate::fleet::message::Steer;
 
 /// Data sets of one job, and ways in which it is steered, that the ledger remembers.
 const SETS_MAX: u32 = 1_024;
-const STEERS_MAX: u32 = 1_024;
+/// No more than a worker keeps (`fleet::worker`), or it would refuse what the ledger has taken.
+const STEERS_MAX: u32 = 256;
 
 impl State {
     /// The job, if this is its owner's epoch and it has not ended.
@@ -58,7 +59,7 @@ impl State {
             return Err(Refusal::Full(Resource::Shards { limit: most }));
         }
         for &(workflow, shards) in shards {
-            let division = Provisioned { epoch: here.epoch, shards, begun_ms: None };
+            let division = Provisioned { epoch: here.epoch, shards, begun_ms: None, paused_ms: 0 };
             job.provisioned.entry(workflow).or_insert(division);
         }
         let workflows = u32::try_from(shards.len()).unwrap_or(u32::MAX);
@@ -83,9 +84,12 @@ impl State {
             return Ok(Reply::Already { epoch: here.epoch });
         }
         job.refuse_cancelled()?;
+        let paused_ms = job.paused_by_ms(now_ms);
         for workflow in workflows {
-            if let Some(division) = job.provisioned.get_mut(workflow) {
-                division.begun_ms.get_or_insert(now_ms);
+            if let Some(division) = job.provisioned.get_mut(workflow)
+                && division.begun_ms.is_none()
+            {
+                (division.begun_ms, division.paused_ms) = (Some(now_ms), paused_ms);
             }
         }
         let workflows = u32::try_from(workflows.len()).unwrap_or(u32::MAX);
@@ -139,6 +143,7 @@ impl State {
         epoch: Epoch,
         steer: &Steer,
     ) -> Result<Reply, Refusal> {
+        let now_ms = self.now_ms;
         let job = self.owned(id, epoch)?;
         job.refuse_cancelled()?;
         job.steered.retain(|other| !steer.replaces(other));
@@ -146,7 +151,19 @@ impl State {
             return Err(Refusal::Full(Resource::Steers { limit: STEERS_MAX }));
         }
         job.steered.push(steer.clone());
-        self.record(id, here.event(EventKind::Steered));
+        let kind = match steer {
+            Steer::Pause => {
+                job.paused_since_ms.get_or_insert(now_ms);
+                EventKind::Paused
+            }
+            Steer::Resume => {
+                job.paused_ms = job.paused_by_ms(now_ms);
+                job.paused_since_ms = None;
+                EventKind::Resumed
+            }
+            Steer::Vus { .. } | Steer::Rate { .. } => EventKind::Steered,
+        };
+        self.record(id, here.event(kind));
         Ok(here.done())
     }
 

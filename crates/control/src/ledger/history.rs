@@ -7,7 +7,7 @@
 //! | JobCreated | `Created` |
 //! | JobAccepted | `Claimed`, then `AttemptStarted` per shard |
 //! | JobProgressReported | not in the ledger: it is data, not a decision (LEDG-30) |
-//! | JobCancellationRequested | `CancelRequested` |
+//! | JobCancellationRequested | `CancelRequested`; `CancelForced` for a second one |
 //! | JobCancellationAcked | `AttemptEnded` with status stopped, per shard |
 //! | JobCompleted, JobFailed, JobTimedOut | `Finished` with the outcome |
 
@@ -79,6 +79,11 @@ pub enum EventKind {
         total_ms: u64,
     },
     ResultRecorded,
+    /// A second cancel: graceful stop and teardown are over.
+    CancelForced,
+    /// Live control; other changes are `Steered`.
+    Paused,
+    Resumed,
 }
 
 /// A job's events: the first and the last ones, and how many between them were dropped.

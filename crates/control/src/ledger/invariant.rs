@@ -6,7 +6,7 @@
 //! | P2 | a job is where its key says, and nowhere else |
 //! | P4 | epochs rise: an owner's is the last granted, attempts and events are in the order of the log |
 //! | P5 | totals are the sum over all attempts |
-//! | LEDG-28 | cancel and outcome agree, nothing was started after a cancel or an end |
+//! | LEDG-28 | cancel and outcome agree, nothing but teardowns was started after a cancel, nothing after an end |
 //! | IDEM-2 | everything is within its limits, and what is counted is counted right |
 //! | IX-16 | exactly the ended jobs wait for retirement |
 //! | R3 | answers kept are within the session's window |
@@ -156,7 +156,8 @@ fn check_epochs(job: &Job, applied: u64) -> Result<(), Violation> {
     })
 }
 
-/// LEDG-28, LEDG-29: a cancel before the end decides the outcome; nothing starts after either.
+/// LEDG-28, LEDG-29, R28: a cancel before the end decides the outcome; after it only teardowns start, and nothing at all
+/// after the end.
 fn check_end(job: &Job) -> Result<(), Violation> {
     let cancelled = job.cancel.as_ref().map(|cancel| cancel.epoch);
     if let Some(end) = &job.end {
@@ -174,10 +175,24 @@ fn check_end(job: &Job) -> Result<(), Violation> {
         let rehearsed = job.rehearsal && job.epoch.is_none() && end.epoch == job.created;
         demand(by_owner || rehearsed, "LEDG-28", || "ended by nobody who held it".to_owned())?;
     }
-    for (what, epoch) in [("cancel", cancelled), ("end", job.end.as_ref().map(|end| end.epoch))] {
-        let Some(epoch) = epoch else { continue };
-        let late = job.attempts().find(|record| record.started > epoch);
-        demand(late.is_none(), "LEDG-28", || format!("{late:?} was started after its {what}"))?;
+    if let Some(end) = &job.end {
+        let late = job.attempts().find(|record| record.started > end.epoch);
+        demand(late.is_none(), "LEDG-28", || format!("{late:?} was started after its end"))?;
+    }
+    let Some(cancel) = &job.cancel else { return Ok(()) };
+    demand(cancel.stop_until_ms <= cancel.teardown_until_ms, "R28", || {
+        format!("teardown ends before the graceful stop: {cancel:?}")
+    })?;
+    for ((workflow, number), shard) in &job.shards {
+        // Nothing starts after a hard cancel, not even a teardown.
+        let last = match cancel.is_teardown(*workflow, *number) {
+            true => cancel.hard,
+            false => Some(cancel.epoch),
+        };
+        let late = shard.attempts.iter().find(|record| last.is_some_and(|at| record.started > at));
+        demand(late.is_none(), "LEDG-28", || {
+            format!("{late:?} of {}/{number} was started after its cancel", workflow.0)
+        })?;
     }
     Ok(())
 }

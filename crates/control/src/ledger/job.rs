@@ -48,6 +48,9 @@ pub struct Job {
     pub steered: Vec<Steer>,
     pub extended_ms: u64,
     pub result: Option<BlobRef>,
+    /// For how long it was paused, up to the last resume; and since when it is. Paused time is no time of a schedule.
+    pub paused_ms: u64,
+    pub paused_since_ms: Option<u64>,
 }
 
 /// A workflow's division into shards, and when its load began.
@@ -56,6 +59,8 @@ pub struct Provisioned {
     pub epoch: Epoch,
     pub shards: u32,
     pub begun_ms: Option<u64>,
+    /// For how long the job had been paused by then, in all.
+    pub paused_ms: u64,
 }
 
 /// The owner's own decision to end early.
@@ -120,13 +125,39 @@ pub struct Context {
     pub payload: Payload,
 }
 
-/// The tombstone: nothing starts after it.
+/// The tombstone: only teardowns start after it, until its deadline (R28).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cancel {
     pub epoch: Epoch,
     pub at: Hlc,
     pub reason: String,
     pub requestor: String,
+    pub nonce: [u8; 16],
+    /// Until then, by the ledger's time, what ran at the cancel keeps its leases.
+    pub stop_until_ms: u64,
+    /// Until then teardowns may start, and keep their leases.
+    pub teardown_until_ms: u64,
+    /// Under which number teardowns stand, if there are any.
+    pub asides: Option<WorkflowNo>,
+    /// The entry that made it a hard one: both deadlines are the time of that entry.
+    pub hard: Option<Epoch>,
+}
+
+impl Cancel {
+    /// Whether this shard is a teardown, of the plan or of a workflow.
+    #[must_use]
+    pub fn is_teardown(&self, workflow: WorkflowNo, shard: u32) -> bool {
+        self.asides == Some(workflow) && !shard.is_multiple_of(2)
+    }
+
+    /// Until when an attempt at this shard may hold a lease.
+    #[must_use]
+    pub fn lease_until_ms(&self, shard: &ShardKey) -> u64 {
+        match self.is_teardown(shard.workflow, shard.shard) {
+            true => self.teardown_until_ms,
+            false => self.stop_until_ms,
+        }
+    }
 }
 
 /// The outcome; never changes.
@@ -209,6 +240,8 @@ impl Job {
             steered: Vec::new(),
             extended_ms: 0,
             result: None,
+            paused_ms: 0,
+            paused_since_ms: None,
         }
     }
 
@@ -257,6 +290,19 @@ impl Job {
         Ok(())
     }
 
+    /// After a cancel only a teardown may start, and only until the deadline.
+    pub(super) fn refuse_after_cancel(&self, key: &ShardKey, now_ms: u64) -> Result<(), Refusal> {
+        match &self.cancel {
+            Some(cancel)
+                if !cancel.is_teardown(key.workflow, key.shard)
+                    || now_ms >= cancel.teardown_until_ms =>
+            {
+                Err(Refusal::Cancelled { epoch: cancel.epoch })
+            }
+            _ => Ok(()),
+        }
+    }
+
     pub(super) fn refuse_cancelled(&self) -> Result<(), Refusal> {
         match &self.cancel {
             Some(cancel) => Err(Refusal::Cancelled { epoch: cancel.epoch }),
@@ -271,6 +317,13 @@ impl Job {
             }
             None => Ok(()),
         }
+    }
+
+    /// For how long it was paused by this time, in all.
+    #[must_use]
+    pub fn paused_by_ms(&self, now_ms: u64) -> u64 {
+        let since = self.paused_since_ms.map_or(0, |since| now_ms.saturating_sub(since));
+        self.paused_ms.saturating_add(since)
     }
 
     /// Bytes of texts and inline payloads.

@@ -6,7 +6,7 @@ use fence::JobId;
 use super::State;
 use super::command::Outcome;
 use super::invariant::{Violation, demand};
-use super::job::{AttemptRecord, Job, Phase, Shard};
+use super::job::{AttemptRecord, Cancel, Job, Phase, Shard};
 
 /// Checks that `after` can have come from `before`.
 pub fn check_step(before: &State, after: &State) -> Result<(), Violation> {
@@ -83,9 +83,10 @@ fn check_job(old: &Job, new: &Job) -> Result<(), Violation> {
     demand(old.end.is_none() || old.end == new.end, "R5", || {
         format!("the outcome was {:?}, then {:?}", old.end, new.end)
     })?;
-    demand(old.cancel.is_none() || old.cancel == new.cancel, "LEDG-29", || {
-        "the cancel has changed".to_owned()
-    })?;
+    if let Some(cancel) = &old.cancel {
+        let kept = new.cancel.as_ref().is_some_and(|new| may_harden(cancel, new));
+        demand(kept, "LEDG-29", || format!("{cancel:?} became {:?}", new.cancel))?;
+    }
 
     let rising = match (old.epoch, new.epoch) {
         (None, _) => true,
@@ -113,6 +114,20 @@ fn check_job(old: &Job, new: &Job) -> Result<(), Violation> {
     Ok(())
 }
 
+/// R28: a cancel stays as it is, but a second one may take away the time that the first had left.
+fn may_harden(old: &Cancel, new: &Cancel) -> bool {
+    let softened = Cancel {
+        stop_until_ms: old.stop_until_ms,
+        teardown_until_ms: old.teardown_until_ms,
+        hard: old.hard,
+        ..new.clone()
+    };
+    let shorter = new.stop_until_ms <= old.stop_until_ms
+        && new.teardown_until_ms <= old.teardown_until_ms
+        && old.hard.is_none_or(|hard| new.hard == Some(hard));
+    softened == *old && shorter && (new == old || new.hard.is_some())
+}
+
 /// X45, R5a: how a workflow is divided stays, its load begins once, and no row is given out again.
 fn check_course(old: &Job, new: &Job) -> Result<(), Violation> {
     for (workflow, old) in &old.provisioned {
@@ -128,7 +143,8 @@ fn check_course(old: &Job, new: &Job) -> Result<(), Violation> {
     }
     let kept = (old.stop.is_none() || old.stop == new.stop)
         && (old.result.is_none() || old.result == new.result)
-        && old.extended_ms <= new.extended_ms;
+        && old.extended_ms <= new.extended_ms
+        && old.paused_ms <= new.paused_ms;
     demand(kept, "LEDG-28", || "a stop, a result or an extension was taken back".to_owned())
 }
 

@@ -69,7 +69,7 @@ impl Arrivals {
         }
     }
 
-    fn from_stages(start: Rate, stages: &[(Rate, Duration)]) -> Arrivals {
+    pub(super) fn from_stages(start: Rate, stages: &[(Rate, Duration)]) -> Arrivals {
         let rates = stages.iter().map(|(rate, _)| *rate);
         let scale = rates.chain([start]).fold(1, common_scale);
         let mut arrivals = Arrivals { scale, segments: Vec::with_capacity(stages.len()) };

@@ -139,7 +139,7 @@ fn late_events_do_nothing() {
         answer: control::fleet::message::Answer::Done,
         took: ms(1),
     });
-    world.give(Event::CancelSeen { reason: "late".to_owned() });
+    world.give(Event::CancelSeen { reason: "late".to_owned(), hard: true, within: ms(0) });
     world.give(Event::Threshold { number: 0, reason: "late".to_owned() });
     assert_eq!(world.owner().history().len(), before);
     assert_eq!(world.record().phase(), Phase::Ended(Outcome::Completed));

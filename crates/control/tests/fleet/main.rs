@@ -1,13 +1,16 @@
 //! The owner of a job in a small world: the ledger's state machine, model workers, and a network that loses, repeats
 //! and delays. Every effect is checked against the ledger when it is carried out, and so is every state.
 
+mod cancel;
 mod claims;
 mod execution;
 mod failures;
 mod lifecycle;
+mod losses;
 mod properties;
 mod queue;
 mod rows;
+mod steering;
 mod takeover;
 mod verdicts;
 mod worker;

@@ -88,7 +88,8 @@ fn the_oldest_few_try() {
     let next = turn(&ledger.state, turns);
     assert!(!next.contains(&jobs[3]) && next.contains(&jobs[8]) && next.len() == 8);
     let (reason, requestor) = (String::new(), String::new());
-    ledger.run(ledger.me, Command::CancelJob { job: jobs[0], reason, requestor });
+    let (nonce, grace) = ([1; 16], None);
+    ledger.run(ledger.me, Command::CancelJob { job: jobs[0], reason, requestor, nonce, grace });
     assert!(!turn(&ledger.state, turns).contains(&jobs[0]));
 }
 

@@ -76,7 +76,7 @@ fn a_deposed_owner_does_nothing() {
         epoch: old.epoch(),
         receiver: fence::BootId(1),
         number: 9,
-        steer: Steer::Pause,
+        steers: vec![Steer::Pause],
     };
     let now = world.now;
     let answer = world.worker(0).ask(ask, now);
@@ -153,7 +153,8 @@ fn cancels_and_pauses_outlive_their_owner() {
     assert_eq!(world.running(), 2, "paused is not stuck, for the successor either");
     world.kill_owner();
     let (reason, requestor) = ("enough".to_owned(), "eve".to_owned());
-    world.run(Command::CancelJob { job: world.job, reason, requestor });
+    let (nonce, grace) = ([1; 16], None);
+    world.run(Command::CancelJob { job: world.job, reason, requestor, nonce, grace });
     world.own();
     assert_eq!(world.finish(), Outcome::Cancelled);
 }

@@ -24,6 +24,10 @@ pub struct Behaviour {
     /// Its disk is full when it is to be prepared.
     pub unable: bool,
     pub rows: Option<u32>,
+    /// How long it runs on after it was told to end gracefully.
+    pub lingers: Duration,
+    /// How long it takes, if that is not what the plan says.
+    pub takes: Option<Duration>,
 }
 
 #[derive(Clone, Debug)]
@@ -32,6 +36,11 @@ pub struct Run {
     pub phase: HeldPhase,
     pub begun: Option<Moment>,
     pub ends: Option<Moment>,
+    /// How much is left of it while the job is paused, and for how long it was.
+    ends_after: Option<Duration>,
+    stood: Duration,
+    /// It was told to end, and does so then.
+    pub stops: Option<Moment>,
     pub lease: ExecutionLease,
     pub own_core: bool,
     pub rows: Vec<RowBlock>,
@@ -56,6 +65,8 @@ pub struct ModelWorker {
     pub runs: BTreeMap<ShardKey, Run>,
     pub outbox: BTreeMap<(ShardKey, Attempt), EndReport>,
     pub steered: Vec<Steer>,
+    steer_number: Option<(fence::Epoch, u64)>,
+    paused_at: Option<Moment>,
     pub starts: Vec<(ShardKey, Attempt, Moment, Duration)>,
     /// When each attempt generated load: the truth that nobody may double.
     pub generated: Vec<(ShardKey, Attempt, Moment, Moment)>,
@@ -86,6 +97,8 @@ impl ModelWorker {
             runs: BTreeMap::new(),
             outbox: BTreeMap::new(),
             steered: Vec::new(),
+            steer_number: None,
+            paused_at: None,
             starts: Vec::new(),
             generated: Vec::new(),
             told: Vec::new(),
@@ -130,7 +143,7 @@ impl ModelWorker {
     }
 
     pub fn next_timer(&self) -> Option<Moment> {
-        let ends = self.runs.values().filter_map(|run| run.ends);
+        let ends = self.runs.values().flat_map(|run| [run.ends, run.stops]).flatten();
         let lapses = self.runs.values().filter_map(|run| run.lease.until());
         let prepared = self
             .runs
@@ -161,8 +174,12 @@ impl ModelWorker {
                     self.told.push(Tell::RowsWanted { shard: key, attempt, set, at_least: 10 });
                 }
             }
-            if run.lease.until().is_some() && !run.lease.may_act(now) && is_on(run) {
+            let held = run.lease.until().is_some();
+            let lapsed = held && !run.lease.may_act(now) || run.lease.ended().is_some();
+            if lapsed && is_on(run) {
                 self.end(key, AttemptStatus::Interrupted, Some("its lease has run out"), now);
+            } else if run.stops.is_some_and(|at| at <= now) {
+                self.end(key, AttemptStatus::Stopped, None, now);
             } else if run.ends.is_some_and(|at| at <= now) && is_on(run) {
                 let error = behaviour(&self.behaviours, key).error;
                 let status =
@@ -261,9 +278,13 @@ impl ModelWorker {
                     run.begun = Some(at);
                     run.elapsed = elapsed;
                     let whole = self.lengths.get(&key.workflow.0).copied();
+                    let whole = behaviour(&self.behaviours, key).takes.or(whole);
                     let length = whole.unwrap_or(Duration::from_millis(20)).saturating_sub(elapsed);
                     if !behaviour(&self.behaviours, key).hangs {
-                        run.ends = Some(at.after(length));
+                        match self.paused_at {
+                            Some(_) => run.ends_after = Some(length),
+                            None => run.ends = Some(at.after(length)),
+                        }
                     }
                     self.starts.push((key, attempt, at, elapsed));
                 }
@@ -289,14 +310,24 @@ impl ModelWorker {
                 {
                     return Answer::Done;
                 }
+                let lingers = behaviour(&self.behaviours, key).lingers;
+                if how == Halt::Graceful && run.begun.is_some() && !lingers.is_zero() {
+                    if let Some(run) = self.runs.get_mut(&key) {
+                        run.stops.get_or_insert(now.after(lingers));
+                    }
+                    return Answer::Done;
+                }
                 self.end(key, AttemptStatus::Stopped, None, now);
                 let report = self.outbox.get(&(key, attempt)).cloned().map(Box::new);
                 Answer::Stopped { report }
             }
-            Ask::Steer { job, epoch, receiver, steer, .. } => {
+            Ask::Steer { job, epoch, receiver, number, steers } => {
                 match self.door.install(receiver, job, epoch) {
                     Ok(()) => {
-                        self.steered.push(steer);
+                        if self.steer_number.is_none_or(|last| last < (epoch, number)) {
+                            self.steer_number = Some((epoch, number));
+                            self.follow(steers, now);
+                        }
                         Answer::Done
                     }
                     Err(refusal) => Answer::Refused(Refused::Fence(refusal)),
@@ -326,6 +357,32 @@ impl ModelWorker {
             }
             Ask::Inspect { job } => self.holdings(job, now),
         }
+    }
+
+    /// What is in force. What runs stands still while the job is paused.
+    fn follow(&mut self, steers: Vec<Steer>, now: Moment) {
+        let paused = steers.contains(&Steer::Pause);
+        self.steered = steers;
+        match (paused, self.paused_at) {
+            (true, None) => {
+                self.paused_at = Some(now);
+                for run in self.runs.values_mut() {
+                    run.ends_after = run.ends.take().map(|at| at.since(now));
+                }
+            }
+            (false, Some(since)) => {
+                self.paused_at = None;
+                for run in self.runs.values_mut() {
+                    run.stood += now.since(run.begun.map_or(since, |begun| begun.max(since)));
+                    run.ends = run.ends_after.take().map(|left| now.after(left));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    pub fn is_paused(&self) -> bool {
+        self.paused_at.is_some()
     }
 
     fn dispatch(&mut self, dispatch: Dispatch) -> Answer {
@@ -373,6 +430,9 @@ impl ModelWorker {
             phase: HeldPhase::Preparing,
             begun: None,
             ends: None,
+            ends_after: None,
+            stood: Duration::ZERO,
+            stops: None,
             lease,
             own_core,
             rows: Vec::new(),
@@ -388,7 +448,10 @@ impl ModelWorker {
             attempt: run.dispatch.order.step.attempt,
             epoch: run.dispatch.order.epoch,
             phase: run.phase,
-            elapsed: run.begun.map_or(Duration::ZERO, |at| run.elapsed + now.since(at)),
+            elapsed: run.begun.map_or(Duration::ZERO, |at| {
+                let now = self.paused_at.unwrap_or(now);
+                (run.elapsed + now.since(at)).saturating_sub(run.stood)
+            }),
         });
         let ended = self.outbox.values().filter(|report| mine(&report.shard)).map(|report| Held {
             shard: report.shard,

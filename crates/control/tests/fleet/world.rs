@@ -8,7 +8,7 @@ mod look;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use control::fleet::message::{Answer, Ask, Steer, Tell};
+use control::fleet::message::{Answer, Ask, Renew, Renewal, Steer, Tell};
 use control::fleet::owner::check::{check_effects, check_owner};
 use control::fleet::owner::{
     Adoption, Conclusion, Effect, Event, Manifest, Owner, Part, Policy, Settings, ShardState,
@@ -17,10 +17,10 @@ use control::fleet::owner::{
 use control::fleet::pool::{Dice, Worker};
 use control::fleet::routing::Routing;
 use control::ledger::{
-    self, BlobRef, Command, Counters, CreateJob, IdempotencyKey, Limits, Phase, Proposal, Reply,
-    RequestId, SessionId, State, Submission, check_step,
+    self, BlobRef, Command, Counters, CreateJob, Grace, IdempotencyKey, Limits, Phase, Proposal,
+    Reply, RequestId, SessionId, State, Submission, check_step,
 };
-use control::schedule::Counted;
+use control::schedule::Units;
 use fence::{Attempt, BootId, Epoch, GroupId, Hlc, JobId, Moment, NodeId, ShardKey, WorkflowNo};
 use plan::Priority;
 
@@ -45,12 +45,12 @@ pub fn part(name: &str, vus: u32, seconds: u64) -> Part {
         is_test: true,
         priority: Priority::Auto,
         vus_max: vus,
-        counted: None,
         requests_max: Some(1),
         is_open: false,
         length: Duration::from_secs(seconds),
         graceful_stop: Duration::from_secs(1),
         quiet: Duration::ZERO,
+        units: Units::Endless,
         setup: false,
         teardown: false,
         provide: Vec::new(),
@@ -60,8 +60,8 @@ pub fn part(name: &str, vus: u32, seconds: u64) -> Part {
 
 /// A workflow whose load is a number of iterations, more than there is time for.
 pub fn counted_part(name: &str, vus: u32, seconds: u64) -> Part {
-    let counted = Counted { users: vus, iterations: 1_000_000, each: false };
-    Part { counted: Some(counted), ..part(name, vus, seconds) }
+    let units = Units::Shared { vus, iterations: 1_000_000 };
+    Part { units, ..part(name, vus, seconds) }
 }
 
 pub fn manifest(workflows: Vec<Part>) -> Manifest {
@@ -118,6 +118,8 @@ pub struct World {
     /// What the manager thinks of workers, if it is not the usual.
     pub routings: BTreeMap<NodeId, Routing>,
     pub ledger_down: bool,
+    /// A manager that takes the job up now has not heard of any worker yet.
+    pub heard_of_nobody: bool,
     /// Nothing is heard of what runs.
     pub mute: bool,
     /// How long nobody has led the ledger: its time is behind by so much.
@@ -140,6 +142,7 @@ pub struct World {
     generation: u64,
     session: SessionId,
     seq: u64,
+    cancels: u8,
     started: Moment,
 }
 
@@ -178,6 +181,7 @@ impl World {
             forged: BTreeMap::new(),
             routings: BTreeMap::new(),
             ledger_down: false,
+            heard_of_nobody: false,
             mute: false,
             leaderless: Duration::ZERO,
             hints_every: ms(200),
@@ -192,6 +196,7 @@ impl World {
             generation: 0,
             session: SessionId { node: NodeId(1), boot: BootId(1) },
             seq: 0,
+            cancels: 0,
             started: start,
         };
         world.run(Command::OpenSession);
@@ -342,21 +347,24 @@ impl World {
     /// Lets the workers do what is due, and takes what they have to tell.
     fn work(&mut self) {
         let now = self.now;
-        let job = self.state.job(self.job).cloned();
         let mut told = Vec::new();
         let mut renewed = Vec::new();
         for model in self.workers.values_mut().filter(|model| model.alive) {
+            let reaches = !model.cut_off && !self.ledger_down;
+            let (worker, boot) = (model.node, model.boot);
             for run in model.runs.values_mut() {
                 let order = &run.dispatch.order;
                 if run.lease.renewal_due().is_none_or(|at| at > now) {
                     continue;
                 }
-                let current = job.as_ref().filter(|job| job.end.is_none() && job.cancel.is_none());
-                let shard = current.and_then(|job| job.shard(&order.shard)).and_then(|s| s.last());
-                let live = shard.is_some_and(|(last, r)| last == order.step.attempt && r.is_live());
+                let attempts = vec![(order.shard, order.step.attempt)];
+                let renew = Renew { worker, boot, attempts };
+                let granted = renew
+                    .decide(&self.state)
+                    .iter()
+                    .all(|(.., it)| matches!(it, Renewal::Granted { .. }));
                 let ticket = run.lease.renewal_sent(now);
-                if let Some(ticket) = ticket.filter(|_| live && !model.cut_off && !self.ledger_down)
-                {
+                if let Some(ticket) = ticket.filter(|_| granted && reaches) {
                     run.lease.renewal_granted(&ticket, now);
                     let attempts = vec![(order.shard, order.step.attempt)];
                     let (worker, boot) = (model.node, model.boot);

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use control::fleet::message::Steer;
 use control::ledger::{
-    AttemptStatus, AttemptTerms, Busy, Command, Counters, Event, EventKind, Field, KeyProblem,
-    Lapse, Outcome, Payload, Problem, Proposal, Refusal, Rejection, Reply, RequestId, Resource,
-    StopCause, Submission,
+    AttemptStatus, AttemptTerms, Busy, Command, Counters, Event, EventKind, Field, Grace,
+    KeyProblem, Lapse, Outcome, Payload, Problem, Proposal, Refusal, Rejection, Reply, RequestId,
+    Resource, StopCause, Submission,
 };
 use fence::{Attempt, BootId, Epoch, Hlc, JobId, NodeId, ShardKey, WorkflowNo};
 use serde::Serialize;
@@ -88,7 +88,13 @@ fn commands() -> Vec<Command> {
         end(AttemptStatus::Interrupted, None),
         context(Payload::Inline(vec![1, 2, 3])),
         context(Payload::Blob(blob(3))),
-        Command::CancelJob { job: JOB, reason: text("r"), requestor: text("q") },
+        Command::CancelJob {
+            job: JOB,
+            reason: text("r"),
+            requestor: text("q"),
+            nonce: [7; 16],
+            grace: Some(Grace { stop_ms: 1, teardown_ms: 2, asides: Some(WorkflowNo(3)) }),
+        },
         finish(Outcome::Completed),
         finish(Outcome::Partial),
         finish(Outcome::Failed),
@@ -209,6 +215,9 @@ fn events() -> Vec<Event> {
         EventKind::Steered,
         EventKind::Extended { total_ms: 15_000 },
         EventKind::ResultRecorded,
+        EventKind::CancelForced,
+        EventKind::Paused,
+        EventKind::Resumed,
     ];
     let at = Hlc { wall_ms: 9, logical: 8, node: NodeId(7) };
     kinds.map(|kind| Event { epoch: epoch(5), at, kind }).into()

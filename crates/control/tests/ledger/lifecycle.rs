@@ -3,7 +3,7 @@
 use control::ledger::{AttemptStatus, Command, Lapse, Outcome, Payload, Phase, Refusal, Reply};
 use fence::{Attempt, Epoch, JobId};
 
-use crate::world::{ALICE, World, refused, session, shard, start};
+use crate::world::{ALICE, World, cancel, refused, session, shard, start};
 
 const OUTCOMES: [Outcome; 5] =
     [Outcome::Completed, Outcome::Partial, Outcome::Failed, Outcome::Cancelled, Outcome::Timeout];
@@ -251,7 +251,7 @@ fn cancel_and_completion_race_to_one_outcome() {
     for cancel_first in [true, false] {
         let mut world = World::new();
         let (job, epoch) = world.owned(1);
-        let cancel = Command::CancelJob { job, reason: String::new(), requestor: String::new() };
+        let cancel = cancel(job, 1);
         let finish =
             Command::FinishJob { job, epoch, outcome: Outcome::Completed, detail: String::new() };
         let pair = if cancel_first { [cancel, finish] } else { [finish, cancel] };

@@ -20,6 +20,13 @@ fn what_is_too_long_is_refused() {
     large.bytes = u64::MAX;
     let create = |create| Command::CreateJob(Box::new(create));
     let shard = shard(job);
+    let cancel = |reason: &str, requestor: &str| Command::CancelJob {
+        job,
+        reason: reason.to_owned(),
+        requestor: requestor.to_owned(),
+        nonce: [1; 16],
+        grace: None,
+    };
     let mut result = end(job, 1, AttemptStatus::Completed, 1);
     if let Command::EndAttempt { result, .. } = &mut result {
         *result = Some(large);
@@ -38,11 +45,8 @@ fn what_is_too_long_is_refused() {
                 heard_ms: None,
             },
         ),
-        (Field::Reason, Command::CancelJob { job, reason: text.clone(), requestor: String::new() }),
-        (
-            Field::Requestor,
-            Command::CancelJob { job, reason: String::new(), requestor: text.clone() },
-        ),
+        (Field::Reason, cancel(&text, "")),
+        (Field::Requestor, cancel("", &text)),
         (Field::Detail, Command::FinishJob { job, epoch, outcome: Outcome::Failed, detail: text }),
         (
             Field::Context,

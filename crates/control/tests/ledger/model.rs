@@ -293,9 +293,7 @@ impl Op {
                 let context = Payload::Inline(vec![layer as u8]);
                 Command::CommitContext { job, epoch: model.epoch(epoch), layer, context }
             }
-            Self::Cancel { .. } => {
-                Command::CancelJob { job, reason: none.clone(), requestor: none }
-            }
+            Self::Cancel { .. } => crate::world::cancel(job, 1),
             Self::Finish { epoch, outcome, .. } => {
                 Command::FinishJob { job, epoch: model.epoch(epoch), outcome, detail: none }
             }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use control::fleet::message::Steer;
 use control::ledger::{
-    AttemptTerms, BlobRef, Command, Counters, CreateJob, IdempotencyKey, Lapse, Limits, Payload,
-    Proposal, Reply, RequestId, State, StopCause, check_step,
+    AttemptTerms, BlobRef, Command, Counters, CreateJob, Grace, IdempotencyKey, Lapse, Limits,
+    Payload, Proposal, Reply, RequestId, State, StopCause, check_step,
 };
 use fence::{Attempt, BootId, Epoch, GroupId, Hlc, JobId, NodeId, ShardKey, WorkflowNo};
 use proptest::prelude::*;
@@ -194,6 +194,10 @@ fn command() -> impl Strategy<Value = Command> {
         Just(Lapse::LeaseLapsed),
         any::<u64>().prop_map(|boot| Lapse::HigherBoot(BootId(boot))),
     ];
+    let asides = prop::option::of((0..3u32).prop_map(WorkflowNo));
+    let grace = (0..9_000_000u64, any::<u64>(), asides)
+        .prop_map(|(stop_ms, teardown_ms, asides)| Grace { stop_ms, teardown_ms, asides });
+    let grace = prop::option::of(grace);
     prop_oneof![
         1 => Just(Command::OpenSession),
         4 => (text.clone(), 0..4u64, 0..2u8, prop_oneof![Just(0), any::<u64>()]).prop_map(
@@ -233,8 +237,12 @@ fn command() -> impl Strategy<Value = Command> {
         1 => (job.clone(), epoch.clone(), any::<u32>(), payload).prop_map(
             |(job, epoch, layer, context)| Command::CommitContext { job, epoch, layer, context }
         ),
-        1 => (job.clone(), text.clone(), text.clone())
-            .prop_map(|(job, reason, requestor)| Command::CancelJob { job, reason, requestor }),
+        1 => (job.clone(), text.clone(), text.clone(), any::<bool>(), grace).prop_map(
+            |(job, reason, requestor, first, grace)| {
+                let nonce = [u8::from(first); 16];
+                Command::CancelJob { job, reason, requestor, nonce, grace }
+            }
+        ),
         3 => (job.clone(), epoch.clone(), course(), text.clone())
             .prop_map(|(job, epoch, course, reason)| course.command(job, epoch, reason)),
         2 => (job, epoch, outcome(), text)

@@ -10,7 +10,7 @@ use control::ledger::{
 };
 use fence::Hlc;
 
-use crate::world::{ALICE, GROUP, end, key, session, start, submission};
+use crate::world::{ALICE, GROUP, cancel, end, key, session, start, submission};
 
 /// A state with `jobs` active jobs, and the next index and request.
 fn filled(jobs: u64) -> (State, u64) {
@@ -59,7 +59,7 @@ fn measure(jobs: u64) -> (u64, u64) {
             start(job, epoch, 1, Lapse::First),
             end(job, 1, AttemptStatus::Completed, 5),
             end(job, 1, AttemptStatus::Completed, 5),
-            Command::CancelJob { job, reason: String::new(), requestor: String::new() },
+            cancel(job, 1),
             Command::FinishJob { job, epoch, outcome, detail },
         ];
         commands.extend(rest.map(|command| run(&mut state, command).1));

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use control::ledger::{
-    AttemptStatus, AttemptTerms, BlobRef, Command, Counters, CreateJob, IdempotencyKey, Lapse,
-    Limits, Outcome, Proposal, Refusal, Reply, RequestId, SessionId, State, Submission, check_step,
+    AttemptStatus, AttemptTerms, BlobRef, Command, Counters, CreateJob, Grace, IdempotencyKey,
+    Lapse, Limits, Outcome, Proposal, Refusal, Reply, RequestId, SessionId, State, Submission,
+    check_step,
 };
 use fence::{Attempt, BootId, Epoch, GroupId, Hlc, JobId, NodeId, ShardKey, WorkflowNo};
 
@@ -134,11 +135,9 @@ impl World {
         self.run(BOB, end(job, attempt, status, completed))
     }
 
+    /// The same wish each time: what is said again is no second cancel.
     pub fn cancel(&mut self, job: JobId) -> Reply {
-        self.run(
-            BOB,
-            Command::CancelJob { job, reason: "enough".to_owned(), requestor: "eve".to_owned() },
-        )
+        self.run(BOB, cancel(job, 1))
     }
 
     pub fn finish(&mut self, job: JobId, epoch: Epoch, outcome: Outcome) -> Reply {
@@ -222,4 +221,11 @@ pub fn end(job: JobId, attempt: u32, status: AttemptStatus, completed: u64) -> C
 
 pub fn refused(refusal: Refusal) -> Reply {
     Reply::Refused(refusal)
+}
+
+/// A cancel that leaves ten seconds to stop and a minute for teardowns, which stand under number 9.
+pub fn cancel(job: JobId, nonce: u8) -> Command {
+    let grace = Grace { stop_ms: 10_000, teardown_ms: 60_000, asides: Some(WorkflowNo(9)) };
+    let (reason, requestor) = ("enough".to_owned(), "eve".to_owned());
+    Command::CancelJob { job, reason, requestor, nonce: [nonce; 16], grace: Some(grace) }
 }

@@ -55,7 +55,7 @@ fn dispatch(seat: Seat, task: Task, context: Payload) -> Ask {
 
 fn asks() -> Vec<Ask> {
     let (job, epoch, receiver, shard, attempt) = (JOB, EPOCH, BOOT, SHARD, ATTEMPT);
-    let steer = |steer| Ask::Steer { job, epoch, receiver, number: 15, steer };
+    let steer = |steer| Ask::Steer { job, epoch, receiver, number: 15, steers: vec![steer] };
     let stop = |how| Ask::Stop { order: ORDER, how, reason: "r".to_owned() };
     let attempts = vec![(SHARD, ATTEMPT)];
     vec![

@@ -46,13 +46,13 @@ every!(Ask:
         }),
     Ask::Stop { .. } => (order(), Halt::any(), text())
         .prop_map(|(order, how, reason)| Ask::Stop { order, how, reason }),
-    Ask::Steer { .. } => (job(), epoch(), boot(), any::<u64>(), Steer::any())
-        .prop_map(|(job, epoch, receiver, number, steer)| Ask::Steer {
+    Ask::Steer { .. } => (job(), epoch(), boot(), any::<u64>(), prop::collection::vec(Steer::any(), 0..4))
+        .prop_map(|(job, epoch, receiver, number, steers)| Ask::Steer {
             job,
             epoch,
             receiver,
             number,
-            steer,
+            steers,
         }),
     Ask::Rows { .. } => (shard(), attempt(), epoch(), boot(), rows())
         .prop_map(|(shard, attempt, epoch, receiver, rows)| Ask::Rows {

@@ -94,8 +94,8 @@ pub(super) async fn drive(context: &Rc<ShardContext>) {
     let users = schedule::share(u64::from(schedule::vus_max(load)), shard, shards);
     let join = context.join.get();
     let counts_iterations = schedule::counts_iterations(&load.executor);
-    let counted = schedule::Counted::of(&load.executor);
-    let whole = counted.map_or(0, |counted| counted.iterations_of(shard, shards));
+    let counted = schedule::Units::of(&load.executor).counted(shard, shards);
+    let whole = counted.map_or(0, |(_, iterations)| iterations);
     // Earlier attempts that were lost are taken to have gone as far as they were allowed to.
     let spent = if counts_iterations { join.spent.min(whole) } else { join.spent };
     let pile = pile(&load.executor, shard, shards, spent, users);
@@ -185,8 +185,9 @@ fn pile(executor: &Executor, shard: usize, shards: usize, spent: u64, users: u64
     let spent = (spent, users);
     match executor {
         Executor::SharedIterations { vus, iterations, .. } => {
-            let load = schedule::Counted { users: *vus, iterations: *iterations, each: false };
-            let mine = load.iterations_of(shard, shards).saturating_sub(spent.0);
+            let load = schedule::Units::Shared { vus: *vus, iterations: *iterations };
+            let mine = load.counted(shard, shards).map_or(0, |(_, iterations)| iterations);
+            let mine = mine.saturating_sub(spent.0);
             Pile { left: Some(Rc::new(Cell::new(mine))), per_vu: None, spent, begun }
         }
         Executor::PerVuIterations { iterations, .. } => {

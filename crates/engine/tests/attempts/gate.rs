@@ -42,6 +42,7 @@ fn a_lapsed_lease_ends_the_attempt_and_nothing_is_sent_after_it() {
         assert!(total.sent > 0, "{text}");
         assert_eq!(total.failed, 0, "what was not sent is no failure: {text}");
         assert_eq!(total.requests, total.completed + total.interrupted + total.retried, "{text}");
+        assert_eq!(total.requests, total.sent, "what the gate has kept back is no request: {text}");
         // Everything that was sent was sent before: the target's count stands still from here on.
         let seen = eventually(|| target.counts().total, |seen| *seen >= total.sent);
         assert_eq!(seen, total.sent, "{text}");

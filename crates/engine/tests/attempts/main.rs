@@ -101,6 +101,7 @@ impl Led {
         loop {
             match self.next() {
                 Report::Counted(counted) => window.merge(&counted.window),
+                Report::UnitsWanted => {}
                 Report::RowsWanted { set, at_least } => rows(&self.run, set, at_least),
                 Report::Ready | Report::Wish(_) => {}
                 Report::Ended(ended) => {

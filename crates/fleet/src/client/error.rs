@@ -133,6 +133,8 @@ pub enum FleetError {
         /// So many that are not among these.
         more: u32,
     },
+    /// This machine gives no random numbers.
+    Random,
 }
 
 impl FleetError {
@@ -186,6 +188,7 @@ impl fmt::Display for FleetError {
                 jobs.iter().take(SHOWN_MAX).try_for_each(|job| write!(f, " {job}"))?;
                 f.write_str("; write more of it")
             }
+            Self::Random => f.write_str("this machine gives no random numbers"),
         }
     }
 }

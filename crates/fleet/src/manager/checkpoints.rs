@@ -1,5 +1,5 @@
-//! Checkpoints of owners' statistics: one file per job on each manager, the newest by (epoch, number), and beside it the
-//! promise to a new owner.
+//! Checkpoints of owners' statistics: one file per job on each manager, the newest by (epoch, number), and beside it
+//! the promise to a new owner.
 //!
 //! A checkpoint counts as stored when a majority of the ledger's voters has it on disk. A new owner asks a majority for
 //! the newest, and each that answers promises to take none of a lower epoch any more. So the new owner has found every

@@ -36,11 +36,18 @@ const TIME_EVERY_MS: u64 = 500;
 struct Look {
     duties: Vec<Duty>,
     turn: BTreeSet<JobId>,
-    /// Of the led jobs: cancelled, and why.
-    cancelled: Vec<(JobId, String)>,
+    /// Those of the led jobs that are cancelled.
+    cancelled: Vec<(JobId, Cancelled)>,
     /// Led here, and no longer ours.
     lost: Vec<JobId>,
     now_ms: u64,
+}
+
+/// What an owner has to know of a cancel.
+struct Cancelled {
+    reason: String,
+    hard: bool,
+    within: Duration,
 }
 
 fn look(
@@ -62,7 +69,10 @@ fn look(
     });
     let cancel = |id: &JobId| {
         let cancel = state.job(*id)?.cancel.as_ref()?;
-        Some((*id, cancel.reason.clone()))
+        let left = cancel.teardown_until_ms.saturating_sub(state.now_ms());
+        let within = Duration::from_millis(left);
+        let (reason, hard) = (cancel.reason.clone(), cancel.hard.is_some());
+        Some((*id, Cancelled { reason, hard, within }))
     };
     let gone = |id: &&JobId| {
         let owner = state.job(**id).and_then(|job| job.owner);
@@ -200,8 +210,8 @@ struct Watching {
     at: Option<Instant>,
     /// The ledger's time, as they last heard it.
     now_ms: u64,
-    /// Whether it is its turn, and whether it knows of its cancel.
-    told: BTreeMap<JobId, (Option<bool>, bool)>,
+    /// Whether it is its turn, and what it knows of its cancel: whether it is a hard one.
+    told: BTreeMap<JobId, (Option<bool>, Option<bool>)>,
 }
 
 impl Watching {
@@ -233,7 +243,12 @@ impl Watching {
         }
     }
 
-    fn turns(&mut self, shared: &Shared, turn: &BTreeSet<JobId>, cancelled: Vec<(JobId, String)>) {
+    fn turns(
+        &mut self,
+        shared: &Shared,
+        turn: &BTreeSet<JobId>,
+        cancelled: Vec<(JobId, Cancelled)>,
+    ) {
         let desks: BTreeMap<JobId, DeskHandle> = shared.desks().into_iter().collect();
         self.told.retain(|job, _| desks.contains_key(job));
         for (job, desk) in &desks {
@@ -243,11 +258,12 @@ impl Watching {
                 told.0 = Some(mine);
             }
         }
-        for (job, reason) in cancelled {
+        for (job, Cancelled { reason, hard, within }) in cancelled {
             let Some(desk) = desks.get(&job) else { continue };
             let told = self.told.entry(job).or_default();
-            if !told.1 && desk.send(Input::Event(Event::CancelSeen { reason })) {
-                told.1 = true;
+            let seen = Event::CancelSeen { reason, hard, within };
+            if told.1 != Some(hard) && desk.send(Input::Event(seen)) {
+                told.1 = Some(hard);
             }
         }
     }

@@ -40,7 +40,8 @@ pub enum Input {
     Event(Event),
     Tell(Box<Tell>),
     Frames(Box<Frames>, oneshot::Sender<FramesAnswer>),
-    Steer(Steer, oneshot::Sender<Result<(), String>>),
+    /// Answered with the shards that have not heard of it.
+    Steer(Steer, oneshot::Sender<Result<Vec<fence::ShardKey>, String>>),
     Status(oneshot::Sender<Details>),
     /// A checkpoint is on a majority.
     Kept(u64, Membership),
@@ -146,7 +147,7 @@ struct Desk {
     /// None once the result was made of them.
     statistics: Option<Statistics>,
     errands: JoinSet<()>,
-    steers: BTreeMap<u64, oneshot::Sender<Result<(), String>>>,
+    steers: BTreeMap<u64, oneshot::Sender<Result<Vec<fence::ShardKey>, String>>>,
     asked: u64,
     state: RunState,
     broken: bool,
@@ -333,7 +334,8 @@ impl Desk {
                 }
                 Effect::Moved(moved) => {
                     if moved.to == ShardState::Running {
-                        self.set_state(RunState::Running, "");
+                        let state = if self.paused { RunState::Paused } else { RunState::Running };
+                        self.set_state(state, "");
                     }
                 }
                 Effect::Noted(note) => {
@@ -361,6 +363,7 @@ impl Desk {
                     tracing::info!(job = %self.job, %outcome, "ended");
                     self.set_state(RunState::Done, &outcome.to_string());
                     let result = self.result.take().unwrap_or_default();
+                    let result = status::as_decided(result, outcome);
                     self.tell(|feed| feed.finish(result));
                 }
                 Effect::Deposed { why } => {

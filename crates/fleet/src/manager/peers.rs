@@ -25,8 +25,8 @@ const COUNTS_MAX: usize = 1_000;
 pub struct Service(pub Arc<Shared>);
 
 impl Service {
-    /// Refuses whoever counts its majority by voters that this manager knows to be replaced. A change of the voters is on
-    /// a majority of the old ones when it counts, so no majority of them takes anything after it.
+    /// Refuses whoever counts its majority by voters that this manager knows to be replaced. A change of the voters is
+    /// on a majority of the old ones when it counts, so no majority of them takes anything after it.
     fn by_present_voters(&self, theirs: Option<proto::Voters>) -> Result<(), Status> {
         let known = self.0.serving()?.ledger.status().membership;
         if voters_in(theirs) < known {

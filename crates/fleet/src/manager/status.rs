@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use control::fleet::owner::{Conclusion, Owner, Queued, ShardState, context};
 use control::fleet::statistics::Statistics;
-use control::ledger::{Counters, Job, Phase};
+use control::ledger::{self, Counters, Job, Phase};
 use engine::secrets::mask_credentials;
 use fence::JobId;
 use stats::merge::{Head, ScriptHead};
@@ -130,6 +130,20 @@ pub fn join(mut status: JobStatus, details: JobStatus) -> JobStatus {
     }
     (status.workflows, status.timeline) = (details.workflows, details.timeline);
     status
+}
+
+/// A result as the ledger decided it. A cancel may have come when the result was made and the outcome not yet written:
+/// then whoever cancelled is told so (R5), whatever the result says.
+pub fn as_decided(content: Vec<u8>, outcome: ledger::Outcome) -> Vec<u8> {
+    if outcome != ledger::Outcome::Cancelled {
+        return content;
+    }
+    let Ok(mut result) = stats::wire::decode_result(&content) else { return content };
+    if (result.outcome, &result.stop) == (stats::Outcome::Cancelled, &StopReason::Cancelled) {
+        return content;
+    }
+    (result.outcome, result.stop) = (stats::Outcome::Cancelled, StopReason::Cancelled);
+    stats::wire::encode_result(&result).unwrap_or(content)
 }
 
 /// The final result: what was counted, and what the owner knows of how it went.

@@ -13,6 +13,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
+use bytes::Bytes;
 use control::ledger::BlobRef;
 use fence::NodeId;
 use futures_util::{Stream, stream};
@@ -159,6 +160,20 @@ pub async fn download(
     let reader = parts.ledger.blob_reader(blob, BLOB_WITHIN).await;
     let reader = reader.map_err(|error| Status::unavailable(error.to_string()))?;
     Ok(chunks(reader, room))
+}
+
+/// Something small that is in memory anyway, as a stream; the first chunk names it.
+pub fn small(blob: &BlobRef, content: Vec<u8>) -> Chunks {
+    let content = Bytes::from(content);
+    let count = content.len().div_ceil(CHUNK_BYTES).max(1);
+    let blob = blob_out(blob);
+    let parts = (0..count).map(move |number| {
+        let first = number * CHUNK_BYTES;
+        let last = content.len().min(first + CHUNK_BYTES);
+        let blob = (number == 0).then(|| blob.clone());
+        Ok(Chunk { blob, content: content.slice(first..last) })
+    });
+    Box::pin(stream::iter(parts))
 }
 
 fn chunks(reader: BlobReader, room: Room) -> Chunks {

@@ -107,7 +107,8 @@ impl Jobs for Fake {
 
     async fn cancel(&self, _: Request<proto::CancelRequest>) -> Reply<proto::CancelReply> {
         drop(self.enter()?);
-        Ok(Response::new(proto::CancelReply { state: "cancelling".to_owned(), already: false }))
+        let state = "cancelling".to_owned();
+        Ok(Response::new(proto::CancelReply { state, ..proto::CancelReply::default() }))
     }
 
     async fn status(&self, request: Request<proto::StatusRequest>) -> Reply<proto::JobStatus> {
@@ -147,7 +148,8 @@ impl Jobs for Fake {
 
     async fn steer(&self, _: Request<proto::SteerRequest>) -> Reply<proto::SteerReply> {
         drop(self.enter()?);
-        Ok(Response::new(proto::SteerReply { said: "paused".to_owned() }))
+        let said = "paused".to_owned();
+        Ok(Response::new(proto::SteerReply { said, missed: Vec::new() }))
     }
 
     async fn result(&self, _: Request<proto::JobRequest>) -> Reply<Self::ResultStream> {

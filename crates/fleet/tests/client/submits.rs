@@ -63,7 +63,7 @@ async fn a_dead_or_leaderless_manager_is_passed_over() {
     assert_eq!(client.submit(&submission()).await.unwrap().job, JOB);
     assert_eq!(dumb.part().asked, 1);
     // The one that answered is asked first from now on.
-    assert_eq!(client.steer(JOB, &Steering::Pause).await.unwrap(), "paused");
+    assert_eq!(client.steer(JOB, &Steering::Pause).await.unwrap().said, "paused");
     assert_eq!((dumb.part().asked, good.part().asked), (1, 2));
     let _ = second.leave(Duration::from_secs(2)).await;
     let error = client.status(JOB).await.unwrap_err().to_string();

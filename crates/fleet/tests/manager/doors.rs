@@ -51,8 +51,11 @@ async fn every_call_is_for_its_roles_only() {
 
     for role in [Role::Client, Role::Worker] {
         let mut desk = DeskClient::new(center.channel(role, 3, 0));
-        assert_eq!(code(desk.keep(proto::Checkpoint::default()).await), denied);
-        assert_eq!(code(desk.promise(proto::PromiseRequest::default()).await), denied);
+        let parts = futures_util::stream::iter([proto::Checkpoint::default()]);
+        assert_eq!(code(desk.keep(parts).await), denied);
+        let promised = desk.promise(proto::PromiseRequest::default()).await;
+        assert_eq!(code(promised.map(|_| ())), denied);
+        assert_eq!(code(desk.settled(proto::SettledRequest::default()).await), denied);
         assert_eq!(code(desk.leave(seal(&()).unwrap()).await), denied);
         assert_eq!(code(desk.counts(proto::CountsRequest::default()).await), denied);
     }

@@ -73,6 +73,8 @@ async fn a_worker_speaks_for_its_own_attempts_only() {
         frames: 0,
         totals: Vec::new(),
         log: String::new(),
+        certain: true,
+        sent_until: None,
     };
     let tells = [
         Tell::Ready { shard, attempt },
@@ -132,7 +134,10 @@ async fn a_gate_is_no_operator() {
     for (role, number) in [(Role::Gate, 40), (Role::Client, 2)] {
         let mut jobs = center.jobs(role, number, 0);
         let (id, reason) = (job_bytes(job), String::new());
-        denied(jobs.cancel(proto::CancelRequest { job: id.clone(), reason }).await);
+        denied(
+            jobs.cancel(proto::CancelRequest { job: id.clone(), reason, ..Default::default() })
+                .await,
+        );
         let what = Some(What::Pause(true));
         denied(jobs.steer(proto::SteerRequest { job: id, what }).await);
         let own = center.local.managers[0].node.to_string();
@@ -153,8 +158,12 @@ async fn a_manager_that_was_never_admitted_commands_nobody() {
     let worker = worker(&center, 0).await;
     let mut desk = DeskClient::new(center.channel(Role::Manager, 9, 0));
     denied(desk.leave(seal(&()).unwrap()).await);
-    denied(desk.keep(proto::Checkpoint { job: job_bytes(JobId(1)), ..Default::default() }).await);
-    denied(desk.promise(proto::PromiseRequest { job: job_bytes(JobId(1)), epoch: 9 }).await);
+    let part = proto::Checkpoint { job: job_bytes(JobId(1)), ..Default::default() };
+    denied(desk.keep(futures_util::stream::iter([part])).await);
+    denied(
+        desk.promise(proto::PromiseRequest { job: job_bytes(JobId(1)), epoch: 9, voters: None })
+            .await,
+    );
     denied(desk.counts(proto::CountsRequest::default()).await);
     let mut jobs = center.jobs(Role::Manager, 9, 0);
     let own = center.local.managers[0].node.to_string();

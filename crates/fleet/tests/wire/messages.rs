@@ -56,8 +56,13 @@ fn status() -> proto::JobStatus {
     }
 }
 
+fn voters() -> proto::Voters {
+    proto::Voters { term: 3, index: 4 }
+}
+
 fn checkpoint() -> proto::Checkpoint {
-    proto::Checkpoint { job: job(), epoch: 1, number: 2, content: Bytes::from_static(b"c") }
+    let content = Bytes::from_static(b"c");
+    proto::Checkpoint { job: job(), epoch: 1, number: 2, content, bytes: 1, voters: Some(voters()) }
 }
 
 fn fleet_node() -> proto::FleetNode {
@@ -167,8 +172,10 @@ fn of_jobs(tested: &mut BTreeSet<String>) {
         }
         examine(t, &proto::SubmitReply { answer: Some(answer) });
     }
-    examine(t, &proto::CancelRequest { job: job(), reason: text("r") });
-    examine(t, &proto::CancelReply { state: text("s"), already: true });
+    let nonce = vec![7; 16].into();
+    examine(t, &proto::CancelRequest { job: job(), reason: text("r"), now: true, nonce });
+    let state = text("s");
+    examine(t, &proto::CancelReply { state, already: true, now: true, within_ms: 5 });
     examine(t, &proto::StatusRequest { job: job() });
     let list = proto::ListRequest { limit: 1, ended: true, prefix: text("0a"), live: true };
     examine(t, &list);
@@ -186,7 +193,7 @@ fn of_jobs(tested: &mut BTreeSet<String>) {
         }
         examine(t, &proto::SteerRequest { job: job(), what: Some(what) });
     }
-    examine(t, &proto::SteerReply { said: text("s") });
+    examine(t, &proto::SteerReply { said: text("s"), missed: vec![text("m")] });
     let log = proto::AttemptLog {
         workflow: text("w"),
         shard: 1,
@@ -230,12 +237,15 @@ fn of_nodes(tested: &mut BTreeSet<String>) {
     let t = tested;
     examine(t, &checkpoint());
     examine(t, &proto::KeepReply { kept: true });
-    examine(t, &proto::PromiseRequest { job: job(), epoch: 1 });
+    examine(t, &proto::PromiseRequest { job: job(), epoch: 1, voters: Some(voters()) });
+    examine(t, &voters());
+    examine(t, &proto::SettledRequest { voters: Some(voters()) });
+    examine(t, &proto::SettledReply { jobs: vec![job(), job()] });
     examine(t, &proto::CountsRequest { jobs: vec![job(), job()] });
     let counts = proto::JobCounts { job: job(), counters: Some(counters()) };
     examine(t, &counts);
     examine(t, &proto::CountsReply { counts: vec![counts] });
-    examine(t, &proto::PromiseReply { newest: Some(checkpoint()), promised: 3 });
+    examine(t, &proto::PromiseReply { newest: Some(checkpoint()), promised: 3, damaged: true });
     examine(t, &proto::EnlistRequest { public_key: Bytes::from_static(b"key"), cores: 4 });
     let reply = proto::EnlistReply {
         certificate: text("c"),

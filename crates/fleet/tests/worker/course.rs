@@ -12,7 +12,8 @@ use crate::harness::{Fleet, JOB, plan, shard_key, until};
 impl Fleet {
     async fn steer(&self, number: u64, steer: Steer) -> Answer {
         let (epoch, receiver) = (self.epoch(), self.boot());
-        self.ask(&Ask::Steer { job: JOB, epoch, receiver, number, steer }).await
+        let steers = vec![steer];
+        self.ask(&Ask::Steer { job: JOB, epoch, receiver, number, steers }).await
     }
 
     fn told(&self, which: impl Fn(&Tell) -> bool) -> bool {

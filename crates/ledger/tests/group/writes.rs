@@ -97,6 +97,8 @@ async fn too_much_is_refused_by_name() {
         job: job_id(1),
         reason: "x".repeat(bytes),
         requestor: String::new(),
+        nonce: [1; 16],
+        grace: None,
     };
     let large = node.propose(cancel(3_000), LONG).await;
     assert!(

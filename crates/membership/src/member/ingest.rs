@@ -31,10 +31,6 @@ impl Swim {
     }
 
     fn take(&mut self, packet: &Packet) -> Result<(), Refusal> {
-        if packet.from.node == self.me.node {
-            self.hear_of_later_life(packet.from);
-            return Err(Refusal::StaleBoot);
-        }
         self.admit(&packet.from)?;
         if packet.intent == Intent::Knock {
             // Not bound to us, so it changes nothing here; it only gets an answer, no longer than itself.
@@ -50,6 +46,9 @@ impl Swim {
         }
         match parsed {
             Some((header, updates)) => {
+                if header.dst.node == self.me.node {
+                    self.hear_of_later_life(header.dst);
+                }
                 self.show_core(&header, updates);
                 self.correct_about_us(&header);
             }

@@ -1,7 +1,7 @@
 //! What has been said of nodes, so that a lost data folder can be told to its owner.
 //!
-//! The node table knows the boot of every member, by gossip, which proves nothing. This remembers what nodes have said of
-//! themselves over mutual TLS, in hellos and exchanges, and across restarts through the file of remembered peers.
+//! The node table knows the boot of every member, by gossip, which proves nothing. This remembers what nodes have said
+//! of themselves over mutual TLS, in hellos and exchanges, and across restarts through the file of remembered peers.
 
 use std::collections::BTreeMap;
 

@@ -99,14 +99,32 @@ pub fn check_targets(targets: &[Target]) -> Result<(), Vec<String>> {
     if problems.is_empty() { Ok(()) } else { Err(problems) }
 }
 
-/// Whether a file can be written; it is created if missing, and left as it is otherwise.
+/// Whether a file can be written. Nothing is left behind: a file that is there stays as it is, and one that is not
+/// there is not there afterwards, so that nobody takes an empty file for a result.
 pub fn check_writable(path: &Path) -> io::Result<()> {
-    OpenOptions::new().create(true).append(true).open(path).map(drop)
+    match OpenOptions::new().append(true).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        other => return other.map(drop),
+    }
+    OpenOptions::new().create_new(true).append(true).open(path)?;
+    std::fs::remove_file(path)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_check_whether_a_file_can_be_written_leaves_nothing_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("summary.json");
+        check_writable(&path).unwrap();
+        assert!(!path.exists(), "an empty file would be taken for a result");
+        std::fs::write(&path, "old").unwrap();
+        check_writable(&path).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "old");
+        assert!(check_writable(&folder.path().join("missing/summary.json")).is_err());
+    }
 
     #[test]
     fn a_target_is_a_known_format_and_a_file() {

@@ -240,7 +240,8 @@ fn a_lost_worker_is_in_the_counts_and_in_the_verdict() {
     let mut merge = merge(&[]);
     let mut one = stream(&mut merge, 0, ms(0));
     told(&mut one, &mut merge, 0, TEN);
-    let unrun = Unrun { workflow: 0, shard: 0, attempt: 2, stage: 1, count: 30 };
+    let cause = DropCause::WorkerLost as u32;
+    let unrun = Unrun { workflow: 0, shard: 0, attempt: 2, stage: 1, cause, count: 30 };
     merge.count_unrun(unrun, ms(7000));
     merge.count_unrun(unrun, ms(7100));
     merge.count_unrun(Unrun { count: 35, ..unrun }, ms(7200));

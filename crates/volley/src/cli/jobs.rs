@@ -49,6 +49,13 @@ Examples:
   volley jobs --ended                            and what has ended
   volley jobs --ended --json | jq -r '.jobs[].job'";
 
+const CANCEL: &str = "\
+Examples:
+  volley cancel 3f2a                             graceful stop and teardown, as Ctrl-C on `volley run`
+  volley cancel 3f2a --now                       at once, without teardown; so does a second cancel
+
+It is written down first, so it holds whoever dies. Whoever watches the job gets exit code 103.";
+
 const RESULTS: &str = "\
 Examples:
   volley results 3f2a                            the summary again, with the exit code of `volley run`
@@ -228,7 +235,7 @@ pub struct JobsArgs {
 }
 
 #[derive(Args)]
-#[command(after_help = FINDING)]
+#[command(after_help = format!("{CANCEL}\n\n{FINDING}"))]
 pub struct CancelArgs {
     /// The job's id, or its beginning
     #[arg(value_name = "JOB", value_parser = values::job_prefix)]
@@ -236,6 +243,9 @@ pub struct CancelArgs {
     /// Why; it is shown in the job's timeline
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub reason: String,
+    /// At once: without the plan's graceful stop and teardown
+    #[arg(long)]
+    pub now: bool,
     /// As JSON
     #[arg(long)]
     pub json: bool,

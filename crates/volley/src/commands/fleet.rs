@@ -233,10 +233,12 @@ pub fn cancel(args: &CancelArgs) -> i32 {
         let door = Door::open(&args.at)?;
         let client = door.connect().await?;
         let job = client.find(&args.job).await.map_err(|error| door.explain(&error))?;
-        let reply = client.cancel(job, &args.reason).await.map_err(|error| door.explain(&error))?;
+        let reply = client.cancel(job, &args.reason, args.now).await;
+        let reply = reply.map_err(|error| door.explain(&error))?;
         if args.json {
             let text = json!({
                 "job": job.to_string(), "state": reply.state, "already": reply.already,
+                "now": reply.now, "within_s": reply.within_ms as f64 / 1_000.0,
             });
             print::line(&text.to_string());
         } else {
@@ -248,11 +250,28 @@ pub fn cancel(args: &CancelArgs) -> i32 {
 
 fn cancelled(job: JobId, reply: &proto::CancelReply) -> String {
     let job = short(job);
-    match (reply.already, reply.state.as_str()) {
-        (false, _) => format!("job {job} is being cancelled"),
-        (true, "cancelling") => format!("job {job} was being cancelled already"),
+    match (reply.already, reply.now, reply.state.as_str()) {
+        (false, false, _) => format!(
+            "job {job} is being cancelled: what runs ends gracefully, then its teardown runs (a second cancel, or \
+             --now, ends it at once)"
+        ),
+        (false, true, _) => format!("job {job} is being cancelled, at once"),
+        (true, _, "cancelling") => format!("job {job} was being cancelled already"),
         // What is over stays as it was (R5).
-        (true, outcome) => format!("job {job} has ended already: {}", outcome.to_lowercase()),
+        (true, _, outcome) => {
+            format!("job {job} has ended already: {}; nothing was changed", outcome.to_lowercase())
+        }
+    }
+}
+
+fn steered(reply: &proto::SteerReply) -> String {
+    match &reply.missed[..] {
+        [] => reply.said.clone(),
+        missed => format!(
+            "{}; written down, but not followed yet by: {} (they are told as soon as they answer)",
+            reply.said,
+            missed.join(", ")
+        ),
     }
 }
 
@@ -353,11 +372,13 @@ pub fn steer(args: &CtlArgs, job: &str) -> i32 {
             return show_job(&door, &client, job, true).await;
         }
         let job = client.find(job).await.map_err(|error| door.explain(&error))?;
-        let said = match &steering {
-            Some(steering) => client.steer(job, steering).await,
-            None => client.cancel(job, "volley ctl stop").await.map(|reply| cancelled(job, &reply)),
+        let Some(steering) = &steering else {
+            let reply = client.cancel(job, "volley ctl stop", false).await;
+            print::line(&cancelled(job, &reply.map_err(|error| door.explain(&error))?));
+            return Ok(0);
         };
-        print::line(&said.map_err(|error| door.explain(&error))?);
-        Ok(0)
+        let reply = client.steer(job, steering).await.map_err(|error| door.explain(&error))?;
+        print::line(&steered(&reply));
+        Ok(if reply.missed.is_empty() { 0 } else { exit::FAILED })
     }))
 }

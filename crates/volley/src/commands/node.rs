@@ -67,7 +67,7 @@ impl From<String> for Problem {
 }
 
 impl Problem {
-    fn refused(text: impl ToString) -> Self {
+    fn refused(text: &impl ToString) -> Self {
         Self { code: exit::NODE_REFUSED, text: text.to_string() }
     }
 
@@ -104,7 +104,7 @@ impl From<fleet::manager::StartError> for Problem {
     fn from(error: fleet::manager::StartError) -> Self {
         use fleet::manager::StartError;
         match &error {
-            StartError::Certificate(_) | StartError::Ca(_) => Self::refused(error),
+            StartError::Certificate(_) | StartError::Ca(_) => Self::refused(&error),
             // Damaged, or another node's; it is left as it is.
             StartError::Storage(_) => Self { code: exit::DISK_REFUSED, text: error.to_string() },
             StartError::Member(member) => Self::of_member_start(member),
@@ -120,7 +120,7 @@ impl From<fleet::worker::StartError> for Problem {
         use fleet::worker::StartError;
         match &error {
             StartError::Member(member) => Self::of_member_start(member),
-            StartError::NotAWorker(_) => Self::refused(error),
+            StartError::NotAWorker(_) => Self::refused(&error),
             StartError::Settings(_) => Self { code: exit::INVALID, text: error.to_string() },
             StartError::Files { .. } => error.to_string().into(),
         }

@@ -47,6 +47,9 @@ pub struct State {
     pub(super) granted: Option<Place>,
     pub(super) released: bool,
     pub(super) cancelled: Option<Place>,
+    /// Which wish it was, and the one that made it a hard cancel.
+    pub(super) cancel_nonce: [u8; 16],
+    pub(super) hard: Option<Place>,
     pub(super) ended: Option<(Outcome, Place)>,
     pub(super) layers: Vec<Place>,
     pub(super) shards: BTreeMap<ShardKey, Vec<Try>>,
@@ -241,7 +244,20 @@ impl State {
                 self.layers.push(place);
                 next && self.holds(*epoch)
             }
-            Command::CancelJob { .. } => self.cancelled.replace(place).is_none(),
+            Command::CancelJob { nonce, grace, .. } => match &self.cancelled {
+                None => {
+                    self.cancelled = Some(place);
+                    self.cancel_nonce = *nonce;
+                    self.hard = grace.is_none().then_some(place);
+                    true
+                }
+                // Another wish makes it a hard one, once.
+                Some(_) if self.hard.is_none() && self.cancel_nonce != *nonce => {
+                    self.hard = Some(place);
+                    true
+                }
+                Some(_) => false,
+            },
             Command::FinishJob { epoch, .. } => {
                 let outcome = self.outcome_of(command);
                 self.ended = outcome.map(|outcome| (outcome, place));
@@ -342,9 +358,11 @@ impl State {
             Command::CommitContext { layer, .. } => {
                 self.layers.get_mut(*layer as usize).is_some_and(|place| place.learn(epoch))
             }
-            Command::CancelJob { .. } => {
-                self.cancelled.as_mut().is_some_and(|cancelled| cancelled.learn(epoch))
-            }
+            Command::CancelJob { nonce, .. } => match &mut self.hard {
+                Some(hard) => hard.learn(epoch),
+                None if self.cancel_nonce != *nonce => false,
+                None => self.cancelled.as_mut().is_some_and(|cancelled| cancelled.learn(epoch)),
+            },
             Command::Provision { shards, .. } => {
                 let divisions = &mut self.course.divisions;
                 let all = shards.iter().all(|(workflow, count)| {

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use fence::{Attempt, Epoch, Handover, Holding, Moment, WorkflowNo};
 
+use super::cancel::Cancelling;
 use super::context::{self, Values};
 use super::manifest::{Manifest, OnWorkerLoss};
 use super::recover::Recovery;
@@ -72,7 +73,7 @@ impl Owner {
             hinted: now,
             turn: None,
             started: false,
-            cancelled: job.cancel.is_some(),
+            cancelling: job.cancel.as_ref().map(|cancel| Cancelling::of(cancel, now_ms, now)),
             shards: BTreeMap::new(),
             divided: BTreeMap::new(),
             setup_due: false,
@@ -83,6 +84,7 @@ impl Owner {
             wave: None,
             queued: None,
             began: None,
+            reached: BTreeMap::new(),
             spans: BTreeMap::new(),
             committed: 0,
             committing: false,
@@ -92,7 +94,11 @@ impl Owner {
             own_setups: BTreeMap::new(),
             sealing: BTreeSet::new(),
             steered: job.steered.clone(),
-            steers: 0,
+            // Nobody can have been told what is not in the ledger.
+            steers: u64::from(!job.steered.is_empty()),
+            steer_heard: BTreeMap::new(),
+            steer_queue: VecDeque::new(),
+            steer_asked: Vec::new(),
             paused: job.steered.contains(&Steer::Pause).then_some(now),
             rows: BTreeMap::new(),
             granting: false,
@@ -128,7 +134,7 @@ impl Owner {
             out: Vec::new(),
             manifest,
         };
-        owner.read_division(job);
+        owner.read_division(job, now_ms);
         owner.read_contexts(job);
         owner.read_shards(job);
         owner.settle_passed();
@@ -141,13 +147,17 @@ impl Owner {
         Ok((owner, effects))
     }
 
-    fn read_division(&mut self, job: &ledger::Job) {
+    fn read_division(&mut self, job: &ledger::Job, now_ms: u64) {
         let millis = |at_ms: u64| Duration::from_millis(at_ms.saturating_sub(job.created_ms));
         for (WorkflowNo(number), division) in &job.provisioned {
             let workflow = *number as usize;
             let begun = division.begun_ms.map(millis);
             self.divided.insert(workflow, division.shards);
             self.recovery.batches.insert(workflow, (division.epoch.number, begun));
+            let paused = job.paused_by_ms(now_ms).saturating_sub(division.paused_ms);
+            self.recovery.paused.insert(workflow, Duration::from_millis(paused));
+            let since = job.paused_since_ms.map_or(0, |since| now_ms.saturating_sub(since));
+            self.recovery.pause = Duration::from_millis(since);
             if let Some(at) = begun {
                 self.spans.insert(workflow, (at, at));
                 self.began = Some(self.began.map_or(at, |first| first.min(at)));
@@ -201,7 +211,9 @@ impl Owner {
                 (Some(end), _) => match end.status {
                     AttemptStatus::Completed => over(&mut shard, State::Completed),
                     AttemptStatus::Failed => over(&mut shard, State::FailedTerminal),
-                    AttemptStatus::Stopped | AttemptStatus::Interrupted if stopping => {
+                    AttemptStatus::Stopped | AttemptStatus::Interrupted
+                        if stopping && !matches!(task, Task::Teardown { .. }) =>
+                    {
                         over(&mut shard, State::Cancelled);
                     }
                     AttemptStatus::Stopped | AttemptStatus::Interrupted => {

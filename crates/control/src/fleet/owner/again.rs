@@ -84,7 +84,7 @@ impl Owner {
         if overdue {
             return self.give_up(sid, failed.unwrap_or_default());
         }
-        if self.is_stopping() || self.has_failed(sid.0 as usize) {
+        if self.is_stopping() && !self.tears_down(sid) || self.has_failed(sid.0 as usize) {
             self.go(sid, State::Cancelled, "not started again: it is being stopped");
             self.never_mended(sid);
             return;

@@ -196,6 +196,10 @@ impl Owner {
             self.changes += 1;
         }
         for (worker, (boot, attempts)) in by_worker {
+            let asides = self.asides();
+            for (sid, _) in attempts.iter().filter(|(sid, _)| sid.0 == asides) {
+                self.note_repeat(sid.1);
+            }
             self.send(Errand::Start { worker, boot, attempts });
         }
     }

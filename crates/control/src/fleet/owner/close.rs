@@ -60,7 +60,10 @@ impl Owner {
         };
         Conclusion {
             outcome: self.outcome.unwrap_or(stats::Outcome::Failed),
-            stop: self.machine.stop_reason(),
+            stop: match self.is_cancelled() {
+                true => stats::StopReason::Cancelled,
+                false => self.machine.stop_reason(),
+            },
             detail: self.reason(),
             began: self.began,
             ended: self.age(),
@@ -71,6 +74,7 @@ impl Owner {
             issued: self.issued(),
             unheard: self.unheard.clone(),
             cut: self.cut.clone(),
+            unrun: self.unrun(),
         }
     }
 

@@ -77,9 +77,12 @@ pub enum Event {
         number: usize,
         reason: String,
     },
-    /// The ledger holds a cancel of this job.
+    /// The ledger holds a cancel of this job. Said again when it has become a hard one.
     CancelSeen {
         reason: String,
+        hard: bool,
+        /// From now until its deadline for teardowns.
+        within: Duration,
     },
     /// Live control by a client, who gets the answer to `asked`.
     Steer {
@@ -98,64 +101,35 @@ pub enum Event {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Propose, and answer with [`Event::Committed`] or [`Event::Unknown`].
-    Commit {
-        tag: u64,
-        command: Command,
-    },
+    Commit { tag: u64, command: Command },
     /// Send, and answer with [`Event::Answered`] or [`Event::Unanswered`].
-    Ask {
-        tag: u64,
-        worker: NodeId,
-        ask: Ask,
-    },
+    Ask { tag: u64, worker: NodeId, ask: Ask },
     /// Fsync on a majority, and answer with [`Event::Stored`]. Goes on until it is done.
-    Store {
-        tag: u64,
-        blob: BlobRef,
-        content: Vec<u8>,
-    },
+    Store { tag: u64, blob: BlobRef, content: Vec<u8> },
     /// Answer with [`Event::Fetched`]. Goes on until it is done.
-    Fetch {
-        tag: u64,
-        blob: BlobRef,
-    },
+    Fetch { tag: u64, blob: BlobRef },
     /// Close the statistics of an attempt, and answer with [`Event::Sealed`].
-    Seal {
-        shard: ShardKey,
-        attempt: Attempt,
-    },
+    Seal { shard: ShardKey, attempt: Attempt },
     /// It is certain that this attempt never ran: nothing is missing of it in the statistics.
-    NeverRan {
-        shard: ShardKey,
-        attempt: Attempt,
-    },
+    NeverRan { shard: ShardKey, attempt: Attempt },
     /// Units of its schedule that were begun under this attempt, or may have been, and that nobody has counted: dropped,
     /// `worker_lost`. Said again with a higher count if more is known.
-    Lost {
-        shard: ShardKey,
-        attempt: Attempt,
-        count: u64,
-    },
+    Lost { shard: ShardKey, attempt: Attempt, count: u64 },
     /// For watchers.
     Moved(Transition),
     /// For watchers and for the timeline.
     Noted(Note),
     /// Why nothing runs at the moment; `None`: it goes on.
     Queued(Option<Queued>),
-    Steered {
-        asked: u64,
-        result: Result<(), String>,
-    },
+    /// It is written down, and these shards' workers have not heard of it yet: none, or those that did not answer in
+    /// time. An error: it is not written down.
+    Steered { asked: u64, result: Result<Vec<ShardKey>, String> },
     /// Make the final result of it and of the merged statistics, store it, and answer with [`Event::Concluded`].
     Conclude(Box<Conclusion>),
     /// The outcome is committed: this owner has nothing more to do.
-    Finished {
-        outcome: crate::ledger::Outcome,
-    },
+    Finished { outcome: crate::ledger::Outcome },
     /// Somebody else owns the job by now. Nothing was done about it here, and nothing will be.
-    Deposed {
-        why: String,
-    },
+    Deposed { why: String },
 }
 
 /// An entry of the timeline (R19). Times are since the job was created.
@@ -222,6 +196,19 @@ pub struct Conclusion {
     pub unheard: Vec<(ShardKey, Attempt)>,
     /// Attempts whose totals were too large to keep.
     pub cut: Vec<(ShardKey, Attempt)>,
+    /// Units of the schedule that nobody has run, and nobody will.
+    pub unrun: Vec<Unrun>,
+}
+
+/// What is left of a shard's schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unrun {
+    pub shard: ShardKey,
+    /// Its last one.
+    pub attempt: Attempt,
+    pub count: u64,
+    /// It was lost with a worker; otherwise the job was stopped.
+    pub lost: bool,
 }
 
 /// How one workflow came out.

@@ -14,7 +14,7 @@ use fence::{Attempt, Epoch, NodeId, WorkflowNo};
 use serde::{Deserialize, Serialize};
 
 use super::{Gap, Mended, Note, Owner, Sid};
-use crate::ledger::{self, AttemptRecord, EventKind, Reply};
+use crate::ledger::{self, AttemptRecord, AttemptStatus, EventKind, Reply};
 
 /// Notes that travel with a checkpoint: the first ones, the last ones, and all gaps.
 const FIRST_MAX: usize = 100;
@@ -112,6 +112,15 @@ impl Owner {
                 EventKind::LoadBegun { workflows } => format!("{workflows} workflows started"),
                 EventKind::StopRequested { .. } => "stopped".to_owned(),
                 EventKind::CancelRequested => "cancelled".to_owned(),
+                EventKind::CancelForced => "cancelled again".to_owned(),
+                EventKind::Paused => "paused".to_owned(),
+                EventKind::Resumed => "resumed".to_owned(),
+                EventKind::AttemptStarted { workflow, shard, attempt, .. }
+                    if workflow.0 == self.asides()
+                        && is_repeat(job, (workflow, shard), attempt) =>
+                {
+                    self.repeat_text(shard)
+                }
                 _ => continue,
             };
             notes.push((event.epoch, Note { at, text, gap: None }));
@@ -191,6 +200,17 @@ impl Owner {
         let note = self.gap(sid, attempt, worker, (from, to), mended);
         self.note(note.text, note.gap);
     }
+}
+
+/// Whether the attempt before may have run a setup or teardown that this one runs again.
+fn is_repeat(job: &ledger::Job, shard: (WorkflowNo, u32), attempt: Attempt) -> bool {
+    let before = attempt.0.checked_sub(1).map(Attempt);
+    let known = job.shards.get(&shard).zip(before);
+    let record = known.and_then(|(known, before)| known.attempt(before));
+    record.is_some_and(|record| {
+        let end = record.end.as_ref().map(|end| end.status);
+        record.revoked.is_some() || end == Some(AttemptStatus::Interrupted)
+    })
 }
 
 /// It was told to start, as far as the ledger shows.

@@ -1,7 +1,7 @@
 //! Ends before their time: cancels, thresholds, time-outs, and shards whose workflow has failed.
 //!
 //! A stop that the owner decides is committed first (`StopJob`), so that a successor does not take stopped shards for
-//! lost ones and start them again. A cancel is in the ledger already when it is seen here.
+//! lost ones and start them again. A cancel is in the ledger already when it is seen, see [`super::cancel`].
 
 use fence::{Attempt, OrderRefusal, ShardKey};
 use stats::StopReason;
@@ -15,31 +15,13 @@ use crate::ledger::{Command, StopCause};
 
 impl Owner {
     pub(super) fn is_stopping(&self) -> bool {
-        self.cancelled || self.machine.stop_reason() != StopReason::Finished
+        self.is_cancelled() || self.machine.stop_reason() != StopReason::Finished
     }
 
     /// A failed shard of the workflow that was not just abandoned.
     pub(super) fn has_failed(&self, workflow: usize) -> bool {
         let failed = |s: &super::Shard| s.state == State::FailedTerminal && !s.abandoned;
         workflow != self.asides() as usize && self.shards_of(workflow).any(failed)
-    }
-
-    /// The tombstone was seen. It wins over everything that is on its way.
-    pub(super) fn cancel(&mut self, reason: &str) {
-        if self.cancelled || self.outcome.is_some() {
-            self.counts.repeats += 1;
-            return;
-        }
-        self.cancelled = true;
-        self.detail = reason.to_owned();
-        let why = if reason.is_empty() { String::new() } else { format!(": {reason}") };
-        self.note(format!("cancelled{why}"), None);
-        self.halting = Halt::Graceful;
-        if matches!(self.phase, Phase::Recovering { .. }) {
-            // Said to the machine when it has been brought up to date.
-            return;
-        }
-        self.tell(job::Event::StopRequested { reason: StopReason::Cancelled });
     }
 
     pub(super) fn threshold(&mut self, number: usize, reason: String) {
@@ -58,6 +40,7 @@ impl Owner {
     }
 
     pub(super) fn look_at_the_clock(&mut self) {
+        self.look_at_cancel();
         if self.is_stopping() || self.stop_proposed || self.outcome.is_some() {
             return;
         }

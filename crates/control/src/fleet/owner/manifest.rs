@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::allocation::{self, Candidate};
 use crate::job::{BadShape, Shape};
-use crate::schedule;
+use crate::schedule::{self, Units};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
@@ -34,8 +34,6 @@ pub struct Part {
     #[serde(with = "as_number")]
     pub priority: Priority,
     pub vus_max: u32,
-    /// Of a load that is a number of iterations.
-    pub counted: Option<schedule::Counted>,
     /// Requests that one iteration makes at most; `None` if that has no bound, or depends on more than the plan.
     pub requests_max: Option<u64>,
     /// Arrivals at a rate, rather than users that do the same over and over.
@@ -45,6 +43,8 @@ pub struct Part {
     pub graceful_stop: Duration,
     /// The longest that a healthy run may go without a count moving.
     pub quiet: Duration,
+    /// How much it is, where the plan says so.
+    pub units: Units,
     pub setup: bool,
     pub teardown: bool,
     pub provide: Vec<Provided>,
@@ -138,12 +138,12 @@ impl Manifest {
             is_test: candidates[number].is_test,
             priority: workflow.priority,
             vus_max: candidates[number].vus_max,
-            counted: schedule::Counted::of(&workflow.load.executor),
             requests_max: requests_max(workflow),
             is_open: is_open(&workflow.load.executor),
             length: workflow.load.start_after + schedule::latest_end(&workflow.load),
             graceful_stop: workflow.load.graceful_stop,
             quiet: quiet(workflow),
+            units: Units::of(&workflow.load.executor),
             setup: !workflow.setup.is_empty(),
             teardown: !workflow.teardown.is_empty(),
             provide: workflow.provide.iter().map(provided).collect(),

@@ -29,6 +29,12 @@ pub(super) struct Recovery {
     pub stop: Option<ledger::Stopping>,
     /// A stop of this owner's own was committed meanwhile.
     pub stop_stands: bool,
+    /// For how long the job was paused since each workflow began, when it was taken up.
+    pub paused: BTreeMap<usize, Duration>,
+    /// And how much longer before this owner began to act.
+    pub stood: Duration,
+    /// How old the present pause was by then.
+    pub pause: Duration,
 }
 
 impl Owner {
@@ -54,9 +60,10 @@ impl Owner {
         if self.started {
             self.note("taken over: what runs goes on", None);
         }
-        if self.cancelled {
-            let reason = stats::StopReason::Cancelled;
-            self.tell(job::Event::StopRequested { reason });
+        // What its predecessor was about to say may never have been sent, a resume as well as a pause.
+        self.steer_all();
+        if self.is_cancelled() {
+            self.cancel_again();
         } else if let Some(stop) = self.recovery.stop.take() {
             self.detail.clone_from(&stop.reason);
             if stop.cause == ledger::StopCause::Timeout {
@@ -163,6 +170,10 @@ impl Owner {
         let over = |sid: &Sid| self.shards.get(sid).is_some_and(|s| s.state.is_terminal());
         if !members.iter().all(over) {
             let clock = self.clock_of(&workflows);
+            // A pause goes on, and the clock knows of it up to here.
+            if let (Some(clock), Some(since)) = (clock, self.paused) {
+                self.paused = Some(since.max(clock.origin));
+            }
             let step = if clock.is_some() { WaveStep::Running } else { WaveStep::Dispatching };
             let mut wave = Wave::new(Kind::Load, members, step);
             wave.clock = clock;
@@ -184,7 +195,7 @@ impl Owner {
             .map(|w| aside(*w, 1))
             .filter(|sid| self.shards.contains_key(sid))
             .collect();
-        let due = workflows.iter().any(|w| self.manifest.workflows[*w].teardown) && !self.cancelled;
+        let due = workflows.iter().any(|w| self.manifest.workflows[*w].teardown);
         match (torn.is_empty(), due) {
             (false, _) => self.rejoin(Kind::Teardowns, torn),
             (true, true) => return false,
@@ -201,8 +212,13 @@ impl Owner {
         if let Some((offset, origin)) = said {
             return Some(Clock { origin, offset, paused: Duration::ZERO, by_ledger: false });
         }
-        let begun = workflows.iter().find_map(|w| self.recovery.batches.get(w)?.1)?;
-        let offset = self.age().saturating_sub(begun);
+        let (begun, paused) = workflows.iter().find_map(|w| {
+            let paused = self.recovery.paused.get(w).copied().unwrap_or_default();
+            Some((self.recovery.batches.get(w)?.1?, paused))
+        })?;
+        let standing = self.paused.map_or(Duration::ZERO, |since| self.now.since(since));
+        let paused = paused + standing + self.recovery.stood;
+        let offset = self.age().saturating_sub(begun).saturating_sub(paused);
         Some(Clock { origin: self.now, offset, paused: Duration::ZERO, by_ledger: true })
     }
 }

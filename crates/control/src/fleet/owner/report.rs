@@ -156,6 +156,14 @@ impl Owner {
             return;
         }
         if state == State::Cancelling {
+            // A setup that had come to its end all the same has left what the teardown needs.
+            if sid.0 == self.asides()
+                && status == AttemptStatus::Completed
+                && let Some(report) = report
+            {
+                self.provided.entry(sid.0 as usize).or_default().insert(sid.1, report.provided);
+                self.aside_provided(sid);
+            }
             // the cancel wins, the counts are kept.
             self.go(sid, State::Cancelled, format!("attempt {attempt} has {status}"));
             return;

@@ -20,6 +20,8 @@ pub struct Settings {
     pub start_ahead: Duration,
     /// How long a worker may take to carry out a stop, beyond what the plan grants.
     pub stop_within: Duration,
+    /// How long somebody who steers waits for workers that do not answer.
+    pub steer_within: Duration,
     /// How much later than planned an attempt may end.
     pub overdue: Duration,
     pub aside_at_most: Duration,
@@ -49,6 +51,7 @@ impl Default for Settings {
             seat_within: seconds(300),
             start_ahead: Duration::from_millis(50),
             stop_within: seconds(5),
+            steer_within: seconds(3),
             overdue: seconds(15),
             aside_at_most: seconds(600),
             sync_within: seconds(5),

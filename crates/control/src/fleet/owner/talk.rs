@@ -67,9 +67,13 @@ pub(super) fn ask(owner: &Owner, errand: &Errand) -> Option<(NodeId, Ask)> {
             };
             Some((one.worker, Ask::Stop { order, how, reason }))
         }
-        Errand::Steer { worker, boot, number, steer } if owner.pool.is_live(*worker, *boot) => {
-            let (receiver, number, steer) = (*boot, *number, steer.clone());
-            Some((*worker, Ask::Steer { job, epoch, receiver, number, steer }))
+        // Whether the pool knows the worker as living says nothing: a new owner has heard of nobody yet. As long as it
+        // has an attempt it is told, and a later change makes up for an earlier one.
+        Errand::Steer { worker, boot, number }
+            if *number == owner.steers && owner.is_steered(*worker, *boot) =>
+        {
+            let (receiver, number, steers) = (*boot, *number, owner.steered.clone());
+            Some((*worker, Ask::Steer { job, epoch, receiver, number, steers }))
         }
         Errand::Rows { sid, attempt, rows } => {
             let shard = owner.shards.get(sid);
@@ -115,6 +119,11 @@ fn dispatch(owner: &Owner, sid: Sid) -> Option<(NodeId, Ask)> {
     let mut handed = context::hand(&owner.manifest, &owner.values, workflow.unwrap_or(usize::MAX));
     if let Some(own) = workflow.and_then(|number| owner.own_setup(number)) {
         handed.variables.extend(own.clone());
+    }
+    // A cancel may come before what the setup left is committed; whoever takes the job up has it from the report.
+    if let (None, Some(left)) = (workflow, owner.fresh.get(&0).and_then(|v| v.get(context::SETUP)))
+    {
+        handed.variables.extend(left.clone());
     }
     let fence = Fence { epoch: owner.epoch, attempt: shard.attempt() };
     let dispatch = Dispatch {
@@ -224,8 +233,12 @@ impl Owner {
                     self.room_heard(worker, &holdings);
                 }
             }
-            Errand::Release(..) | Errand::Steer { .. } | Errand::Units(..) | Errand::Forget(..) => {
+            Errand::Steer { worker, boot, number } => {
+                if !self.steer_answered(worker, boot, number, &answer) {
+                    self.retry(Errand::Steer { worker, boot, number }, tries);
+                }
             }
+            Errand::Release(..) | Errand::Units(..) | Errand::Forget(..) => {}
         }
     }
 

@@ -82,10 +82,16 @@ impl Owner {
             shard.due = None;
             shard.stop = None;
         }
+        let ends_load = to.is_terminal() && shard.task == Task::Load;
         let reason = reason.into();
         let moved = Transition { shard: shard.key, attempt, from, to, at, reason };
         if to.is_forward() {
             self.timeouts.progressed(self.now);
+        }
+        if ends_load && self.wave.as_ref().is_some_and(|wave| wave.clock.is_some()) {
+            let time = self.schedule_time();
+            let reached = self.reached.entry(sid.0 as usize).or_default();
+            *reached = time.max(*reached);
         }
         self.out.push(Effect::Moved(moved.clone()));
         if self.history.len() < HISTORY_MAX {

@@ -24,10 +24,9 @@ impl Owner {
     /// The users and the iterations of a shard, if its load is a number of iterations: then another attempt must not
     /// begin what this one may have begun (R5a).
     fn counted(&self, sid: Sid) -> Option<(u64, u64)> {
-        let counted = self.manifest.workflows.get(sid.0 as usize)?.counted?;
+        let units = &self.manifest.workflows.get(sid.0 as usize)?.units;
         let shards = self.divided.get(&(sid.0 as usize)).copied().unwrap_or(1).max(1) as usize;
-        let shard = sid.1 as usize;
-        Some((counted.users_of(shard, shards), counted.iterations_of(shard, shards)))
+        units.counted(sid.1 as usize, shards)
     }
 
     /// What the next attempt at a shard starts with.
@@ -144,7 +143,7 @@ impl Owner {
                 continue;
             }
             let part = self.manifest.workflows.get(sid.0 as usize);
-            let bounded = part.filter(|part| part.counted.is_some() || part.is_open);
+            let bounded = part.filter(|part| part.units.is_counted() || part.units.is_open());
             let each = bounded.and_then(|part| part.requests_max);
             let of_shard = self.lost_units.range((*sid, Attempt(0))..=(*sid, Attempt(u32::MAX)));
             let lost: u64 = of_shard.map(|(_, count)| *count).sum();
@@ -161,7 +160,7 @@ impl Owner {
     /// What was lost with an attempt whose end is known, and with those before it.
     pub(super) fn count_lost(&mut self, sid: Sid) {
         let part = self.manifest.workflows.get(sid.0 as usize);
-        if !part.is_some_and(|part| part.counted.is_some() || part.is_open) {
+        if !part.is_some_and(|part| part.units.is_counted() || part.units.is_open()) {
             return;
         }
         let Some(shard) = self.shards.get(&sid) else { return };

@@ -200,11 +200,7 @@ impl Owner {
             return;
         }
         if std::mem::take(&mut self.teardown_due) {
-            if self.cancelled || !self.has_begun() {
-                // The ledger starts nothing after a cancel; and what never began needs no teardown.
-                if self.cancelled && self.has_begun() {
-                    self.note("teardown not run: the job was cancelled", None);
-                }
+            if !self.wants_teardown() {
                 return self.tell(job::Event::TeardownEnded(Ok(())));
             }
             self.open(Kind::Teardown, vec![(asides, 1)]);
@@ -240,7 +236,7 @@ impl Owner {
                 self.wave = Some(Wave::new(Kind::Load, Vec::new(), WaveStep::Seating(None)));
                 return self.changed();
             }
-            Stage::Teardowns if self.cancelled => Vec::new(),
+            Stage::Teardowns if !self.may_tear_down() => Vec::new(),
             Stage::Teardowns => wants(&|w| self.manifest.workflows[w].teardown, 1),
         };
         match (stage, members.is_empty()) {

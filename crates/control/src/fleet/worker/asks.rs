@@ -5,7 +5,7 @@ use fence::{Act, Admission, Epoch, JobId, NodeId, Order, ShardKey};
 use super::cores::Reserve;
 use super::live::{Cause, Phase};
 use super::{Effect, Job, Matter, Run, Worker};
-use crate::fleet::message::{Answer, Ask, Halt, Hold, Refused, RowBlock, Steer};
+use crate::fleet::message::{Answer, Ask, Halt, Hold, Refused, RowBlock};
 
 /// Holds of a job that are remembered after their end.
 const HOLDS_OVER_MAX: usize = 64;
@@ -36,9 +36,9 @@ impl Worker {
                     None => return,
                 }
             }
-            Ask::Steer { job, epoch, receiver, number, steer } => self
+            Ask::Steer { job, epoch, receiver, number, steers } => self
                 .install(receiver, job, epoch, from)
-                .and_then(|()| self.steer(job, (epoch, number), &steer, out)),
+                .and_then(|()| self.steer(job, (epoch, number), &steers, out)),
             Ask::Rows { shard, attempt, epoch, receiver, rows } => self
                 .install(receiver, shard.job, epoch, from)
                 .and_then(|()| self.rows(Run::new(shard, attempt), rows, out)),
@@ -217,67 +217,6 @@ impl Worker {
             }
             Some(_) => Some(Ok(Answer::Done)),
         }
-    }
-
-    fn steer(
-        &mut self,
-        job: JobId,
-        place: (Epoch, u64),
-        steer: &Steer,
-        out: &mut Vec<Effect>,
-    ) -> Result<Answer, Refused> {
-        let (now, limit) = (self.now, self.settings.limits.steered);
-        let steered = &mut self.job(job).steered;
-        // Epochs of one cluster have an order, and the door lets in no lower one.
-        let is_news = match steered.last {
-            Some((epoch, number)) => place.0 > epoch || place.1 > number,
-            None => true,
-        };
-        if !is_news {
-            self.counts.steers_repeated += 1;
-            return Ok(Answer::Done);
-        }
-        let full = |what: &str| Refused::TooMany { what: what.to_owned(), limit: limit as u64 };
-        let mut paused_for = None;
-        match *steer {
-            Steer::Pause => {
-                steered.paused_at.get_or_insert(now);
-            }
-            Steer::Resume => paused_for = steered.paused_at.take(),
-            Steer::Vus { workflow, vus } => {
-                if steered.vus.len() >= limit && !steered.vus.contains_key(&workflow) {
-                    return Err(full("workflows with steered users"));
-                }
-                steered.vus.insert(workflow, vus);
-            }
-            Steer::Rate { workflow, per_second, from } => {
-                if steered.rates.len() >= limit && !steered.rates.contains_key(&workflow) {
-                    return Err(full("workflows with steered rates"));
-                }
-                steered.rates.insert(workflow, (per_second, from));
-            }
-        }
-        steered.last = Some(place);
-        let workflow = match *steer {
-            Steer::Pause | Steer::Resume => None,
-            Steer::Vus { workflow, .. } | Steer::Rate { workflow, .. } => Some(workflow),
-        };
-        for live in self.live.values_mut().filter(|live| live.run.shard.job == job) {
-            let its = workflow.is_none_or(|workflow| workflow == live.run.shard.workflow);
-            if its && live.phase.is_begun() {
-                out.push(Effect::Steer { run: live.run, steer: steer.clone() });
-            }
-            // A pause is no part of the time that an attempt may run, nor of its schedule.
-            if let (Some(since), Phase::Running { until }) = (paused_for, &mut live.phase) {
-                let since = live.start.map_or(since, |start| since.max(start));
-                *until = until.after(now.since(since));
-                if let Some(progress) = &mut live.progress {
-                    progress.elapsed += since.since(live.progress_at);
-                    live.progress_at = now;
-                }
-            }
-        }
-        Ok(Answer::Done)
     }
 
     fn rows(&mut self, run: Run, rows: RowBlock, out: &mut Vec<Effect>) -> Result<Answer, Refused> {

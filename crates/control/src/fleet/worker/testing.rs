@@ -243,7 +243,8 @@ impl Rig {
                     }
                     other => panic!("{other:?}"),
                 };
-                Ask::Steer { job, epoch, receiver, number: number(place), steer }
+                let steers = vec![steer];
+                Ask::Steer { job, epoch, receiver, number: number(place), steers }
             }
             ["rows", name, first, end] => {
                 let Run { shard, attempt } = run(name);

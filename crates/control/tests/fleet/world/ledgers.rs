@@ -46,10 +46,35 @@ impl World {
         self.state.job(self.job).expect("the job is there")
     }
 
-    pub fn cancel(&mut self) {
-        let reason = "enough".to_owned();
-        self.run(Command::CancelJob { job: self.job, reason, requestor: "eve".to_owned() });
-        self.event(Event::CancelSeen { reason: "enough".to_owned() });
+    /// A cancel with the grace of the plan; the second one is a hard one. The owner sees it.
+    pub fn cancel(&mut self) -> Reply {
+        let grace = Some(self.manifest.grace(&self.settings));
+        self.cancel_with(grace)
+    }
+
+    pub fn cancel_now(&mut self) -> Reply {
+        self.cancel_with(None)
+    }
+
+    fn cancel_with(&mut self, grace: Option<Grace>) -> Reply {
+        self.advance_ledger();
+        self.cancels += 1;
+        let (reason, requestor) = ("enough".to_owned(), "eve".to_owned());
+        let nonce = [self.cancels; 16];
+        let cancel = Command::CancelJob { job: self.job, reason, requestor, nonce, grace };
+        let reply = self.run(cancel);
+        if let Some(seen) = self.cancel_seen() {
+            self.event(seen);
+        }
+        reply
+    }
+
+    /// What a manager tells the owner of a cancel.
+    pub fn cancel_seen(&self) -> Option<Event> {
+        let cancel = self.record().cancel.as_ref()?;
+        let left = cancel.teardown_until_ms.saturating_sub(self.state.now_ms());
+        let (reason, hard) = (cancel.reason.clone(), cancel.hard.is_some());
+        Some(Event::CancelSeen { reason, hard, within: ms(left) })
     }
 
     // ── owners ─────────────────────────────────────────────────────────────────────────────────
@@ -71,7 +96,7 @@ impl World {
             manifest: self.manifest.clone(),
             settings: self.settings,
             seed: self.dice.roll(),
-            workers: self.hints(),
+            workers: if self.heard_of_nobody { Vec::new() } else { self.hints() },
         };
         let (mut owner, effects) = Owner::adopt(adoption, self.now).expect("a good shape");
         owner.recall(&self.memory);

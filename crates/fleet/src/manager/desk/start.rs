@@ -37,8 +37,8 @@ const HEARTBEATS_WITHIN: Duration = Duration::from_secs(2);
 /// Who came longer ago and has still said nothing cannot be reached, and no job waits for it.
 const JUST_JOINED: Duration = Duration::from_secs(10);
 
-/// A plan that nobody has had for so long, while the ledger could be read, is lost: it was on a majority of the managers
-/// before the job was created.
+/// A plan that nobody has had for so long, while the ledger could be read, is lost: it was on a majority of the
+/// managers before the job was created.
 const PLAN_WITHIN: Duration = Duration::from_secs(300);
 /// How often a job whose plan is looked for is looked at itself: it may be cancelled.
 const LOOK_EVERY: Duration = Duration::from_secs(3);

@@ -15,7 +15,7 @@ use trust::{Identity, Role};
 
 use super::{BLOB_WITHIN, DESK_WITHIN, Service, unavailable};
 use crate::manager::desk::DeskHandle;
-use crate::manager::lock;
+use crate::manager::{lock, status};
 use crate::wire::proto;
 use crate::wire::proto::jobs_client::JobsClient;
 use crate::wire::{job_bytes, job_from};
@@ -74,7 +74,7 @@ impl Service {
             } else {
                 let (result, epoch, owner) = self
                     .job(job, |job, _| {
-                        let result = job.end.as_ref().map(|_| job.result);
+                        let result = job.end.as_ref().map(|end| (job.result, end.outcome));
                         let epoch = job.epoch.map(|epoch| epoch.number);
                         (result, epoch, job.owner.map(|owner| owner.node))
                     })
@@ -83,7 +83,7 @@ impl Service {
                     // Whoever passed it on has to look again: it would wait here for what happens elsewhere.
                     return Err(Status::unavailable("the job is not led here"));
                 }
-                if let Some(result) = result {
+                if let Some((result, outcome)) = result {
                     let parts = self.0.serving()?;
                     let bytes = result.map_or(0, |blob| blob.bytes);
                     let peer = who.as_ref().map(|who| who.node);
@@ -93,6 +93,7 @@ impl Service {
                         None => Ok(Vec::new()),
                     };
                     let content = content.map_err(|error| unavailable(&error))?;
+                    let content = status::as_decided(content, outcome);
                     let epoch = epoch.unwrap_or_default();
                     let event = Event { epoch, seq: u64::MAX, what: What::Final(content) };
                     send(events, &event).await;

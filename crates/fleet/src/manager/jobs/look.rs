@@ -1,6 +1,6 @@
 //! What people see of jobs and nodes: status, lists, results, logs.
 
-use control::fleet::owner::decode_report;
+use control::fleet::owner::{blob_of, decode_report};
 use control::ledger::{BlobRef, Counters, Job};
 use engine::secrets::mask_credentials;
 use fence::{JobId, NodeId};
@@ -102,15 +102,25 @@ impl Service {
     ) -> Result<Response<Chunks>, Status> {
         let who = self.who(&request)?;
         let job = job_from(&request.get_ref().job)?;
-        let (result, ended) = self.job(job, |job, _| (job.result, job.end.is_some())).await?;
-        let Some(blob) = result else {
-            return Err(Status::failed_precondition(if ended {
+        let look = |job: &Job, _| (job.result, job.end.as_ref().map(|end| end.outcome));
+        let (result, ended) = self.job(job, look).await?;
+        let Some((blob, outcome)) = result.zip(ended) else {
+            return Err(Status::failed_precondition(if ended.is_some() {
                 "the job ended without a result; `volley status` says why"
             } else {
-                "the job has not ended yet; `volley watch` follows it"
+                "the job is still running and has no result yet; `volley watch` follows it"
             }));
         };
-        let chunks = transfers::download(&self.0, who.map(|who| who.node), &blob).await?;
+        let node = who.map(|who| who.node);
+        if outcome == control::ledger::Outcome::Cancelled {
+            // Its owner may have found another one before the cancel came.
+            let parts = self.0.serving()?;
+            let content = parts.ledger.get_blob(&blob, BLOB_WITHIN).await;
+            let content = content.map_err(|error| unavailable(&error))?;
+            let content = status::as_decided(content, outcome);
+            return Ok(Response::new(transfers::small(&blob_of(&content), content)));
+        }
+        let chunks = transfers::download(&self.0, node, &blob).await?;
         Ok(Response::new(chunks))
     }
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use control::fleet::message::Steer;
-use control::ledger::{Command, Reply};
-use fence::{JobId, NodeId, WorkflowNo};
+use control::ledger::{Command, Grace, Reply};
+use fence::{JobId, NodeId, ShardKey, WorkflowNo};
 use ledger::Written;
 use membership::Role as MemberRole;
 use tokio::sync::oneshot;
@@ -12,10 +12,18 @@ use tokio::time::timeout;
 use tonic::{Request, Response, Status};
 
 use super::{DESK_WITHIN, Service, WRITE_WITHIN, unavailable};
+use crate::bundle::{BundleHead, HEAD_BYTES_MAX};
 use crate::manager::desk::Input;
 use crate::manager::roster;
 use crate::wire::proto;
 use crate::wire::{job_from, seal};
+
+/// Shards that are named to somebody who steers.
+const MISSED_MAX: usize = 100;
+/// For the plan of a job that is being cancelled.
+const PLAN_WITHIN: Duration = Duration::from_secs(3);
+/// The graceful stop of a plan that says none, and time for an owner.
+const USUAL_STOP: Duration = Duration::from_secs(60);
 
 impl Service {
     pub(super) async fn cancel(
@@ -24,20 +32,22 @@ impl Service {
     ) -> Result<Response<proto::CancelReply>, Status> {
         let who = self.who(&request)?;
         let parts = self.0.serving()?;
-        let proto::CancelRequest { job, reason } = request.into_inner();
+        let proto::CancelRequest { job, reason, now, nonce } = request.into_inner();
         let job = job_from(&job)?;
+        let nonce = <[u8; 16]>::try_from(&nonce[..]).map_err(|_| {
+            Status::invalid_argument("a cancel has a nonce of 16 bytes; is the client older?")
+        })?;
         self.may_change(who.as_ref(), job, "cancel").await?;
         let requestor = who.map(|who| who.to_string()).unwrap_or_default();
-        let command = Command::CancelJob { job, reason, requestor };
-        let (state, already) = match parts.ledger.propose(command, WRITE_WITHIN).await {
-            Written::Committed { reply: Reply::Done { .. }, .. } => {
-                ("cancelling".to_owned(), false)
-            }
-            Written::Committed { reply: Reply::Already { .. }, .. } => {
-                ("cancelling".to_owned(), true)
-            }
+        let grace = if now { None } else { Some(self.grace(job).await?) };
+        let command = Command::CancelJob { job, reason, requestor, nonce, grace };
+        let already = match parts.ledger.propose(command, WRITE_WITHIN).await {
+            Written::Committed { reply: Reply::Done { .. }, .. } => false,
+            Written::Committed { reply: Reply::Already { .. }, .. } => true,
             Written::Committed { reply: Reply::Ended { outcome, .. }, .. } => {
-                (outcome.to_string(), true)
+                let state = outcome.to_string();
+                let reply = proto::CancelReply { state, already: true, now: true, within_ms: 0 };
+                return Ok(Response::new(reply));
             }
             Written::Committed { reply: Reply::Refused(refusal), .. } => {
                 return Err(Status::failed_precondition(refusal.to_string()));
@@ -49,7 +59,33 @@ impl Service {
                 return Err(Status::unavailable(why));
             }
         };
-        Ok(Response::new(proto::CancelReply { state, already }))
+        // It is written. What is said of the time that is left is for people: without it the answer is still right.
+        let left = self.job(job, |job, now_ms| {
+            let cancel = job.cancel.as_ref();
+            let until = cancel.map_or(0, |cancel| cancel.teardown_until_ms);
+            (cancel.is_some_and(|cancel| cancel.hard.is_some()), until.saturating_sub(now_ms))
+        });
+        let (now, within_ms) = left.await.unwrap_or((now, 0));
+        let state = "cancelling".to_owned();
+        Ok(Response::new(proto::CancelReply { state, already, now, within_ms }))
+    }
+
+    /// How long a cancelled job may take to end, by its plan. A cancel must not wait for a plan that cannot be read:
+    /// then the job has the time that is usual, and no teardown.
+    async fn grace(&self, job: JobId) -> Result<Grace, Status> {
+        let settings = &self.0.settings;
+        let parts = self.0.serving()?;
+        let plan = self.job(job, |job, _| job.plan).await?;
+        let first = parts.ledger.blob_head(&plan, HEAD_BYTES_MAX, PLAN_WITHIN).await;
+        let bundle = first.ok().and_then(|first| BundleHead::decode(&first).ok());
+        match bundle {
+            Some(bundle) => Ok(bundle.manifest.grace(settings)),
+            None => {
+                tracing::warn!(%job, "cancelled without a look at its plan: its teardown is not run");
+                let usual = crate::manager::millis(USUAL_STOP);
+                Ok(Grace { stop_ms: usual, teardown_ms: usual, asides: None })
+            }
+        }
     }
 
     pub(super) async fn steer(
@@ -76,7 +112,12 @@ impl Service {
             return Err(Status::unavailable("the job's owner is busy; try again"));
         }
         match timeout(DESK_WITHIN, answered).await {
-            Ok(Ok(Ok(()))) => Ok(Response::new(proto::SteerReply { said })),
+            Ok(Ok(Ok(missed))) => {
+                let name =
+                    |key: ShardKey| format!("shard {} of workflow {}", key.shard, key.workflow.0);
+                let missed = missed.into_iter().take(MISSED_MAX).map(name).collect();
+                Ok(Response::new(proto::SteerReply { said, missed }))
+            }
             Ok(Ok(Err(why))) => Err(Status::failed_precondition(why)),
             Ok(Err(_)) | Err(_) => Err(Status::unavailable(
                 "the job's owner has not answered; look at `volley status`",

@@ -137,9 +137,11 @@ impl Wish {
 
     async fn ask(self, client: &FleetClient, job: JobId) -> String {
         let done = match self {
-            Wish::Steer(steering) => client.steer(job, &steering).await,
+            Wish::Steer(steering) => {
+                client.steer(job, &steering).await.map(|reply| super::steered(&reply))
+            }
             Wish::Stop => {
-                let reply = client.cancel(job, "stopped by the person who watches").await;
+                let reply = client.cancel(job, "stopped by the person who watches", false).await;
                 reply.map(|reply| super::cancelled(job, &reply))
             }
             Wish::Factor => Ok(format!(

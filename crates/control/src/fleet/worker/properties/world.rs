@@ -398,9 +398,9 @@ impl World {
                         }
                     }
                     5 => {
-                        let steer = if what > 128 { Steer::Pause } else { Steer::Resume };
+                        let steers = vec![if what > 128 { Steer::Pause } else { Steer::Resume }];
                         let number = u64::from(what);
-                        self.ask(site, Ask::Steer { job: JOB, epoch, receiver, number, steer });
+                        self.ask(site, Ask::Steer { job: JOB, epoch, receiver, number, steers });
                     }
                     _ => {
                         let fence = Fence { epoch, attempt };

@@ -1,0 +1,76 @@
+//! What nobody has run: the rest of shards that were lost and not started again, or stopped by force. It is dropped, so
+//! that what was planned is what was run and what was dropped, whatever happened (R27).
+
+use std::time::Duration;
+
+use fence::Attempt;
+
+use super::shard::{Shard, State, Try};
+use super::{Owner, Sid, Unrun};
+use crate::fleet::message::{Steer, Task};
+use crate::ledger::{AttemptStatus, Counters};
+use crate::schedule::Units;
+
+impl Owner {
+    /// By shard: its last attempt, and how many units of its schedule nobody has counted. Every attempt has its last
+    /// word by now.
+    pub(super) fn unrun(&self) -> Vec<Unrun> {
+        let unrun = self.shards.iter().filter_map(|(sid, shard)| {
+            let lost = self.ends_in_a_loss(*sid, shard);
+            let part = self.manifest.workflows.get(sid.0 as usize)?;
+            // An engine that comes to its end counts what it leaves; one that is stopped by force cannot.
+            let begun = self.spans.contains_key(&(sid.0 as usize)) && shard.task == Task::Load;
+            if !lost && !(begun && part.units.is_counted()) {
+                return None;
+            }
+            let counted = shard.tries.iter().map(|one| one.counters.counted());
+            let counted = counted.fold(0, u64::saturating_add);
+            let of_shard = (*sid, Attempt(0))..=(*sid, Attempt(u32::MAX));
+            let told: u64 = self.lost_units.range(of_shard).map(|(_, count)| *count).sum();
+            let count = self.planned(*sid)?.saturating_sub(counted).saturating_sub(told);
+            let (shard, attempt) = (shard.key, shard.attempt());
+            (count > 0).then_some(Unrun { shard, attempt, count, lost })
+        });
+        unrun.collect()
+    }
+
+    /// The worker of the last attempt that ran has not come to an end of its own: an engine that does counts what it
+    /// leaves by itself.
+    fn ends_in_a_loss(&self, sid: Sid, shard: &Shard) -> bool {
+        let begun = self.spans.contains_key(&(sid.0 as usize)) && shard.task == Task::Load;
+        if !begun || matches!(shard.state, State::Completed | State::Skipped) {
+            return false;
+        }
+        let never_ran = |one: &&Try| {
+            one.end == Some(AttemptStatus::Stopped) && one.counters == Counters::default()
+        };
+        match shard.tries.iter().rev().find(|one| !never_ran(one)) {
+            Some(one) => one.end == Some(AttemptStatus::Interrupted),
+            None => shard.state == State::FailedTerminal,
+        }
+    }
+
+    /// What the plan has this shard run until its workflow ended; `None`: nobody can say.
+    fn planned(&self, sid: Sid) -> Option<u64> {
+        let workflow = sid.0 as usize;
+        let part = self.manifest.workflows.get(workflow)?;
+        let steered = self.steered.iter().any(|steer| match (steer, &part.units) {
+            (Steer::Rate { workflow, .. }, Units::Arrivals { .. })
+            | (Steer::Vus { workflow, .. }, Units::PerVu { .. }) => workflow.0 == sid.0,
+            _ => false,
+        });
+        if steered {
+            // People have changed how much it is.
+            return None;
+        }
+        let stages: Duration = match &part.units {
+            Units::Arrivals { stages, .. } => stages.iter().map(|(.., over)| *over).sum(),
+            _ => part.length,
+        };
+        let start_after = part.length.saturating_sub(stages);
+        let span = self.spans.get(&workflow).map(|(from, to)| to.saturating_sub(*from));
+        let reached = self.reached.get(&workflow).copied().or(span).unwrap_or_default();
+        let shards = self.divided.get(&workflow).copied()?;
+        part.units.of_shard(sid.1, shards, reached.saturating_sub(start_after))
+    }
+}

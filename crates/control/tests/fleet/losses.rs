@@ -1,0 +1,156 @@
+//! What a loss costs is counted: setups that run again, and load that nobody runs (R27).
+
+use std::time::Duration;
+
+use control::fleet::owner::{Manifest, OnWorkerLoss};
+use control::ledger::Outcome;
+use control::schedule::Units;
+
+use crate::worker::Behaviour;
+use crate::world::{World, manifest, part, worker};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn times(world: &World, text: &str) -> usize {
+    let timeline = &world.conclusion.as_ref().expect("a result").timeline;
+    timeline.iter().filter(|note| note.text.contains(text)).count()
+}
+
+#[test]
+fn a_setup_or_teardown_that_runs_again_is_in_the_timeline_also_of_a_later_owner() {
+    for (shard, text) in [
+        (0, "setup ran again: its worker was lost"),
+        (1, "teardown ran again: its worker was lost"),
+        (2, "setup of load ran again: its worker was lost"),
+        (3, "teardown of load ran again: its worker was lost"),
+    ] {
+        for takeover in [false, true] {
+            let mut load = part("load", 1, 3);
+            (load.setup, load.teardown) = (true, true);
+            let mut plan = manifest(vec![load]);
+            (plan.setup, plan.teardown) = (true, true);
+            let mut world = World::new(plan, &[1, 1, 1]);
+            let slow = Behaviour { takes: Some(4 * SECOND), ..Behaviour::default() };
+            world.behave(1, shard, &slow);
+            world.own();
+            world.until(|world| {
+                let key = world.key(1, shard);
+                world.workers.values().any(|model| model.starts.iter().any(|s| s.0 == key))
+            });
+            world.pass(SECOND);
+            world.kill(world.place_of(1, shard).0 - worker(0).0);
+            if takeover {
+                let key = world.key(1, shard);
+                world.until(|world| world.record().shard(&key).unwrap().attempts.len() == 2);
+                world.pass(SECOND);
+                world.kill_owner();
+                world.pass(2 * SECOND);
+                world.own();
+            }
+            assert_eq!(world.finish(), Outcome::Completed);
+            assert_eq!(times(&world, text), 1, "{text}, takeover: {takeover}");
+            assert_eq!(times(&world, "ran again"), 1);
+        }
+    }
+}
+
+/// A hundred iterations a second and shard, for 70 s: what the model engine does when nothing happens.
+fn counted(policy: OnWorkerLoss) -> Manifest {
+    let mut load = part("load", 3, 70);
+    load.units = Units::Shared { vus: 3, iterations: 21_000 };
+    let mut plan = manifest(vec![load]);
+    plan.policy.on_worker_loss = policy;
+    plan
+}
+
+/// What all attempts have counted, and what the owner says that nobody has run.
+fn run_and_unrun(world: &World, shard: u32) -> (u64, u64) {
+    let key = world.key(0, shard);
+    let known = world.record().shard(&key).expect("a shard");
+    let ends = known.attempts.iter().filter_map(|one| one.end.as_ref());
+    let run = ends.map(|end| end.counters.counted()).sum();
+    let lost: u64 = world.lost.iter().filter(|((of, _), _)| *of == key).map(|(_, n)| *n).sum();
+    let unrun = &world.conclusion.as_ref().expect("a result").unrun;
+    let unrun: u64 = unrun.iter().filter(|one| one.shard == key).map(|one| one.count).sum();
+    (run, lost + unrun)
+}
+
+#[test]
+fn what_a_lost_shard_leaves_is_dropped_when_the_others_go_on_without_it() {
+    let mut world = World::new(counted(OnWorkerLoss::Continue), &[1, 1, 1]);
+    world.own();
+    world.until(|world| world.running() == 3);
+    world.pass(7 * SECOND);
+    world.kill(world.place_of(0, 1).0 - worker(0).0);
+    assert_eq!(world.finish(), Outcome::Completed);
+    for shard in 0..3 {
+        let (run, unrun) = run_and_unrun(&world, shard);
+        assert_eq!(run + unrun, 7_000, "shard {shard}: {run} run, {unrun} not");
+        assert_eq!(unrun > 0, shard == 1);
+    }
+}
+
+#[test]
+fn what_a_shard_leaves_that_was_lost_too_often_is_dropped() {
+    let mut world = World::new(counted(OnWorkerLoss::Rebalance), &[1, 1, 1, 1, 1, 1, 1]);
+    world.own();
+    world.until(|world| world.running() == 3);
+    for attempt in 1..=4 {
+        world.until(|world| {
+            let known = world.record().shard(&world.key(0, 1)).unwrap();
+            known.attempts.len() == attempt && world.running() == 3
+        });
+        world.pass(2 * SECOND);
+        world.kill(world.place_of(0, 1).0 - worker(0).0);
+        world.until(|world| world.running() < 3);
+    }
+    world.finish();
+    let (run, unrun) = run_and_unrun(&world, 1);
+    assert_eq!(run + unrun, 7_000, "{run} run, {unrun} not");
+    assert!(unrun > 4_000);
+}
+
+#[test]
+fn arrivals_that_were_due_and_nobody_ran_are_dropped_up_to_the_end_of_the_load() {
+    let mut plan = counted(OnWorkerLoss::Continue);
+    let per_second = (300, SECOND);
+    plan.workflows[0].counts_iterations = false;
+    plan.workflows[0].units =
+        Units::Arrivals { start: per_second, stages: vec![(300, SECOND, 70 * SECOND)] };
+    for cancelled in [false, true] {
+        let mut world = World::new(plan.clone(), &[1, 1, 1]);
+        world.own();
+        world.until(|world| world.running() == 3);
+        let began = world.now;
+        world.pass(7 * SECOND);
+        world.kill(world.place_of(0, 1).0 - worker(0).0);
+        world.pass(23 * SECOND);
+        let at = world.now;
+        if cancelled {
+            world.cancel();
+        }
+        world.finish();
+        let (run, unrun) = run_and_unrun(&world, 1);
+        let due = if cancelled { at.since(began).as_millis() as u64 / 10 } else { 7_000 };
+        assert!((run + unrun).abs_diff(due) <= 20, "{run} run and {unrun} not, of {due}");
+    }
+}
+
+#[test]
+fn a_new_owner_finds_the_same_to_be_missing() {
+    let mut world = World::new(counted(OnWorkerLoss::Continue), &[1, 1, 1]);
+    world.own();
+    world.until(|world| world.running() == 3);
+    world.pass(7 * SECOND);
+    world.kill(world.place_of(0, 1).0 - worker(0).0);
+    world.until(|world| world.conclusion.is_some());
+    let before = world.conclusion.take().unwrap().unrun;
+    world.kill_owner();
+    world.pass(SECOND);
+    world.own();
+    if world.record().result.is_none() {
+        world.finish();
+        assert_eq!(world.conclusion.as_ref().unwrap().unrun, before);
+    }
+    assert_eq!(before.len(), 1);
+}
