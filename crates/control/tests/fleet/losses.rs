@@ -114,7 +114,6 @@ fn what_a_shard_leaves_that_was_lost_too_often_is_dropped() {
 fn arrivals_that_were_due_and_nobody_ran_are_dropped_up_to_the_end_of_the_load() {
     let mut plan = counted(OnWorkerLoss::Continue);
     let per_second = (300, SECOND);
-    plan.workflows[0].counts_iterations = false;
     plan.workflows[0].units =
         Units::Arrivals { start: per_second, stages: vec![(300, SECOND, 70 * SECOND)] };
     for cancelled in [false, true] {

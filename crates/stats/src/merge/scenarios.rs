@@ -366,7 +366,7 @@ fn a_large_checkpoint_can_be_read_again() {
         policy: "rebalance".to_owned(),
     };
     merge.lost = vec![lost; 30];
-    let checkpoint = merge.checkpoint();
+    let checkpoint = merge.checkpoint(&[]);
     assert!(checkpoint.bytes.len() > 30 << 20 && checkpoint.bytes.len() < CHECKPOINT_BYTES_MAX);
     let settings = Settings::default();
     let restored =
