@@ -44,8 +44,8 @@ fn members_keep_the_rules_and_find_each_other_again() {
     assert!(output.status.success());
 }
 
-/// P1, P2, P5, EXEC-143, LIFE-30, S35, S40: jobs on a fleet whose workers and managers die, stand still and lose each other
-/// run once, end once, and count what the target has counted.
+/// P1, P2, P5, EXEC-143, LIFE-30, S35, S40: jobs on a fleet whose workers and managers die, stand still and lose each
+/// other run once, end once, and count what the target has counted.
 #[test]
 fn jobs_on_a_broken_fleet_run_once_and_end() {
     let arguments = ["--scenario", "fleet", "--seeds", "16", "--replay-every", "8", "--json"];
@@ -58,9 +58,9 @@ fn jobs_on_a_broken_fleet_run_once_and_end() {
     assert!(output.status.success());
 }
 
-/// What would go wrong without a fence is found: a worker that sends without a lease. It needs a worker that stood still
-/// for longer than its lease while another has its shard, which about one seed in 150 brings: 2,000 are enough whatever a
-/// change of the product does to the order of things, and the first one ends it.
+/// What would go wrong without a fence is found: a worker that sends without a lease. It needs a worker that stood
+/// still for longer than its lease while another has its shard, which about one seed in 150 brings: 2,000 are enough
+/// whatever a change of the product does to the order of things, and the first one ends it.
 #[test]
 fn a_fleet_without_a_fence_is_found() {
     let output =

@@ -15,7 +15,8 @@
 //! Where nobody can renew leases either, load stops after one lease anyway. A longer reach would only make more of what
 //! is lost with a worker.
 //!
-//! The first stretch is short, because nothing is known of the pace, and a worker that comes to its end says so at once.
+//! The first stretch is short, because nothing is known of the pace, and a worker that comes to its end says so at
+//! once.
 
 use std::collections::VecDeque;
 use std::time::Duration;

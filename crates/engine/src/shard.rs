@@ -87,8 +87,8 @@ pub struct ShardContext {
     pub join: Cell<Join>,
     /// Units of the schedule (arrivals, or iterations) that are spent, those of earlier attempts included.
     taken: Cell<u64>,
-    /// Units with lower numbers may be begun; `None`: all of them. Somebody else goes on if this attempt is lost, behind
-    /// what it was granted (R5a).
+    /// Units with lower numbers may be begun; `None`: all of them. Somebody else goes on if this attempt is lost,
+    /// behind what it was granted (R5a).
     pub units_end: Cell<Option<u64>>,
     /// Since when a user waits for more to be granted, and for how long some did before.
     held: Cell<(Option<Mono>, u64)>,

@@ -40,8 +40,8 @@ pub struct Bundle {
     cargo: Cargo,
 }
 
-/// What managers know of a job: a bundle without what only workers read. It stands at the beginning of the blob, so that
-/// no manager has to hold a plan with all its files in memory.
+/// What managers know of a job: a bundle without what only workers read. It stands at the beginning of the blob, so
+/// that no manager has to hold a plan with all its files in memory.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct BundleHead {
     pub name: String,

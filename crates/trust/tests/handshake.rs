@@ -233,8 +233,8 @@ async fn a_certificate_is_swapped_under_a_live_server() {
     assert_eq!(refused(arrival), "unknown_authority");
 }
 
-/// R10, spike 1: forty silent connections from one address, which has four of the sixteen places: an honest peer comes in
-/// at once, and whoever comes from elsewhere keeps its place.
+/// R10, spike 1: forty silent connections from one address, which has four of the sixteen places: an honest peer
+/// comes in at once, and whoever comes from elsewhere keeps its place.
 #[tokio::test]
 async fn a_slow_handshake_does_not_stop_others() {
     let authority = Authority::new("prod", "live");

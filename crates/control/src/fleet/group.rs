@@ -1,4 +1,5 @@
-//! Which managers a worker obeys: the members of the ledger's group, as the managers themselves state it over mutual TLS.
+//! Which managers a worker obeys: the members of the ledger's group, as the managers themselves state it over mutual
+//! TLS.
 //!
 //! A manager's certificate proves a role, not that its holder was ever admitted. So a worker asks all managers that it
 //! can reach who the members are, and believes the statement that most of its own members make. One stranger is

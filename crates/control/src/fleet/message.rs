@@ -386,8 +386,8 @@ pub struct EndReport {
     pub totals: Vec<u8>,
     /// The last lines that it wrote, for people.
     pub log: String,
-    /// Its counts are all that it did. Not so if its machine was restarted under it: then what its files say may be older
-    /// than its death.
+    /// Its counts are all that it did. Not so if its machine was restarted under it: then what its files say may be
+    /// older than its death.
     pub certain: bool,
     /// The job's clock (see [`Ask::Start`]) when the attempt could last send; none if it never started.
     pub sent_until: Option<Duration>,

@@ -3,9 +3,9 @@
 //! Every manager computes the same answer from the ledger's state. Jobs that have begun are not in the queue: what they
 //! need next they may reserve at any time.
 //!
-//! The queue is fair by client: a client's first waiting job comes before another's second. Jobs of the client that have
-//! begun count as if they stood before it. So one client's ten thousand jobs delay another's one job by a place, not by
-//! ten thousand.
+//! The queue is fair by client: a client's first waiting job comes before another's second. Jobs of the client that
+//! have begun count as if they stood before it. So one client's ten thousand jobs delay another's one job by a place,
+//! not by ten thousand.
 //!
 //! A job that needs much could be overtaken for ever by younger ones that need little. So once the first has waited
 //! for [`Turns::patience_ms`] it tries alone, until it has begun or has had its time; a job that fits into no pool

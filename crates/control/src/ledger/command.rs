@@ -189,8 +189,8 @@ pub enum Command {
         epoch: Epoch,
         result: BlobRef,
     },
-    /// Attempts whose load is a number of iterations may begin those below a higher end than before (R28). It counts once
-    /// it is here, where every successor of the owner finds it.
+    /// Attempts whose load is a number of iterations may begin those below a higher end than before (R28). It counts
+    /// once it is here, where every successor of the owner finds it.
     GrantUnits {
         job: JobId,
         epoch: Epoch,

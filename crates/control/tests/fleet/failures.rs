@@ -17,7 +17,8 @@ fn at(world: &World, shard: u32) -> u128 {
 }
 
 /// S34, ARCH-SC-45, R4, R5a: killed: after 1.25 L its shards run on another worker, at the job's elapsed time, and
-/// never on the dead one. The figure of the issue: back to the planned rate within 1.25 L + detection + 2 s.
+/// never on the dead one. Back to the planned rate within 1.25 L + detection + 2 s; that it was heard of a moment ago
+/// speaks against what membership says of it.
 #[test]
 fn a_killed_workers_shards_run_elsewhere() {
     let mut world = World::new(manifest(vec![part("load", 4, 60)]), &[2, 2, 4]);
@@ -32,7 +33,8 @@ fn a_killed_workers_shards_run_elsewhere() {
     world.until(|world| world.running() == 4);
     let took = world.now.since(killed);
     let wait = world.settings.lease.wait();
-    assert!(took >= wait && took <= wait + Duration::from_secs(2), "{took:?}");
+    let doubt = world.settings.lease.length() / 3;
+    assert!(took >= wait && took <= wait + doubt + Duration::from_secs(2), "{took:?}");
     for shard in lost {
         let record = world.record().shard(&world.key(0, shard)).unwrap();
         assert_eq!(record.attempts.len(), 2);
@@ -159,8 +161,8 @@ fn an_attempt_that_stopped_leaves_out_no_more_than_it_began() {
     world.until(|world| world.running() == 2);
     world.pass(ms(2_000));
     says(&mut world, 10, 190);
-    world.suspected.insert(worker(at(&world, 0)));
-    world.until(|world| world.running() < 2);
+    let gone = at(&world, 0);
+    cut_off_for_a_while(&mut world, gone);
     world.until(|world| world.running() == 2);
     let record = world.record().shard(&world.key(0, 0)).unwrap();
     assert_eq!(record.attempts[1].after, Lapse::Stopped);
@@ -292,6 +294,46 @@ fn a_worker_that_is_cut_off_fences_itself() {
     assert_eq!(world.finish(), Outcome::Completed);
 }
 
+/// A worker is not heard of until its attempts are revoked, and is reachable again right after.
+fn cut_off_for_a_while(world: &mut World, gone: u128) {
+    world.worker(gone).cut_off = true;
+    world.until(|world| world.record().attempts().any(|one| one.revoked.is_some()));
+    world.worker(gone).cut_off = false;
+}
+
+/// R26: what membership says of a worker that renews its leases does not matter.
+#[test]
+fn a_worker_that_renews_is_not_lost_whatever_gossip_says() {
+    let mut world = World::new(manifest(vec![part("load", 2, 30)]), &[1, 1, 2]);
+    world.mute = true;
+    world.own();
+    world.until(|world| world.running() == 2);
+    world.suspected.insert(worker(at(&world, 0)));
+    assert_eq!(world.finish(), Outcome::Completed);
+    assert!(world.record().attempts().all(|one| one.revoked.is_none()));
+}
+
+/// R26: who cannot renew is lost for its owner, though membership knows nothing of it. Decided by the lease: three
+/// quarters of it without a word, then the wait.
+#[test]
+fn a_worker_that_renews_nowhere_is_lost_whatever_gossip_says() {
+    let mut world = World::new(manifest(vec![part("load", 2, 60)]), &[1, 1, 2]);
+    world.own();
+    world.until(|world| world.running() == 2);
+    world.pass(ms(3_000));
+    let gone = at(&world, 0);
+    world.worker(gone).cut_off = true;
+    let cut = world.now;
+    world.until(|world| world.running() < 2);
+    world.until(|world| world.running() == 2);
+    let took = world.now.since(cut);
+    let terms = world.settings.lease;
+    let most = terms.length() * 3 / 4 + terms.wait() + Duration::from_secs(2);
+    assert!(took >= terms.wait() && took <= most, "{took:?}");
+    world.check_load();
+    assert_eq!(world.finish(), Outcome::Completed);
+}
+
 /// R4: a false alarm: the worker is reachable, says at once that it has stopped, and nobody waits.
 #[test]
 fn a_stop_acknowledgement_is_proof() {
@@ -299,9 +341,8 @@ fn a_stop_acknowledgement_is_proof() {
     world.own();
     world.until(|world| world.running() == 2);
     let suspect = at(&world, 0);
-    world.suspected.insert(worker(suspect));
+    cut_off_for_a_while(&mut world, suspect);
     let began = world.now;
-    world.until(|world| world.running() < 2);
     world.until(|world| world.running() == 2);
     assert!(world.now.since(began) < Duration::from_secs(2));
     let record = world.record().shard(&world.key(0, 0)).unwrap();
@@ -391,14 +432,12 @@ fn when_nobody_is_left_policy_decides() {
         world.until(|world| world.running() == 1);
         let first = at(&world, 0);
         let second = 1 - first;
-        world.suspected.insert(worker(first));
-        world.until(|world| world.running() == 0);
+        cut_off_for_a_while(&mut world, first);
         world.until(|world| world.running() == 1);
         assert_eq!(at(&world, 0), second);
-        world.suspected.clear();
-        world.suspected.insert(worker(second));
-        world.pass(ms(300));
-        world.suspected.clear();
+        world.worker(second).cut_off = true;
+        world.until(|world| world.record().attempts().all(|one| one.revoked.is_some()));
+        world.worker(second).cut_off = false;
         if policy == WhenNoneLeft::Fail {
             assert_eq!(world.finish(), Outcome::Failed);
             let status = format!("{:?}", world.owner().status(0));
@@ -446,9 +485,9 @@ fn orphans_are_found() {
     assert_eq!(world.finish(), Outcome::Completed);
 }
 
-/// ARCH-SC-58, X-8: not ready in time: revoked, stopped, and tried elsewhere.
+/// ARCH-SC-58, X-8: its worker is not heard of while it prepares: revoked, stopped, and tried elsewhere.
 #[test]
-fn preparing_takes_too_long() {
+fn a_worker_that_is_cut_off_while_it_prepares_is_lost() {
     let mut world = World::new(manifest(vec![part("load", 1, 2)]), &[1, 1]);
     world.own();
     world.until(|world| !world.dispatched(0).is_empty());
@@ -456,7 +495,7 @@ fn preparing_takes_too_long() {
     world.worker(place).cut_off = true;
     world.until(|world| world.running() == 1);
     assert_ne!(at(&world, 0), place);
-    assert!(world.at() >= Duration::from_secs(60));
+    assert!(world.at() < Duration::from_secs(20), "{:?}", world.at());
     assert_eq!(world.finish(), Outcome::Completed);
 }
 

@@ -42,6 +42,10 @@ fn an_owner_may_die_at_any_moment() {
         }
         world.kill_owner();
         world.pass(ms(700));
+        if world.record().end.is_some() {
+            // Its outcome was on its way into the ledger.
+            break;
+        }
         world.own();
         assert_eq!(world.finish(), Outcome::Completed, "killed after {steps} steps");
         let attempts = world.record().attempts().count();
@@ -247,7 +251,8 @@ fn a_gap_outlives_the_owner_that_saw_it() {
     }
 }
 
-/// The owner dies while it waits for a lost worker's lease: the gap begins when the load stopped, not with its successor.
+/// The owner dies while it waits for a lost worker's lease: the gap begins when the load stopped, not with its
+/// successor.
 #[test]
 fn a_gap_that_is_open_when_the_owner_dies_keeps_its_beginning() {
     let mut world = World::new(manifest(vec![part("load", 2, 90)]), &[1, 1, 2]);

@@ -1,5 +1,5 @@
-//! Large things on their way to and from this manager: one budget of memory for both directions, shared by client, and a
-//! bound on what a client may leave here that no job has.
+//! Large things on their way to and from this manager: one budget of memory for both directions, shared by client,
+//! and a bound on what a client may leave here that no job has.
 //!
 //! ```text
 //! client ── chunk by chunk ──▶ file here ── part by part ──▶ the other managers          (Put)

@@ -134,7 +134,10 @@ impl Actor {
 
     /// The number of the cluster is the ledger's. A manager says it in its hello, or in the first command.
     fn learn_cluster(&mut self) {
-        let Some(member) = self.member.upgrade() else { return };
+        // A worker that was told to end before it knew its cluster begins nothing.
+        let Some(member) = self.member.upgrade().filter(|_| self.end.borrow().is_none()) else {
+            return;
+        };
         let hellos = member.hellos();
         drop(member);
         let group = hellos.values().find_map(|hello| hello.group);
@@ -168,6 +171,7 @@ impl Actor {
         let Some(machine) = &mut self.machine else {
             // Nothing can run and nobody can ask before; only the word to end concerns an empty worker.
             if matches!(event, Event::Drain | Event::Shutdown) {
+                lock(&self.figures).accepting = false;
                 self.end.send_if_modified(effects::drained);
             }
             return;

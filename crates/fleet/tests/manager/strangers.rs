@@ -1,4 +1,5 @@
-//! What good certificates in the wrong hands cannot do: speak for others' attempts, act as an operator, command the fleet.
+//! What good certificates in the wrong hands cannot do: speak for others' attempts, act as an operator, command the
+//! fleet.
 
 use control::fleet::message::{EndReport, Frames, FramesAnswer, Tell};
 use control::ledger::{AttemptStatus, Counters};
@@ -134,9 +135,9 @@ async fn a_gate_is_no_operator() {
     for (role, number) in [(Role::Gate, 40), (Role::Client, 2)] {
         let mut jobs = center.jobs(role, number, 0);
         let (id, reason) = (job_bytes(job), String::new());
+        let nonce = job_bytes(JobId(7));
         denied(
-            jobs.cancel(proto::CancelRequest { job: id.clone(), reason, ..Default::default() })
-                .await,
+            jobs.cancel(proto::CancelRequest { job: id.clone(), reason, nonce, now: false }).await,
         );
         let what = Some(What::Pause(true));
         denied(jobs.steer(proto::SteerRequest { job: id, what }).await);

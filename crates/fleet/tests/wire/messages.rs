@@ -241,6 +241,8 @@ fn of_nodes(tested: &mut BTreeSet<String>) {
     examine(t, &voters());
     examine(t, &proto::SettledRequest { voters: Some(voters()) });
     examine(t, &proto::SettledReply { jobs: vec![job(), job()] });
+    let sealed = Some(proto::Sealed { sealed: Bytes::from_static(b"s") });
+    examine(t, &proto::RelayRequest { kind: 2, worker: job(), sealed });
     examine(t, &proto::CountsRequest { jobs: vec![job(), job()] });
     let counts = proto::JobCounts { job: job(), counters: Some(counters()) };
     examine(t, &counts);

@@ -148,7 +148,7 @@ impl fmt::Display for RecordError {
             Self::Empty => write!(f, "the record is empty"),
             Self::Version { found } => write!(
                 f,
-                "the record has format version {found} and this program reads version {VERSION}: use the program that wrote it"
+                "the record has format version {found}, this program reads {VERSION}: use the program that wrote it"
             ),
             Self::Kind { found } => write!(f, "record kind {found} is not known to this program"),
             Self::Malformed { what } => write!(f, "the record cannot be decoded: {what}"),

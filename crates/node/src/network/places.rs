@@ -1,8 +1,8 @@
 //! Who may have how many connections to one listener.
 //!
-//! The places are shared out, so that no certificate, and no role, can lock the others out: each peer has a share of its
-//! own, those who are no members (clients, gates, join tokens) have half of the places together, and the last ones are
-//! for managers, without whom nothing is decided.
+//! The places are shared out, so that no certificate, and no role, can lock the others out: each peer has a share of
+//! its own, those who are no members (clients, gates, join tokens) have half of the places together, and the last
+//! ones are for managers, without whom nothing is decided.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

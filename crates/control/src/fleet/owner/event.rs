@@ -112,8 +112,8 @@ pub enum Effect {
     Seal { shard: ShardKey, attempt: Attempt },
     /// It is certain that this attempt never ran: nothing is missing of it in the statistics.
     NeverRan { shard: ShardKey, attempt: Attempt },
-    /// Units of its schedule that were begun under this attempt, or may have been, and that nobody has counted: dropped,
-    /// `worker_lost`. Said again with a higher count if more is known.
+    /// Units of its schedule that were begun under this attempt, or may have been, and that nobody has counted:
+    /// dropped, `worker_lost`. Said again with a higher count if more is known.
     Lost { shard: ShardKey, attempt: Attempt, count: u64 },
     /// For watchers.
     Moved(Transition),

@@ -42,8 +42,8 @@ impl Owner {
         postcard::to_allocvec(&memory).unwrap_or_default()
     }
 
-    /// Takes up what the owner before has left, right after [`Owner::adopt`]. What cannot be read is as good as nothing:
-    /// the ledger has the most of it.
+    /// Takes up what the owner before has left, right after [`Owner::adopt`]. What cannot be read is as good as
+    /// nothing: the ledger has the most of it.
     pub fn recall(&mut self, memory: &[u8]) {
         let Ok(memory) = postcard::from_bytes::<Memory>(memory) else { return };
         let is_later = |epoch: &Epoch| memory.through.is_none_or(|through| *epoch > through);

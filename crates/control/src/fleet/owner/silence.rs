@@ -1,8 +1,8 @@
 //! Workers of which nothing is heard (R26).
 //!
-//! Whoever cannot renew its leases is lost for its owner, whatever gossip says of it; and whoever renews anywhere is not,
-//! even if its owner does not reach it. Managers tell the owner of every renewal that they grant. Frames, answers and
-//! what a worker tells are signs of life as well.
+//! Whoever cannot renew its leases is lost for its owner, whatever gossip says of it; and whoever renews anywhere is
+//! not, even if its owner does not reach it. Managers tell the owner of every renewal that they grant. Frames,
+//! answers and what a worker tells are signs of life as well.
 //!
 //! A silence may cause a revoke, and nothing else: what proves that the attempt has stopped is another matter (R4).
 
@@ -55,7 +55,7 @@ impl Owner {
     pub(super) fn is_heard(&self, worker: NodeId, boot: BootId) -> bool {
         let here = |one: &&Try| (one.worker, one.boot) == (worker, boot);
         let tries = self.shards.values().filter_map(Shard::current).filter(here);
-        let mut lately = tries.map(|one| self.now.since(one.alive) < one.lease.length() / 2);
+        let mut lately = tries.map(|one| self.now.since(one.alive) < one.lease.length() / 3);
         lately.any(|lately| lately)
     }
 

@@ -1,7 +1,8 @@
 //! What people change while a job runs: committed first, then told to every worker until it has heard it.
 //!
 //! ```text
-//! steer ─▶ SteerJob committed ─▶ all that is in force, to every worker with an attempt ─▶ acknowledged by all: answered
+//! steer ─▶ SteerJob committed ─▶ all that is in force, to every worker with an attempt ─▶ acknowledged by all:
+//! answered
 //!                                          ╰─ again and again, a new owner too ─╯          ╰─ or who was not reached
 //! ```
 //!

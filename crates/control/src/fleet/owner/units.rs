@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Every unit that was begun is counted by the attempt that began it: done, cut off, or dropped. What an attempt has
-//! begun, or may have, and nobody has counted, was lost with its worker. That is known when its end is; a tail that comes
-//! late is in its counts by then, so nothing is counted twice.
+//! begun, or may have, and nobody has counted, was lost with its worker. That is known when its end is; a tail that
+//! comes late is in its counts by then, so nothing is counted twice.
 
 use fence::{Attempt, WorkflowNo};
 use stats::Issued;
@@ -163,6 +163,7 @@ impl Owner {
         if !part.is_some_and(|part| part.units.is_counted() || part.units.is_open()) {
             return;
         }
+        let whole = self.counted(sid).map(|(_, whole)| whole);
         let Some(shard) = self.shards.get(&sid) else { return };
         let starts = shard.tries.iter().skip(1).map(|one| one.before);
         let starts = starts.map(Some).chain([shard.proposed.map(|terms| terms.units_before)]);
@@ -172,6 +173,7 @@ impl Owner {
                 continue;
             }
             let begun = next.map_or(one.counters.begun, |next| next.saturating_sub(one.before));
+            let begun = whole.map_or(begun, |whole| begun.min(whole.saturating_sub(one.before)));
             let count = begun.saturating_sub(one.counters.counted());
             if count > 0 {
                 lost.push((Attempt(number), count));
