@@ -53,6 +53,17 @@ class Steering:
     users: int | None = None
 
 
+@dataclass(frozen=True)
+class Violation:
+    promise: str
+    """P1..P10 are the fleet's promises, R27 and R28 the rulings that make them precise."""
+    check: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.promise} {self.check}: {self.text}"
+
+
 @dataclass
 class Facts:
     plan: Plan
@@ -78,6 +89,8 @@ class Facts:
     last_status: dict[str, Any] | None = None
     outcomes: tuple[str, ...] = ("COMPLETED",)
     """What the job may end as, apart from a cancel."""
+    found: list[Violation] = field(default_factory=list)
+    """What a scenario has found broken by itself."""
     stalls_forbidden: bool = False
     """What was done is a handover: load must not notice (R28)."""
 
@@ -107,17 +120,6 @@ class Facts:
         """In how many parts a workload was divided; part k has the iterations i with i mod n = k."""
         found = ((self.summary or {}).get("workflows") or {}).get(workload) or {}
         return max(int(found.get("cores") or 0), 1)
-
-
-@dataclass(frozen=True)
-class Violation:
-    promise: str
-    """P1..P10 are the fleet's promises, R27 and R28 the rulings that make them precise."""
-    check: str
-    text: str
-
-    def __str__(self) -> str:
-        return f"{self.promise} {self.check}: {self.text}"
 
 
 def read_log(path: Path, tag: str, names: dict[str, str]) -> tuple[list[Seen], list[Interval]]:

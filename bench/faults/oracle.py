@@ -22,7 +22,7 @@ def judge(facts: Facts) -> list[Violation]:
         loadcheck.nothing_twice, loadcheck.one_source, ended, outcome, run_and_dropped, bounds,
         loadcheck.every_hole_is_told, setup_and_teardown, elapsed, alarms, settled,
     ]
-    return [violation for check in checks for violation in check(facts)]
+    return [violation for check in checks for violation in check(facts)] + facts.found
 
 
 def ended(facts: Facts) -> Iterable[Violation]:
