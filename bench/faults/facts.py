@@ -112,9 +112,21 @@ class Facts:
         return [one for one in self.requests if one.what in names]
 
     def load_began(self) -> float | None:
-        """Workloads start at one instant: that of the first request of any of them."""
+        """When the first request of any workload was seen."""
         load = self.of_any_load()
         return load[0].at if load else None
+
+    def began(self, workload: str) -> float | None:
+        """When a workload began, by the result or by its first request, whichever is earlier.
+
+        With too few cores for all of them, workloads run one after the other."""
+        seen = next((one.at for one in self.requests if one.what == workload), None)
+        part = ((self.summary or {}).get("workflows") or {}).get(workload) or {}
+        times = [seen] if seen is not None else []
+        # A workflow that was never divided never began.
+        if part.get("cores") and self.first is not None:
+            times.append(self.first + float(part["started_s"]))
+        return min(times, default=None)
 
     def shards(self, workload: str) -> int:
         """In how many parts a workload was divided; part k has the iterations i with i mod n = k."""

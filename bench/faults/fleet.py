@@ -113,18 +113,16 @@ class Fleet:
 
     def up(self) -> None:
         self.lab.start(*self.lab.nodes)
-        wait_until(self.is_whole, READY_S, "the fleet to come up", every_s=0.4)
-        # Every manager has heard of every worker a moment after the first one has.
-        time.sleep(1.5)
+        # Each manager hears of the workers by itself, and any of them may become the job's owner.
+        for name in self.lab.managers:
+            wait_until(lambda: self.unrest(name) is None, READY_S, f"the fleet to come up, as {name} sees it",
+                       every_s=0.3)
+        time.sleep(1.0)
 
-    def is_whole(self) -> bool:
-        """Somebody leads, and every worker is there with nothing to do."""
-        return self.unrest() is None
-
-    def unrest(self) -> str | None:
-        """Why the fleet is not whole and idle; None: it is."""
+    def unrest(self, manager: str | None = None) -> str | None:
+        """Why the fleet is not whole and idle, as one or any manager sees it; None: it is."""
         try:
-            status = self.ask("status")
+            status = self.ask("status", manager=manager)
         except CouldNotRun as error:
             return f"`volley status`: {error}"
         if not any(one["leads"] for one in status["nodes"]):
@@ -138,8 +136,8 @@ class Fleet:
                 for name, one in workers.items() if one["cores_free"] != one["cores"] or one["shards"]]
         return f"cores are still taken: {'; '.join(busy)}" if busy else None
 
-    def ask(self, *words: str) -> dict[str, Any]:
-        done = self.lab.client(*words, "--json", "--timeout", "2s", timeout_s=20.0)
+    def ask(self, *words: str, manager: str | None = None) -> dict[str, Any]:
+        done = self.lab.client(*words, "--json", "--timeout", "2s", manager=manager, timeout_s=20.0)
         if done.returncode != 0:
             raise CouldNotRun(f"volley {' '.join(words)}: {done.returncode} {(done.stdout + done.stderr).strip()[-300:]}")
         return json.loads(done.stdout)

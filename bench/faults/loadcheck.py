@@ -92,12 +92,12 @@ def _segments(times: list[float]) -> list[Interval]:
 
 def holes(facts: Facts) -> dict[str, list[Interval]]:
     """Times in which planned load was missing, by workload, whatever the result says of them."""
-    began = facts.load_began()
-    if began is None:
-        return {}
     excuses = schedule.excused(facts)
     found = {}
     for one in facts.plan.workloads:
+        began = facts.began(one.name)
+        if began is None:
+            continue
         times: list[Interval] = []
         for number, seen in shards_of(facts, one).items():
             times += _rate_holes(facts, one, seen, began, excuses) if one.kind == RATE \

@@ -34,8 +34,10 @@ def ended(facts: Facts) -> Iterable[Violation]:
     elif facts.summary is None:
         yield Violation("P5", "no result", f"the job has ended, and `volley results` gave {facts.exit_code} and no "
                                            f"document")
-    if facts.ended is not None and not facts.of_any_load() and facts.cancel is None:
-        yield Violation("P7", "no load", "the job ended without a request of its load")
+    if facts.ended is not None and facts.cancel is None:
+        silent = [one.name for one in facts.plan.workloads if not facts.of(one.name)]
+        if silent:
+            yield Violation("P7", "no load", f"the job ended without a request of {', '.join(silent)}")
 
 
 def outcome(facts: Facts) -> Iterable[Violation]:
@@ -61,12 +63,11 @@ def outcome(facts: Facts) -> Iterable[Violation]:
 
 def run_and_dropped(facts: Facts) -> Iterable[Violation]:
     """Run + dropped = planned, for every workload whose plan can be counted."""
-    began = facts.load_began()
-    if facts.summary is None or began is None:
+    if facts.summary is None:
         return
     for one in facts.plan.workloads:
-        part = facts.summary["workflows"].get(one.name)
-        wanted = schedule.planned(facts, one, began)
+        part, began = facts.summary["workflows"].get(one.name), facts.began(one.name)
+        wanted = None if began is None else schedule.planned(facts, one, began)
         if part is None or wanted is None:
             continue
         run = part["iterations"] + part["iterations_interrupted"]

@@ -10,7 +10,7 @@ from typing import Iterable
 from . import schedule
 from .facts import Facts
 from .gaps import touches
-from .plans import RATE
+from .plans import RATE, Workload
 
 # A dip below this share of the plan counts, and the load is back at that share.
 DIPPED, BACK = 0.8, 0.95
@@ -28,22 +28,22 @@ class Recovery:
 
 def recoveries(facts: Facts) -> list[Recovery]:
     """For each fault, the slowest rate of the plan: from the fault to the end of the first whole second as planned."""
-    began = facts.load_began()
-    if began is None:
-        return []
     found = []
     faults = sorted(facts.faults, key=lambda one: one.at)
     for index, fault in enumerate(faults):
         stop = faults[index + 1].at if index + 1 < len(faults) else float("inf")
-        times = [_of_rate(facts, one, fault.at, stop, began) for one in facts.plan.workloads if one.kind == RATE]
+        times = [_of_rate(facts, one, fault.at, stop) for one in facts.plan.workloads if one.kind == RATE]
         known = [one for one in times if one != -1.0]
         if known:
             found.append(Recovery(fault.kind, None if None in known else max(one for one in known if one is not None)))
     return found
 
 
-def _of_rate(facts: Facts, one, at: float, stop: float, began: float) -> float | None:
-    """-1: nothing can be said, the load was paused, cancelled or changed."""
+def _of_rate(facts: Facts, one: Workload, at: float, stop: float) -> float | None:
+    """-1: nothing can be said, the load had not begun, was paused, cancelled or changed."""
+    began = facts.began(one.name)
+    if began is None or at < began:
+        return -1.0
     end = min(stop, schedule.load_ends(facts, one, began))
     excuses = schedule.excused(facts)
     times = [seen.at for seen in facts.of(one.name)]

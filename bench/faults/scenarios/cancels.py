@@ -62,7 +62,7 @@ def _whole_teardown(job: Job, facts: Facts) -> Facts:
     """Teardown was not killed half-way: its request was answered and counted."""
     if facts.summary is None or not facts.of("teardown"):
         return facts
-    step = facts.summary["steps"].get("teardown") or {}
+    step = facts.summary["steps"].get("teardown: teardown") or {}
     requests = step.get("requests") or {}
     if not requests.get("count") or requests.get("interrupted"):
         facts.found.append(Violation("R28", "teardown", f"teardown was begun and cut off: its step counts {requests}"))
