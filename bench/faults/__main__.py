@@ -135,7 +135,8 @@ def main() -> int:
     volley = find_volley(args)
     if volley is None:
         return fail(f"there is no volley to run ({args.volley or 'not built'})")
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.default_int_handler)
     root = args.folder or Path("/var/tmp/volley-faults") / time.strftime(f"%Y%m%d-%H%M%S-{os.getpid()}")
     lanes = args.lanes or (2 if args.short else 1)
     print(f"{volley}; {len(wanted)} runs in {lanes} lanes; files in {root}; load average "

@@ -13,6 +13,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from .disks import unmount_below
 from .lab import make_certificates
 from .recovery import Recovery, table
 
@@ -46,6 +47,7 @@ class Campaign:
     failed: list[str] = field(default_factory=list)
     recoveries: list[Recovery] = field(default_factory=list)
     done: int = 0
+    _running: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _stopping: threading.Event = field(default_factory=threading.Event)
     _children: set[subprocess.Popen[bytes]] = field(default_factory=set)
@@ -59,29 +61,38 @@ class Campaign:
             make_certificates(self.volley, certs)
         waiting = list(reversed(orders))
         begun = time.monotonic()
-        lanes = [threading.Thread(target=self._lane, args=(waiting, certs)) for _ in range(self.lanes)]
-        for lane in lanes:
-            lane.start()
+        self._running = self.lanes
+        for _ in range(self.lanes):
+            threading.Thread(target=self._lane, args=(waiting, certs), daemon=True).start()
         try:
-            for lane in lanes:
-                while lane.is_alive():
-                    lane.join(0.5)
+            # Not `join`: an interrupt there makes Python take a thread for ended that is not.
+            while self._running > 0:
+                time.sleep(0.2)
         except KeyboardInterrupt:
             print("stopping; what runs is cleaned up", file=sys.stderr, flush=True)
-            self._stop(lanes)
+            self._stop()
             return 130
         return self._tell(len(orders), time.monotonic() - begun)
 
     def _lane(self, waiting: list[Order], certs: Path) -> None:
-        while not self._stopping.is_set():
+        try:
+            while not self._stopping.is_set():
+                with self._lock:
+                    if not waiting:
+                        return
+                    order = waiting.pop()
+                try:
+                    self._one(order, certs)
+                except Exception as error:
+                    self.failed.append(order.label)
+                    print(f"COULD NOT RUN {order.label}: {error!r}", flush=True)
+        finally:
             with self._lock:
-                if not waiting:
-                    return
-                order = waiting.pop()
-            self._one(order, certs)
+                self._running -= 1
 
     def _one(self, order: Order, certs: Path) -> None:
         folder = self.root / order.label
+        unmount_below(folder)
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         command = [sys.executable, "-m", "faults.one", "--volley", self.volley, "--certs", str(certs), "--folder",
@@ -129,12 +140,13 @@ class Campaign:
             child.kill()
             child.wait()
 
-    def _stop(self, lanes: list[threading.Thread]) -> None:
+    def _stop(self) -> None:
         self._stopping.set()
         for child in list(self._children):
             child.send_signal(signal.SIGTERM)
-        for lane in lanes:
-            lane.join(40)
+        end = time.monotonic() + 40
+        while self._running > 0 and time.monotonic() < end:
+            time.sleep(0.1)
         for child in list(self._children):
             child.kill()
 

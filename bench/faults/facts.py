@@ -9,7 +9,6 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 from .plans import Plan
 
@@ -155,13 +154,13 @@ def read_log(path: Path, tag: str, names: dict[str, str]) -> tuple[list[Seen], l
 
 
 def _parse(at: float, source: str, text: str, tag: str) -> Seen | None:
-    parts = urlsplit(text)
-    pieces = parts.path.split("/")
+    path, _, query = text.partition("?")
+    pieces = path.split("/")
     if len(pieces) != 3 or pieces[1] != tag:
         return None
-    query = parse_qs(parts.query)
-    iteration = query.get("it", [None])[0]
-    return Seen(at, source, pieces[2], int(iteration) if iteration is not None else None, query.get("row", [None])[0])
+    values = dict(pair.split("=", 1) for pair in query.split("&") if "=" in pair)
+    iteration = values.get("it")
+    return Seen(at, source, pieces[2], int(iteration) if iteration is not None else None, values.get("row"))
 
 
 def save(facts: Facts, folder: Path) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, Iterable, Iterator
 
-from .facts import Facts, Fault, Interval, Steering, read_log
+from .facts import Facts, Fault, Interval, Seen, Steering, Violation, read_log
 from .lab import Lab, wait_until
 from .network import BOTH, CouldNotRun
 from .plans import ROWS_FILE, Plan
@@ -64,7 +64,7 @@ class Job:
                    for flow in job["workflows"] for shard in flow["shards"] if shard["worker"] in names}
         return Where(names.get(job["owner"]), leader, workers)
 
-    def requests(self):
+    def requests(self) -> list[Seen]:
         return self.fleet.requests(self.tag)
 
     def await_load(self, workload: str, count: int = 1, seconds: float = 60.0) -> None:
@@ -104,6 +104,7 @@ class Fleet:
         self.faults: list[Fault] = []
         self.target_cuts: list[Interval] = []
         self.notes: list[str] = []
+        self.found: list[Violation] = []
         self.begun = time.monotonic()
         self.jobs = 0
 
@@ -145,7 +146,7 @@ class Fleet:
     def name_of(self, address: str) -> str:
         return self.lab.network.names().get(address.rsplit(":", 1)[0], address)
 
-    def requests(self, tag: str):
+    def requests(self, tag: str) -> list[Seen]:
         return read_log(self.lab.target_log, tag, self.lab.network.names())[0]
 
     def submit(self, plan: Plan, *more: str) -> Job:
@@ -215,10 +216,17 @@ class Fleet:
         for name in names:
             with self.fault(kind, f"SIGTERM of {name}, and started again"):
                 if not self.lab.end(name):
-                    self.note(f"{name} did not end within 30 s of SIGTERM")
+                    self.found.append(Violation("P7", "no end", f"{name} did not end within 30 s of SIGTERM"))
                 self.lab.start(name)
-                wait_until(lambda: self.lab.is_ready(name), READY_S, f"{name} to be ready")
+                self.await_ready(name)
             time.sleep(between_s)
+
+    def await_ready(self, name: str) -> None:
+        """A node that was started on its own data becomes ready by itself."""
+        try:
+            wait_until(lambda: self.lab.is_ready(name), READY_S, f"{name} to be ready")
+        except CouldNotRun as error:
+            self.found.append(Violation("P7", "not ready", str(error)))
 
     def full_disk(self, kind: str, name: str, seconds: float) -> None:
         with self.fault(kind, f"the disk of {name} is full for {seconds:.1f} s"):
@@ -269,7 +277,8 @@ class Fleet:
         return Facts(
             plan=job.plan, requests=requests, summary=summary, exit_code=code, submitted=job.submitted, ended=ended,
             given_up=given_up, steering=job.steering, faults=self.faults, target_cuts=self.target_cuts, stalls=stalls,
-            alarms=self.lab.alarms(), settled=unrest if ended else None, last_status=status)
+            alarms=self.lab.alarms(), settled=unrest if ended else None, last_status=status,
+            found=list(self.found))
 
     def _settle(self) -> str | None:
         end = time.monotonic() + SETTLE_S

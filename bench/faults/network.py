@@ -35,7 +35,7 @@ def run(*command: str, check: bool = True) -> str:
 def take_lane() -> tuple[int, TextIO]:
     """The first lane that nobody uses, with the lock that holds it. It is free again when the lock is closed."""
     for lane in range(LANES_MAX):
-        lock = open(LOCKS / f"volley-faults-lane-{lane}.lock", "w")
+        lock = open(LOCKS / f"volley-faults-lane-{lane}.lock", "a+")
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return lane, lock

@@ -13,8 +13,10 @@ import sys
 import time
 import traceback
 from pathlib import Path
+from typing import TextIO
 
 from . import nemesis, oracle
+from .disks import unmount_below
 from .facts import Facts, save
 from .fleet import Fleet
 from .lab import Lab
@@ -38,8 +40,20 @@ def die_with_parent() -> None:
     signal.signal(signal.SIGINT, stop)
 
 
+def forget_earlier(lock: TextIO, folder: Path) -> None:
+    """The lane's lock says where its last run had its disks; one that was killed has left them mounted."""
+    lock.seek(0)
+    earlier = lock.read().strip()
+    if earlier:
+        unmount_below(Path(earlier))
+    lock.truncate(0)
+    lock.write(str(folder))
+    lock.flush()
+
+
 def perform(one: Scenario, folder: Path, volley: str, certs: Path) -> tuple[Facts, Fleet]:
     lane, lock = take_lane()
+    forget_earlier(lock, folder)
     with lock, Lab(lane, folder, volley, certs, one.managers, one.workers, one.cores) as lab:
         for name in lab.managers:
             lab.flags[name] = list(one.manager_flags)

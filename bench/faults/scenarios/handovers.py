@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from ..facts import Facts
-from ..fleet import READY_S, Fleet
+from ..fleet import Fleet
 from ..lab import wait_until
 from ..network import CouldNotRun
 from ..plans import Plan, constant_users, rate, standard
@@ -52,7 +52,7 @@ def owner_drained(fleet: Fleet) -> Facts:
         fleet.note(f"drain: {done.returncode} {(done.stdout + done.stderr).strip()[:200]}")
         wait_until(lambda: not fleet.lab.is_up(owner), 30, f"{owner} to end")
         fleet.lab.start(owner)
-        wait_until(lambda: fleet.lab.is_ready(owner), READY_S, f"{owner} to be ready")
+        fleet.await_ready(owner)
     return _invisible(fleet.conclude(job))
 
 
