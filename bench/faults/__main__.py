@@ -34,7 +34,8 @@ def options() -> argparse.Namespace:
         epilog="Exit codes: 0 every promise held (or skipped), 1 a promise was broken, 2 something could not run.\n"
                "Without --only, --seeds and --short all scenarios are run.")
     parser.add_argument("--list", action="store_true", help="the scenarios, and what each does")
-    parser.add_argument("--only", metavar="NAME", action="append", default=[], help="this scenario; may be repeated, or a list")
+    parser.add_argument("--only", metavar="NAME", action="append", default=[],
+                        help="this scenario; may be repeated, or a list")
     parser.add_argument("--repeat", metavar="N", type=int, help="each scenario so often (default: once)")
     parser.add_argument("--seeds", metavar="FROM..TO", help="random faults from these seeds, 60 to 180 s each")
     parser.add_argument("--short", action="store_true", help="about five minutes, always the same; what CI runs")
@@ -43,7 +44,8 @@ def options() -> argparse.Namespace:
                         help="the binary (default: $VOLLEY, or a release build of this source)")
     parser.add_argument("--no-build", action="store_true", help="take the release build that is there")
     parser.add_argument("--no-install", action="store_true", help="install nothing")
-    parser.add_argument("--folder", metavar="DIR", type=Path, help="where runs write (default: /var/tmp/volley-faults/...)")
+    parser.add_argument("--folder", metavar="DIR", type=Path,
+                        help="where runs write (default: /var/tmp/volley-faults/...)")
     parser.add_argument("--keep", action="store_true", help="keep the files of runs in which everything held")
     return parser.parse_args()
 
@@ -117,9 +119,9 @@ def main() -> int:
         wanted = orders(args)
     except ValueError:
         return fail(f"--seeds: '{args.seeds}' is not FROM..TO")
-    unknown = [one.arguments[1] for one in wanted if one.arguments[0] == "--scenario" and one.arguments[1] not in SCENARIOS]
-    if unknown:
-        return fail(f"there is no scenario '{unknown[0]}'; see --list")
+    for kind, name in (one.arguments for one in wanted):
+        if kind == "--scenario" and name not in SCENARIOS:
+            return fail(f"there is no scenario '{name}'; see --list")
     if not oracle_is_sound():
         return fail("the oracle's own tests fail; nothing it says can be believed")
     if os.geteuid() != 0:

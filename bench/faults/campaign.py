@@ -26,7 +26,7 @@ class Order:
     """Something to run: a scenario by name, or the nemesis with a seed."""
 
     label: str
-    arguments: tuple[str, ...]
+    arguments: tuple[str, str]
 
 
 def of_scenario(name: str, number: int = 1) -> Order:
@@ -167,5 +167,6 @@ def line(label: str, told: dict, violations: list[str]) -> str:
     state = "COULD NOT RUN" if "error" in told else f"{len(violations)} BROKEN" if violations else "ok"
     back = " ".join("-" if one["seconds"] is None else f"{one['seconds']:.1f}" for one in told.get("recoveries", []))
     faults = ", ".join(told.get("faults", []))
-    return (f"{state:9} {label:38} {told.get('took_s', 0):6.1f} s  {told.get('outcome')}/{told.get('verdict')}  "
-            f"seen {told.get('seen')}" + (f"  [{faults}]" if faults else "") + (f"  back after {back} s" if back else ""))
+    text = (f"{state:9} {label:38} {told.get('took_s', 0):6.1f} s  {told.get('outcome')}/{told.get('verdict')}  "
+            f"seen {told.get('seen')}")
+    return text + (f"  [{faults}]" if faults else "") + (f"  back after {back} s" if back else "")

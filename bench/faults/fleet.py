@@ -140,7 +140,8 @@ class Fleet:
     def ask(self, *words: str, manager: str | None = None) -> dict[str, Any]:
         done = self.lab.client(*words, "--json", "--timeout", "2s", manager=manager, timeout_s=20.0)
         if done.returncode != 0:
-            raise CouldNotRun(f"volley {' '.join(words)}: {done.returncode} {(done.stdout + done.stderr).strip()[-300:]}")
+            said = (done.stdout + done.stderr).strip()[-300:]
+            raise CouldNotRun(f"volley {' '.join(words)}: {done.returncode} {said}")
         return json.loads(done.stdout)
 
     def name_of(self, address: str) -> str:

@@ -47,7 +47,7 @@ def make_certificates(volley: str, folder: Path) -> None:
 
 class Lab:
     def __init__(self, lane: int, folder: Path, volley: str, certs: Path, managers: int = 3, workers: int = 3,
-                 cores: int = 1) -> None:
+                 cores: int = 1, small_disks: bool = False) -> None:
         self.volley, self.certs, self.folder, self.cores = volley, certs, folder, cores
         self.managers = [f"m{n + 1}" for n in range(managers)]
         self.workers = [f"w{n + 1}" for n in range(workers)]
@@ -57,7 +57,7 @@ class Lab:
         self.frozen: set[str] = set()
         folder.mkdir(parents=True, exist_ok=True)
         self.network = Network(lane)
-        self.disks = Disks(folder / "data")
+        self.disks = Disks(folder / "data", small_disks)
 
     @property
     def nodes(self) -> list[str]:
@@ -84,7 +84,7 @@ class Lab:
             self.network.add("client", 98)
             self.network.add("target", 99)
             for name in self.nodes:
-                self.disks.mount(name)
+                self.disks.make(name)
             script = Path(__file__).with_name("target.py")
             self._spawn("target", [sys.executable, str(script), self.network.addresses["target"], str(TARGET_PORT),
                                    str(self.target_log)])
@@ -174,7 +174,8 @@ class Lab:
 
     # ── commands ─────────────────────────────────────────────────────────────────────────────────
 
-    def client(self, *words: str, manager: str | None = None, timeout_s: float = 60.0) -> subprocess.CompletedProcess[str]:
+    def client(self, *words: str, manager: str | None = None,
+               timeout_s: float = 60.0) -> subprocess.CompletedProcess[str]:
         """A command of the client's; 124 if it took too long."""
         at = f"{self.network.addresses[manager]}:{PORT}" if manager else self.peers
         command = self.network.inside("client") + [

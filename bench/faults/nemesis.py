@@ -1,8 +1,8 @@
 """Random faults from a seed: what happens when, and to whom, follows from the number.
 
-A seed chooses the length of a run, the shape of the fleet, and a list of faults with times between them. Who owns the job
-or leads the ledger is found out when a fault is due, so a seed is the same plan of attack every time, on a fleet that
-moves a little differently.
+A seed chooses the length of a run, the shape of the fleet, and a list of faults with times between them. Who owns the
+job or leads the ledger is found out when a fault is due, so a seed is the same plan of attack every time, on a fleet
+that moves a little differently.
 
 A shard is tried four times. A run therefore contains at most three faults that can take a shard from its worker: beyond
 that, a job that fails is what the documents promise.
@@ -26,6 +26,7 @@ QUIET_FIRST_S = 4.0
 QUIET_LAST_S = 12.0
 LOSSES_MAX = 3
 CANCEL_SHARE = 0.15
+SMALL_DISKS_SHARE = 0.3
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,8 @@ class Blow:
     weight: int
     losses: int
     act: Callable[[Attack], None]
+    fills: bool = False
+    """It needs small disks."""
 
 
 class Attack:
@@ -166,8 +169,8 @@ BLOWS = (
     Blow("worker cut from owner", 2, 1, _cut_worker_from_owner),
     Blow("worker cut from target", 1, 0, _cut_worker_from_target),
     Blow("owner cut from managers", 3, 0, _cut_owner_from_managers),
-    Blow("managers cut apart", 2, 1, _cut_managers_apart), Blow("worker's disk full", 1, 0, _fill_worker),
-    Blow("manager's disk full", 1, 0, _fill_manager), Blow("rolling restart", 2, 0, _rolling_restart),
+    Blow("managers cut apart", 2, 1, _cut_managers_apart), Blow("worker's disk full", 3, 0, _fill_worker, fills=True),
+    Blow("manager's disk full", 3, 0, _fill_manager, fills=True), Blow("rolling restart", 2, 0, _rolling_restart),
     Blow("owner ended", 3, 0, _restart_owner), Blow("pause", 2, 0, _pause), Blow("scale", 1, 0, _scale),
 )
 
@@ -177,10 +180,12 @@ def of_seed(seed: int) -> Scenario:
     dice = random.Random(f"volley faults {seed}")
     length = dice.randint(*LENGTHS_S)
     workers, cores = dice.choice(((3, 2), (4, 1), (5, 1), (4, 2)))
-    return Scenario(f"seed-{seed}", "random faults", lambda fleet: attack(fleet, dice, length), 3, workers, cores)
+    small_disks = dice.random() < SMALL_DISKS_SHARE
+    return Scenario(f"seed-{seed}", "random faults", lambda fleet: attack(fleet, dice, length, small_disks), 3, workers,
+                    cores, small_disks=small_disks)
 
 
-def attack(fleet: Fleet, dice: random.Random, length_s: float) -> Facts:
+def attack(fleet: Fleet, dice: random.Random, length_s: float, small_disks: bool) -> Facts:
     job = fleet.submit(everything(length_s))
     job.await_schedule(QUIET_FIRST_S)
     began = job.began() or time.monotonic()
@@ -190,7 +195,7 @@ def attack(fleet: Fleet, dice: random.Random, length_s: float) -> Facts:
         time.sleep(dice.choice((0.3, 2.0, 5.0, 9.0)))
         if time.monotonic() > began + length_s - QUIET_LAST_S or over(job):
             break
-        allowed = [blow for blow in BLOWS if losses + blow.losses <= LOSSES_MAX]
+        allowed = [blow for blow in BLOWS if losses + blow.losses <= LOSSES_MAX and (small_disks or not blow.fills)]
         blow = dice.choices(allowed, [one.weight for one in allowed])[0]
         losses += blow.losses
         try:

@@ -54,7 +54,8 @@ def forget_earlier(lock: TextIO, folder: Path) -> None:
 def perform(one: Scenario, folder: Path, volley: str, certs: Path) -> tuple[Facts, Fleet]:
     lane, lock = take_lane()
     forget_earlier(lock, folder)
-    with lock, Lab(lane, folder, volley, certs, one.managers, one.workers, one.cores) as lab:
+    with lock, Lab(lane, folder, volley, certs, one.managers, one.workers, one.cores,
+                         one.small_disks) as lab:
         for name in lab.managers:
             lab.flags[name] = list(one.manager_flags)
         fleet = Fleet(lab)

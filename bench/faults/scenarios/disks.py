@@ -13,7 +13,7 @@ from .registry import scenario
 SHORT = Plan("short", (rate(3, 20),), setup=False, teardown=False)
 
 
-@scenario()
+@scenario(small_disks=True)
 def worker_disk_full_before(fleet: Fleet) -> Facts:
     """A worker's disk is full when a job comes that wants all cores: it runs elsewhere, or is told the true reason."""
     with fleet.fault("worker's disk full", "the disk of w1 is full from before the submission"):
@@ -33,7 +33,7 @@ def worker_disk_full_before(fleet: Fleet) -> Facts:
     return facts
 
 
-@scenario()
+@scenario(small_disks=True)
 def worker_disk_full_under_load(fleet: Fleet) -> Facts:
     """A worker's disk fills up while it runs load: what runs there goes on."""
     job = fleet.submit(standard(20))
@@ -44,7 +44,7 @@ def worker_disk_full_under_load(fleet: Fleet) -> Facts:
     return facts
 
 
-@scenario()
+@scenario(small_disks=True)
 def leader_disk_full(fleet: Fleet) -> Facts:
     """The leader's disk is full: submissions are refused with the reason, running jobs go on, it recovers by itself."""
     job = fleet.submit(standard(30))

@@ -1,4 +1,4 @@
-"""What happens at the edges of a job: setup, teardown, the last words of its workers, results that are asked for early."""
+"""The edges of a job: setup, teardown, the last words of its workers, results that are asked for early."""
 
 from __future__ import annotations
 

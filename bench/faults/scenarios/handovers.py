@@ -21,7 +21,7 @@ def _invisible(facts: Facts) -> Facts:
     return facts
 
 
-@scenario(tries=2)
+@scenario()
 def rolling_restart(fleet: Fleet) -> Facts:
     """All managers are ended and started one after the other under load, the owner last."""
     job = fleet.submit(standard(35, with_users=True))
@@ -30,12 +30,22 @@ def rolling_restart(fleet: Fleet) -> Facts:
     return _invisible(fleet.conclude(job))
 
 
-@scenario(tries=3)
+@scenario()
 def owner_ended(fleet: Fleet) -> Facts:
     """The owner is ended with SIGTERM and started again."""
     job = fleet.submit(standard(25))
     job.await_schedule(3)
     fleet.restart_in_turn([job.where().owner or "m1"], kind="owner ended")
+    return _invisible(fleet.conclude(job))
+
+
+@scenario()
+def owners_ended_in_turn(fleet: Fleet) -> Facts:
+    """Six times in a job, whoever owns it is ended with SIGTERM and started again."""
+    job = fleet.submit(standard(45))
+    job.await_schedule(3)
+    for _ in range(6):
+        fleet.restart_in_turn([job.where().owner or "m1"], between_s=3.0, kind="owner ended")
     return _invisible(fleet.conclude(job))
 
 
@@ -141,7 +151,7 @@ def _known(fleet: Fleet) -> bool:
         return False
 
 
-@scenario(manager_flags=("--lease", "30s"), tries=2)
+@scenario(manager_flags=("--lease", "30s"))
 def lease_shortened_in_a_rolling_restart(fleet: Fleet) -> Facts:
     """Managers come back with a shorter lease, then a worker is cut off from all nodes but not from the target."""
     job = fleet.submit(Plan("leases", (rate(55), constant_users(55))))

@@ -77,7 +77,16 @@ def worker_frozen_7s(fleet: Fleet) -> Facts:
     return fleet.conclude(job)
 
 
-@scenario(tries=2)
+@scenario()
+def worker_frozen_3s(fleet: Fleet) -> Facts:
+    """A worker is frozen for less than its lease: nothing is moved, and the missing seconds are told."""
+    job = fleet.submit(Plan("frozen", (rate(20), constant_users(20))))
+    job.await_schedule(5)
+    fleet.freeze("worker frozen briefly", [job.where().worker("users")], 3.0)
+    return fleet.conclude(job)
+
+
+@scenario()
 def worker_frozen_then_owner_killed(fleet: Fleet) -> Facts:
     """A worker is frozen for 7 s, and 5 s later the owner is killed: what it knew of the loss must not be gone."""
     job = fleet.submit(FROZEN)
@@ -143,7 +152,7 @@ def shard_lost_four_times(fleet: Fleet) -> Facts:
     return facts
 
 
-@scenario(tries=2)
+@scenario()
 def managers_killed_then_worker_killed(fleet: Fleet) -> Facts:
     """All managers are killed for 3 s, later a worker: the schedule must not go back."""
     job = fleet.submit(standard(30))

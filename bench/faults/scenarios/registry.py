@@ -20,20 +20,19 @@ class Scenario:
     workers: int = 3
     cores: int = 1
     manager_flags: tuple[str, ...] = ()
-    tries: int = 1
-    """How often it should be run in a full campaign: what it looks for may depend on luck."""
+    small_disks: bool = False
 
 
 SCENARIOS: dict[str, Scenario] = {}
 
 
 def scenario(*, managers: int = 3, workers: int = 3, cores: int = 1, manager_flags: tuple[str, ...] = (),
-             tries: int = 1) -> Callable[[Act], Act]:
+             small_disks: bool = False) -> Callable[[Act], Act]:
     """Makes a scenario of a function: its name with hyphens, and the first line of its documentation."""
     def register(act: Act) -> Act:
         name = act.__name__.replace("_", "-")
         about = (act.__doc__ or "").strip().splitlines()[0]
         assert name not in SCENARIOS, f"two scenarios are called {name}"
-        SCENARIOS[name] = Scenario(name, about, act, managers, workers, cores, manager_flags, tries)
+        SCENARIOS[name] = Scenario(name, about, act, managers, workers, cores, manager_flags, small_disks)
         return act
     return register

@@ -34,7 +34,7 @@ def pause_and_resume(fleet: Fleet) -> Facts:
     return facts
 
 
-@scenario(tries=3)
+@scenario()
 def pause_owner_killed_resume(fleet: Fleet) -> Facts:
     """A job is paused, its owner killed, the job resumed: every shard goes on, or the command says which did not."""
     found: list[Violation] = []

@@ -11,7 +11,8 @@ from ..plans import COUNTED, RATE, Plan, Workload, constant_users, counted, rate
 LENGTH_S = 20
 ZERO = 1000.0
 BEGAN = ZERO + 0.1
-PLAN = Plan("test", (rate(LENGTH_S), counted(900), constant_users(LENGTH_S), rate(LENGTH_S, 15, name="unique", rows=True)))
+PLAN = Plan("test", (
+    rate(LENGTH_S), counted(900), constant_users(LENGTH_S), rate(LENGTH_S, 15, name="unique", rows=True)))
 
 
 def requests_of(one: Workload, source: str) -> list[Seen]:
@@ -37,7 +38,8 @@ def healthy(plan: Plan = PLAN) -> Facts:
     summary = {"outcome": "COMPLETED", "exit_code": 0, "exit_reason": "all held", "elapsed_s": LENGTH_S + 0.2,
                "verdict": {"state": "valid", "reasons": []}, "timeline": [], "requests": requests,
                "workflows": workflows}
-    return Facts(plan=plan, requests=seen, summary=summary, exit_code=0, submitted=ZERO - 0.5, ended=ZERO + LENGTH_S + 0.7)
+    return Facts(plan=plan, requests=seen, summary=summary, exit_code=0, submitted=ZERO - 0.5,
+                 ended=ZERO + LENGTH_S + 0.7)
 
 
 def without(facts: Facts, lost: Callable[[Seen], bool], *, cause: str | None = "worker_lost") -> Facts:

@@ -51,7 +51,8 @@ class NothingTwice(unittest.TestCase):
     def test_shards_of_one_workload_have_different_sources(self) -> None:
         facts = healthy()
         facts.summary["workflows"]["rate"]["cores"] = 2
-        facts.requests = [replace(s, source=f"w{s.iteration % 2 + 1}") if s.what == "rate" else s for s in facts.requests]
+        facts.requests = [replace(s, source=f"w{s.iteration % 2 + 1}") if s.what == "rate" else s
+                          for s in facts.requests]
         self.assertEqual(judge(facts), [])
 
 

@@ -66,6 +66,17 @@ class Recoveries(unittest.TestCase):
         [found] = recoveries(facts)
         self.assertAlmostEqual(found.seconds, 5.1, delta=0.2)
 
+    def test_closed_models_are_compared_with_themselves_before_the_fault(self) -> None:
+        facts = without(healthy(), lambda s: s.what == "users" and BEGAN + 5 <= s.at < BEGAN + 12)
+        facts.faults = [Fault("worker frozen", BEGAN + 4.9, BEGAN + 12.0, "")]
+        [found] = recoveries(facts)
+        self.assertAlmostEqual(found.seconds, 7.9, delta=0.2)
+
+    def test_a_load_that_does_not_come_back_is_said_to_be_away(self) -> None:
+        facts = without(healthy(), lambda s: s.what == "rate" and s.at >= BEGAN + 5)
+        facts.faults = [Fault("worker killed", BEGAN + 4.9, BEGAN + 5.0, "")]
+        self.assertEqual([one.seconds for one in recoveries(facts)], [None])
+
     def test_a_fault_without_a_dip_takes_no_time(self) -> None:
         facts = healthy()
         facts.faults = [Fault("leader killed", BEGAN + 4.9, BEGAN + 5.0, "")]
