@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import unittest
+from collections import Counter
 from pathlib import Path
 
 from . import campaign
@@ -63,7 +64,12 @@ def orders(args: argparse.Namespace) -> list[Order]:
         first, _, last = args.seeds.partition("..")
         return [campaign.of_seed(seed) for seed in range(int(first), int(last or first) + 1)]
     names = [name for one in args.only for name in one.split(",")] or list(SCENARIOS)
-    return [campaign.of_scenario(name, number) for number in range(1, (args.repeat or 1) + 1) for name in names]
+    so_far: Counter[str] = Counter()
+    wanted = []
+    for name in names * (args.repeat or 1):
+        so_far[name] += 1
+        wanted.append(campaign.of_scenario(name, so_far[name]))
+    return wanted
 
 
 def install(allowed: bool) -> str | None:
