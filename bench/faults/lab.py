@@ -143,12 +143,19 @@ class Lab:
         for name in names:
             self._signal(name, signal.SIGCONT)
 
-    def end(self, name: str, wait_s: float = 30.0) -> bool:
-        """As an operator does it: SIGTERM, and time to leave. False: it had to be killed."""
+    def tell_to_end(self, name: str) -> None:
+        """As an operator does it: SIGTERM."""
         self.ended_by_us.add(name)
         self._signal(name, signal.SIGTERM)
+
+    def end(self, name: str, within_s: float = 30.0) -> bool:
+        """SIGTERM, and time to leave. False: it had to be killed."""
+        self.tell_to_end(name)
+        return self.await_ended(name, within_s)
+
+    def await_ended(self, name: str, within_s: float = 30.0) -> bool:
         try:
-            self.processes[name].wait(wait_s)
+            self.processes[name].wait(within_s)
             return True
         except subprocess.TimeoutExpired:
             self.kill(name)

@@ -50,6 +50,26 @@ def owners_ended_in_turn(fleet: Fleet) -> Facts:
 
 
 @scenario()
+def owner_ended_while_a_worker_pauses(fleet: Fleet) -> Facts:
+    """A worker does not run for 0.7 s while the owner hands over: it learns of the new owner before it speaks again."""
+    job = fleet.submit(standard(35))
+    job.await_schedule(3)
+    for _ in range(4):
+        where = job.where()
+        owner, worker = where.owner or "m1", where.worker("counted")
+        with fleet.fault("owner ended, worker pausing", f"SIGTERM of {owner}, SIGSTOP of {worker} for 0.7 s"):
+            fleet.lab.freeze(worker)
+            fleet.lab.tell_to_end(owner)
+            time.sleep(0.7)
+            fleet.lab.thaw(worker)
+            fleet.lab.await_ended(owner)
+            fleet.lab.start(owner)
+            fleet.await_ready(owner)
+        time.sleep(3.0)
+    return _invisible(fleet.conclude(job))
+
+
+@scenario()
 def owner_drained(fleet: Fleet) -> Facts:
     """The owner is drained by command, and started again later."""
     job = fleet.submit(standard(25))
