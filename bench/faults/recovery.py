@@ -66,7 +66,7 @@ def _course(facts: Facts, one: Workload, at: float, stop: float) -> Course | Non
     before = (bisect_left(times, at) - bisect_left(times, at - BEFORE_S)) / BEFORE_S
     if before < 5 or at - began < BEFORE_S:
         return None
-    return Course(times, lambda _window: before, end, 0.4, 0.8)
+    return Course(times, lambda _window: before, end, 0.7, 0.85)
 
 
 def _back_after(facts: Facts, course: Course, at: float) -> float | None:

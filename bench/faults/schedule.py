@@ -73,10 +73,13 @@ def rates(facts: Facts, one: Workload) -> list[tuple[float, float, float]]:
 
 
 def load_ends(facts: Facts, one: Workload, began: float) -> float:
-    """When the schedule of a rate or of constant users is over, at the earliest."""
-    end = began + one.length_s + paused_for(facts).least
-    cancel = facts.cancel
-    return min(end, cancel.sent) if cancel else end
+    """When the schedule of a rate or of constant users is over, at the earliest; not later than the job."""
+    ends = [began + one.length_s + paused_for(facts).least]
+    if facts.cancel:
+        ends.append(facts.cancel.sent)
+    if facts.ended is not None:
+        ends.append(facts.ended)
+    return min(ends)
 
 
 def planned(facts: Facts, one: Workload, began: float) -> Range | None:
