@@ -78,9 +78,9 @@ def install(allowed: bool) -> str | None:
     missing = sorted({package for command, package in NEEDED.items() if shutil.which(command) is None})
     if missing and allowed:
         print(f"installing {' '.join(missing)}", file=sys.stderr)
-        quiet = {"stdout": subprocess.DEVNULL, "env": os.environ | {"DEBIAN_FRONTEND": "noninteractive"}}
-        subprocess.run(["apt-get", "update", "-qq"], **quiet)
-        subprocess.run(["apt-get", "install", "-y", "-qq", "--no-install-recommends", *missing], **quiet)
+        quietly = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+        for words in (["update", "-qq"], ["install", "-y", "-qq", "--no-install-recommends", *missing]):
+            subprocess.run(["apt-get", *words], stdout=subprocess.DEVNULL, env=quietly)
     left = [command for command in NEEDED if shutil.which(command) is None]
     return ", ".join(left) or None
 

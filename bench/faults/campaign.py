@@ -12,6 +12,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from .disks import unmount_below
 from .lab import make_certificates
@@ -111,7 +112,7 @@ class Campaign:
 
     def _note(self, order: Order, folder: Path) -> None:
         path = folder / "outcome.json"
-        told = json.loads(path.read_text()) if path.exists() else {
+        told: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {
             "error": f"the run ended without a word: {(folder / 'run.txt').read_text()[-400:]}"}
         violations = [f"{one['promise']} {one['check']}: {one['text']}" for one in told.get("violations", [])]
         with self._lock:
@@ -163,7 +164,7 @@ class Campaign:
         return 1 if self.broken else 2 if self.failed else 0
 
 
-def line(label: str, told: dict, violations: list[str]) -> str:
+def line(label: str, told: dict[str, Any], violations: list[str]) -> str:
     state = "COULD NOT RUN" if "error" in told else f"{len(violations)} BROKEN" if violations else "ok"
     back = " ".join("-" if one["seconds"] is None else f"{one['seconds']:.1f}" for one in told.get("recoveries", []))
     faults = ", ".join(told.get("faults", []))

@@ -1,6 +1,7 @@
 """Data folders: on the machine's disk, or on file systems of their own that are small enough to be filled.
 
-A small one is in memory, where a flush costs nothing. Handovers look different then, so only runs that fill disks use it.
+A small one is in memory, where a flush costs nothing. Handovers look different then, so only runs that fill disks use
+it.
 """
 
 from __future__ import annotations

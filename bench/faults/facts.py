@@ -14,6 +14,9 @@ from .plans import Plan
 
 Interval = tuple[float, float]
 
+# A workload that is first seen so much later than the first one belongs to a later wave.
+NEXT_WAVE_S = 5.0
+
 
 @dataclass(frozen=True)
 class Seen:
@@ -116,16 +119,13 @@ class Facts:
         return load[0].at if load else None
 
     def began(self, workload: str) -> float | None:
-        """When a workload began, by the result or by its first request, whichever is earlier.
+        """When a workload began: with the load, as workloads of one wave start at one instant.
 
-        With too few cores for all of them, workloads run one after the other."""
-        seen = next((one.at for one in self.requests if one.what == workload), None)
-        part = ((self.summary or {}).get("workflows") or {}).get(workload) or {}
-        times = [seen] if seen is not None else []
-        # A workflow that was never divided never began.
-        if part.get("cores") and self.first is not None:
-            times.append(self.first + float(part["started_s"]))
-        return min(times, default=None)
+        With too few cores for all they run one after the other: one that is first seen much later began then."""
+        seen, load = next((one.at for one in self.requests if one.what == workload), None), self.load_began()
+        if seen is None or load is None:
+            return None
+        return load if seen - load < NEXT_WAVE_S else seen
 
     def shards(self, workload: str) -> int:
         """In how many parts a workload was divided; part k has the iterations i with i mod n = k."""

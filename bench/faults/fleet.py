@@ -115,9 +115,7 @@ class Fleet:
     def up(self) -> None:
         self.lab.start(*self.lab.nodes)
         # Each manager hears of the workers by itself, and any of them may become the job's owner.
-        for name in self.lab.managers:
-            wait_until(lambda: self.unrest(name) is None, READY_S, f"the fleet to come up, as {name} sees it",
-                       every_s=0.3)
+        wait_until(lambda: not any(map(self.unrest, self.lab.managers)), READY_S, "the fleet to come up", every_s=0.3)
         time.sleep(1.0)
 
     def unrest(self, manager: str | None = None) -> str | None:

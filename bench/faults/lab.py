@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Iterable, TextIO
+from typing import Callable
 
 from .disks import Disks
 from .network import CouldNotRun, Network, run
@@ -215,7 +215,7 @@ class Lab:
         return found + self.died()
 
 
-def wait_until(holds, seconds: float, what: str, every_s: float = 0.2) -> None:
+def wait_until(holds: Callable[[], bool], seconds: float, what: str, every_s: float = 0.2) -> None:
     end = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > end:

@@ -13,7 +13,7 @@ import sys
 import time
 import traceback
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from . import nemesis, oracle
 from .disks import unmount_below
@@ -63,7 +63,7 @@ def perform(one: Scenario, folder: Path, volley: str, certs: Path) -> tuple[Fact
         return one.act(fleet), fleet
 
 
-def outcome_of(facts: Facts) -> dict:
+def outcome_of(facts: Facts) -> dict[str, Any]:
     summary = facts.summary or {}
     return {
         "violations": [vars(one) for one in oracle.judge(facts)],

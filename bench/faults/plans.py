@@ -98,7 +98,8 @@ class Plan:
         parts = [f"name: {self.name}\ntarget: {target}\n"]
         if self.has_rows:
             parts.append(f"data:\n  rows: {{ file: {ROWS_FILE}, order: unique-per-iteration, when_exhausted: stop }}\n")
-        for what, wanted, delay in (("setup", self.setup, self.setup_ms), ("teardown", self.teardown, self.teardown_ms)):
+        edges = (("setup", self.setup, self.setup_ms), ("teardown", self.teardown, self.teardown_ms))
+        for what, wanted, delay in edges:
             if wanted:
                 parts.append(f'{what}: [ {{ name: {what}, get: "/{tag}/{what}?ms={delay}", timeout: 60s }} ]\n')
         parts.append("workflows:\n")

@@ -41,7 +41,7 @@ class Course:
 
 
 def recoveries(facts: Facts) -> list[Recovery]:
-    """For each fault, the slowest workload: from the fault to the end of the first whole second as before or planned."""
+    """For each fault, the slowest workload: from the fault to the end of the first whole second as planned."""
     found = []
     faults = sorted(facts.faults, key=lambda one: one.at)
     for index, fault in enumerate(faults):

@@ -1,7 +1,7 @@
 """What the plan asks for at each moment, steering included.
 
-A workload's schedule begins with the load, stands still while the job is paused, and ends with a cancel. A command takes
-effect somewhere between its sending and its answer; so what is planned is a range, and both ends are computed.
+A workload's schedule begins with the load, stands still while the job is paused, and ends with a cancel. A command
+takes effect somewhere between its sending and its answer; so what is planned is a range, and both ends are computed.
 """
 
 from __future__ import annotations
@@ -84,16 +84,17 @@ def load_ends(facts: Facts, one: Workload, began: float) -> float:
 
 def planned(facts: Facts, one: Workload, began: float) -> Range | None:
     """Iterations that a workload was asked for. None: as many as there is time for, or it cannot be known."""
-    if one.kind != RATE:
+    whole = one.planned
+    if one.kind != RATE or whole is None:
         # A cancel changes nothing: what is not begun then is dropped and counted.
-        return None if one.planned is None else Range(one.planned, one.planned)
+        return None if whole is None else Range(whole, whole)
     changes = rates(facts, one)
     if any(value != value for _, _, value in changes):
         return None
     cancel, away = facts.cancel, pauses(facts)
     if cancel is None and len(changes) == 1:
         slack = 2.0 + facts.shards(one.name)
-        return Range(one.planned - slack, one.planned + slack)
+        return Range(whole - slack, whole + slack)
     limit = paused_for(facts)
     stop_early = cancel.sent if cancel else began + one.length_s + limit.least
     stop_late = _over(facts) if cancel else began + one.length_s + limit.most

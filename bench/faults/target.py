@@ -2,9 +2,10 @@
 
     target.py ADDRESS PORT LOG
 
-An answer comes at once, or after `ms=N` milliseconds of the query. A line of the log is `TIME SOURCE PATH`, times by the
-monotonic clock. When this process was not run for a while, a line `TIME stall SECONDS` says so: what is missing from the
-log then may be the machine's fault. Nothing here depends on the rest of the package; it runs in a namespace of its own.
+An answer comes at once, or after `ms=N` milliseconds of the query. A line of the log is `TIME SOURCE PATH`, times by
+the monotonic clock. When this process was not run for a while, a line `TIME stall SECONDS` says so: what is missing
+from the log then may be the machine's fault. Nothing here depends on the rest of the package; it runs in a namespace of
+its own.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ class Connection(asyncio.Protocol):
         self.free_at = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
         self.transport = transport
         self.source = transport.get_extra_info("peername")[0]
 

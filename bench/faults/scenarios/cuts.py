@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from ..facts import Facts
+from ..facts import Facts, Violation
 from ..fleet import Fleet
 from ..network import DEAF, MUTE
 from ..plans import standard
@@ -112,7 +112,8 @@ def minority_refuses(fleet: Fleet) -> Facts:
     facts = fleet.conclude(job)
     facts.stalls_forbidden = True
     if done.returncode in (0, 124) or not said:
-        facts.alarms.append(f"a manager without a majority answered a submission with {done.returncode}: {said[:200]!r}")
+        facts.found.append(Violation("P3", "minority", f"a manager without a majority answered a submission with "
+                                                       f"{done.returncode}: {said[:200]!r}"))
     return facts
 
 

@@ -46,9 +46,9 @@ def results_of_a_running_job(fleet: Fleet) -> Facts:
     fleet.note(f"results of a running job: {done.returncode} {(done.stdout + done.stderr).strip()[:200]}")
     facts = fleet.conclude(job)
     if path.exists():
+        size = path.stat().st_size
         facts.found.append(Violation("P5", "early result", f"`results --summary FILE` of a running job ended with "
-                                                           f"{done.returncode} and left a file of {path.stat().st_size} "
-                                                           "bytes"))
+                                                           f"{done.returncode} and left a file of {size} bytes"))
     if done.returncode == 0:
         facts.found.append(Violation("P5", "early result", "`results` of a running job ended with 0"))
     return facts
@@ -72,10 +72,9 @@ def _unheard_at_the_end(fleet: Fleet, job: Job) -> Facts:
     facts.ended = ended
     facts.found += [Violation(one.promise, f"{one.check} (before the worker is back)", one.text) for one in found
                     if one.check != "no issued"]
-    if early and facts.summary and (early["outcome"], early["exit_code"]) != (
-            facts.summary["outcome"], facts.summary["exit_code"]):
-        facts.found.append(Violation("R5", "outcome changed", f"{early['outcome']}/{early['exit_code']} became "
-                                     f"{facts.summary['outcome']}/{facts.summary['exit_code']} when a worker came back"))
+    said = [(one["outcome"], one["exit_code"]) for one in (early, facts.summary) if one]
+    if len(set(said)) > 1:
+        facts.found.append(Violation("R5", "outcome changed", f"{said[0]} became {said[1]} when a worker came back"))
     facts.outcomes = ("COMPLETED", "PARTIAL")
     return facts
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from ..facts import Facts
+from ..facts import Facts, Violation
 from ..fleet import Fleet
 from ..lab import wait_until
 from ..network import CouldNotRun
@@ -159,7 +159,7 @@ def power_loss_after_submit(fleet: Fleet) -> Facts:
     same = [one for one in fleet.ask("jobs", "--ended")["jobs"] if one["job"] == job.id]
     facts = fleet.conclude(job)
     if len(same) != 1:
-        facts.alarms.append(f"the accepted job exists {len(same)} times after the power loss")
+        facts.found.append(Violation("P2", "job", f"the accepted job exists {len(same)} times after the power loss"))
     return facts
 
 

@@ -49,7 +49,7 @@ def pause_owner_killed_resume(fleet: Fleet) -> Facts:
     for one in job.plan.workloads:
         seen = [s for s in job.requests() if s.what == one.name and s.at > resumed.answered]
         if resumed.accepted and not seen:
-            found.append(Violation("P7", "resume", f"`resume` answered 0, and 5 s later nothing of {one.name} was seen"))
+            found.append(Violation("P7", "resume", f"`resume` answered 0, and 5 s later {one.name} was not seen"))
     facts = fleet.conclude(job)
     facts.found += found
     return facts

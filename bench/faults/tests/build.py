@@ -31,8 +31,8 @@ def healthy(plan: Plan = PLAN) -> Facts:
     seen.append(Seen(BEGAN + LENGTH_S + 0.1, "w1", "teardown"))
     seen.sort(key=lambda one: one.at)
     workflows = {one.name: {
-        "iterations": sum(1 for s in seen if s.what == one.name), "iterations_interrupted": 0, "dropped": {}, "cores": 1,
-        "started_s": 0.1, "ended_s": 0.1 + LENGTH_S} for one in plan.workloads}
+        "iterations": sum(1 for s in seen if s.what == one.name), "iterations_interrupted": 0, "dropped": {},
+        "cores": 1, "started_s": 0.1, "ended_s": 0.1 + LENGTH_S} for one in plan.workloads}
     requests = {"count": len(seen), "sent": len(seen), "failed": 0, "interrupted": 0, "retried": 0, "issued": len(seen),
                 "issued_is": "exact"}
     summary = {"outcome": "COMPLETED", "exit_code": 0, "exit_reason": "all held", "elapsed_s": LENGTH_S + 0.2,
