@@ -391,6 +391,7 @@ pub struct Watcher {
 
 /// What is new.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant)] // One at a time, on its way to a reader.
 pub enum Shown {
     Window {
         window: WindowEvent,

@@ -381,7 +381,7 @@ mod tests {
         keeper.promise(JOB, 8).unwrap();
         let damages: [&dyn Fn(PathBuf); 2] =
             [&|path| std::fs::write(path, b"rot").unwrap(), &|path| {
-                std::fs::remove_file(path).unwrap()
+                std::fs::remove_file(path).unwrap();
             }];
         for damage in damages {
             damage(keeper.promise_path(JOB));

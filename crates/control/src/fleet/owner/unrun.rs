@@ -20,7 +20,7 @@ impl Owner {
             let part = self.manifest.workflows.get(sid.0 as usize)?;
             // An engine that comes to its end counts what it leaves; one that is stopped by force cannot.
             let begun = self.spans.contains_key(&(sid.0 as usize)) && shard.task == Task::Load;
-            if !lost && !(begun && part.units.is_counted()) {
+            if !(lost || begun && part.units.is_counted()) {
                 return None;
             }
             let counted = shard.tries.iter().map(|one| one.counters.counted());
