@@ -164,7 +164,8 @@ impl Keeper {
         if promise < epoch {
             write(&self.promise_path(job), &head(epoch, (0, 0)), &[])?;
         }
-        let found = self.read(job);
+        let said = matches!(*known, Some(Known { place: None, .. }));
+        let found = self.read(job, said);
         let place = found.as_ref().map(|kept| kept.place);
         *known = Some(Known { promise: epoch, place });
         Ok(found.map_or(Promised::Damaged, Promised::Newest))
@@ -191,7 +192,7 @@ impl Keeper {
 
     fn look(&self, job: JobId) -> Result<Known, KeepError> {
         let promise = self.read_promise(job)?;
-        let place = self.read(job).map(|kept| kept.place);
+        let place = self.read(job, false).map(|kept| kept.place);
         Ok(Known { promise, place })
     }
 
@@ -210,9 +211,12 @@ impl Keeper {
         }
     }
 
-    /// What is on this disk. `None`: there was something, and it cannot be read.
-    fn read(&self, job: JobId) -> Option<Kept> {
+    /// What is on this disk. `None`: there was something, and it cannot be read; that is logged once.
+    fn read(&self, job: JobId, said: bool) -> Option<Kept> {
         let damaged = |why: &dyn fmt::Display| {
+            if said {
+                return;
+            }
             tracing::warn!(%job, %why, "a checkpoint of statistics cannot be read; the other managers' count");
         };
         match std::fs::read(self.path(job)) {

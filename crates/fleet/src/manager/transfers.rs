@@ -1,5 +1,5 @@
-//! Large things on their way to and from this manager: one budget of memory for both directions, shared by client,
-//! and a bound on what a client may leave here that no job has.
+//! Large things on their way to and from this manager: one budget of memory for both directions, shared by client, and
+//! a bound on what a client may leave here that no job has.
 //!
 //! ```text
 //! client ── chunk by chunk ──▶ file here ── part by part ──▶ the other managers          (Put)
@@ -130,7 +130,8 @@ impl Transfers {
         uploads.retain(|(one, _)| *one != blob && !in_use(one));
         let there: u64 = uploads.iter().map(|(one, _)| one.bytes).sum();
         if there.saturating_add(blob.bytes) > UNUSED_BYTES_PER_CLIENT {
-            return Err(Status::resource_exhausted(format!(
+            // For now: those that are on their way become jobs, or are forgotten.
+            return Err(Status::unavailable(format!(
                 "this client has uploaded {there} bytes that are part of no job, and {} more would be above {}; submit \
                  them, or try again in 15 minutes, when they are forgotten",
                 blob.bytes, UNUSED_BYTES_PER_CLIENT
@@ -242,7 +243,7 @@ mod tests {
             transfers.begin_upload(eve, blob(number, 250), start, none).unwrap();
         }
         let status = transfers.begin_upload(eve, blob(9, 250), start, none).unwrap_err();
-        assert_eq!(status.code(), tonic::Code::ResourceExhausted, "{status:?}");
+        assert_eq!(status.code(), tonic::Code::Unavailable, "a client comes again: {status:?}");
         transfers.begin_upload(eve, blob(3, 250), start, none).expect("the same one again");
         transfers.begin_upload(ada, blob(9, 250), start, none).expect("another client");
         transfers.upload_failed(eve, &blob(0, 250));
