@@ -114,6 +114,8 @@ pub enum ManagerStep {
     Promote { node: String },
     /// One that is gone counts no more.
     Remove { node: String },
+    /// What all managers go by; what is not there stays.
+    Limits { lease_ms: Option<u64>, keep_jobs_ms: Option<u64>, retries: Option<u32> },
 }
 
 #[derive(Clone)]
@@ -401,6 +403,13 @@ impl FleetClient {
             ManagerStep::Admit { address } => Step::Admit(address.clone()),
             ManagerStep::Promote { node } => Step::Promote(node.clone()),
             ManagerStep::Remove { node } => Step::Remove(node.clone()),
+            ManagerStep::Limits { lease_ms, keep_jobs_ms, retries } => {
+                Step::Limits(crate::wire::proto::SetLimits {
+                    lease_ms: *lease_ms,
+                    keep_jobs_ms: *keep_jobs_ms,
+                    retries: *retries,
+                })
+            }
         };
         let request = proto::ChangeManagersRequest { step: Some(step) };
         let ask = |mut jobs: Jobs| {

@@ -45,7 +45,7 @@ use node::Member;
 use tokio::sync::watch;
 use tonic::Status;
 
-pub use config::{KEEP_JOBS_MIN, ManagerConfig, keeping};
+pub use config::{AskedLimits, KEEP_JOBS, KEEP_JOBS_MIN, ManagerConfig, keeping};
 pub use start::{Ended, Manager, StartError};
 
 use breakers::Breakers;

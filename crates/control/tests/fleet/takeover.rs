@@ -287,3 +287,26 @@ fn a_worker_that_claims_to_be_centuries_ahead_breaks_nothing() {
     world.own();
     assert_eq!(world.finish(), Outcome::Completed);
 }
+
+/// Everything loses power at once: the gap begins with the last word that is known, although the successor has never
+/// heard of the attempts itself.
+#[test]
+fn a_gap_is_told_when_workers_and_owner_die_together() {
+    let mut world = World::new(manifest(vec![part("load", 2, 60)]), &[2]);
+    world.own();
+    world.until(|world| world.running() == 2);
+    world.pass(ms(5_000));
+    let killed = world.owner().clock(world.now).as_secs_f64();
+    world.kill_owner();
+    world.kill(0);
+    world.pass(ms(3_000));
+    world.worker(0).restart();
+    world.own();
+    world.until(|world| world.running() == 2);
+    let gaps = gaps(&world);
+    assert_eq!(gaps.len(), 2, "{:?}", world.owner().timeline());
+    for (from, to) in gaps {
+        assert!((from - killed).abs() < 1.5 && to - from >= 2.5, "{from} to {to}, {killed}");
+    }
+    assert_eq!(world.finish(), Outcome::Completed);
+}

@@ -20,6 +20,13 @@ pub fn keeping(jobs: Duration) -> control::ledger::Limits {
     control::ledger::Limits { kept_ms, ..control::ledger::Limits::default() }
 }
 
+/// Limits that somebody has given by name. They count when the group is founded; a difference is said.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AskedLimits {
+    pub lease: Option<Duration>,
+    pub keep_jobs: Option<Duration>,
+}
+
 #[derive(Clone)]
 pub struct ManagerConfig {
     /// Where it listens, whom it looks for, its data folder, its certificate.
@@ -39,6 +46,7 @@ pub struct ManagerConfig {
     pub breaker: control::breaker::Settings,
     /// What the ledger may hold, and for how long: see [`KEEP_JOBS`]. Counts when the group is founded.
     pub state_limits: control::ledger::Limits,
+    pub asked: AskedLimits,
     /// The folder of the CA. With it this manager makes workers of those who show a join token; see `docs/security.md`.
     pub ca: Option<PathBuf>,
     /// How long the certificates of those last, at most as long as the CA. 90.
@@ -60,6 +68,7 @@ impl ManagerConfig {
             silent: Duration::from_secs(2),
             breaker: control::breaker::Settings::default(),
             state_limits: keeping(KEEP_JOBS),
+            asked: AskedLimits::default(),
             ca: None,
             worker_days: 90,
             enlisted_per_minute: 60,

@@ -152,7 +152,7 @@ impl Jobs for Service {
         &self,
         request: Request<proto::ManagersRequest>,
     ) -> Asked<proto::ManagersReply> {
-        self.managers(&request)
+        self.managers(&request).await
     }
 
     async fn change_managers(

@@ -21,7 +21,7 @@ use trust::Role;
 
 use super::breakers::Breakers;
 use super::checkpoints::Keeper;
-use super::config::ManagerConfig;
+use super::config::{AskedLimits, ManagerConfig};
 use super::{Parts, Shared, breakers, claims, door, jobs, office, peers, time, transfers};
 use crate::wire::proto::desk_server::DeskServer;
 use crate::wire::proto::door_server::DoorServer;
@@ -192,7 +192,10 @@ impl Manager {
             address: config.ledger_address(),
             listen: Some(config.ledger_listens()),
             bootstrap,
-            state_limits: config.state_limits.clone(),
+            state_limits: control::ledger::Limits {
+                lease_ms: super::millis(config.settings.lease.length()),
+                ..config.state_limits.clone()
+            },
             uptime: Some(time::uptime),
             time_noted: time::noted(&config.member.data),
             ..NodeConfig::default()
@@ -207,6 +210,8 @@ impl Manager {
         let run = member.supervisor();
         let of = Arc::clone(&shared);
         run.spawn("claims", OnEnd::Fatal, move |stop| claims::run(Arc::clone(&of), stop));
+        let (of, asked) = (Arc::clone(&shared), config.asked);
+        run.spawn("limits", OnEnd::Done, move |stop| say_limits(Arc::clone(&of), asked, stop));
         let of = Arc::clone(&shared);
         run.spawn("group", OnEnd::Done, move |stop| say_group(Arc::clone(&of), stop));
         let of = Arc::clone(&shared);
@@ -282,6 +287,38 @@ impl Drop for Manager {
         super::lock(&self.shared.parts).take();
         super::lock(&self.shared.desks).clear();
         self.member.cut_off();
+    }
+}
+
+/// Limits are the cluster's (R25). Whoever is started with others hears that they do not count.
+async fn say_limits(shared: Arc<Shared>, asked: AskedLimits, mut stop: watch::Receiver<bool>) {
+    loop {
+        tokio::select! {
+            biased;
+            _ = stop.wait_for(|stop| *stop) => return,
+            () = tokio::time::sleep(Duration::from_millis(500)) => {}
+        }
+        let Some(parts) = shared.parts() else { return };
+        if parts.ledger.status().leader.is_none() {
+            continue;
+        }
+        let read = parts.ledger.read(ledger::ReadLevel::Strong, Duration::from_secs(2), |state| {
+            (state.limits().lease_ms, state.limits().kept_ms)
+        });
+        let Ok(read) = read.await else { continue };
+        let (lease_ms, kept_ms) = read.value;
+        let others =
+            [("--lease", asked.lease, lease_ms), ("--keep-jobs", asked.keep_jobs, kept_ms)];
+        for (flag, given, counts) in others {
+            if let Some(given) = given.filter(|given| super::millis(*given) != counts) {
+                tracing::warn!(
+                    "{flag} is given as {given:?}, and the cluster goes by {:?}: the flag counts when a cluster is \
+                     founded; `volley managers limits {flag} TIME` changes it for all managers",
+                    Duration::from_millis(counts)
+                );
+            }
+        }
+        return;
     }
 }
 

@@ -216,6 +216,8 @@ fn of_jobs(tested: &mut BTreeSet<String>) {
     let member = proto::LedgerMember { node, address, voter: true, state };
     examine(t, &member);
     let leader = text("l");
+    let limits = proto::Limits { lease_ms: 1, keep_jobs_ms: 2, retries: 3 };
+    examine(t, &limits);
     examine(
         t,
         &proto::ManagersReply {
@@ -224,9 +226,18 @@ fn of_jobs(tested: &mut BTreeSet<String>) {
             term: 3,
             changing: true,
             applied: 4,
+            limits: Some(limits),
         },
     );
-    for step in [Step::Admit(text("a")), Step::Promote(text("p")), Step::Remove(text("r"))] {
+    let limits = proto::SetLimits { lease_ms: Some(1), keep_jobs_ms: None, retries: Some(2) };
+    examine(t, &limits);
+    let steps = [
+        Step::Admit(text("a")),
+        Step::Promote(text("p")),
+        Step::Remove(text("r")),
+        Step::Limits(limits),
+    ];
+    for step in steps {
         examine(t, &proto::ChangeManagersRequest { step: Some(step) });
     }
     examine(t, &proto::ChangeManagersReply { node: text("n") });

@@ -158,8 +158,18 @@ impl Fleet {
     }
 
     pub async fn ask(&self, ask: &Ask) -> Answer {
-        let answered = self.crew().ask(seal(ask).unwrap()).await.unwrap();
-        unseal(answered.get_ref()).unwrap()
+        let until = std::time::Instant::now() + LONG;
+        loop {
+            match self.crew().ask(seal(ask).unwrap()).await {
+                Ok(answered) => return unseal(answered.get_ref()).unwrap(),
+                // It has just started, and learns whom it may obey: an owner asks again.
+                Err(status) if status.code() == tonic::Code::Unavailable => {
+                    assert!(std::time::Instant::now() < until, "{status:?}");
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+                Err(status) => panic!("{status:?}"),
+            }
+        }
     }
 
     pub fn epoch(&self) -> Epoch {

@@ -316,6 +316,18 @@ pub enum ManagersChange {
         #[arg(value_name = "HOST[:PORT]", value_parser = values::node)]
         address: Seed,
     },
+    /// Show or change what all managers go by, without a restart
+    Limits {
+        /// The lease of attempts that are started from now on
+        #[arg(long, value_name = "TIME", value_parser = values::length)]
+        lease: Option<Duration>,
+        /// How long ended jobs are known
+        #[arg(long, value_name = "TIME", value_parser = values::length)]
+        keep_jobs: Option<Duration>,
+        /// How often a lost shard is tried again
+        #[arg(long, value_name = "N")]
+        retries: Option<u32>,
+    },
     /// Take out a manager that is gone; one that runs is drained first (`volley drain`)
     Remove {
         /// Its id or the beginning of it, or its ledger's address

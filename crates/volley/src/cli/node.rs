@@ -83,12 +83,14 @@ pub struct ManagerArgs {
     /// Become a member of a group that exists: wait until `volley managers add` lets it in
     #[arg(long, env = "VOLLEY_JOIN_GROUP", conflicts_with = "peers", value_parser = FalseyValueParser::new())]
     pub join_group: bool,
-    /// How long a worker may go on without a manager: its lease on each attempt
-    #[arg(long, env = "VOLLEY_LEASE", value_name = "TIME", default_value = "6s", value_parser = values::length)]
-    pub lease: Duration,
-    /// How long ended jobs are known, with their results; as it was when the cluster was founded
-    #[arg(long, env = "VOLLEY_KEEP_JOBS", value_name = "TIME", default_value = "7d", value_parser = values::length)]
-    pub keep_jobs: Duration,
+    /// When the cluster is founded: how long a worker may go on without a manager, its lease on each attempt
+    /// [default: 6s]; later `volley managers limits` changes it
+    #[arg(long, env = "VOLLEY_LEASE", value_name = "TIME", value_parser = values::length)]
+    pub lease: Option<Duration>,
+    /// When the cluster is founded: how long ended jobs are known, with their results [default: 7d]; later
+    /// `volley managers limits` changes it
+    #[arg(long, env = "VOLLEY_KEEP_JOBS", value_name = "TIME", value_parser = values::length)]
+    pub keep_jobs: Option<Duration>,
     /// Folder of the CA (`volley certs init`): makes workers of those who show a join token
     #[arg(long, env = "VOLLEY_CA", value_name = "DIR")]
     pub ca: Option<PathBuf>,

@@ -4,7 +4,9 @@ use std::future::Future;
 use std::path::Path;
 use std::time::Duration;
 
-use fleet::manager::{Ended, KEEP_JOBS_MIN, Manager, ManagerConfig, keeping};
+use fleet::manager::{
+    AskedLimits, Ended, KEEP_JOBS, KEEP_JOBS_MIN, Manager, ManagerConfig, keeping,
+};
 use fleet::worker::{Worker, WorkerConfig};
 use node::config::{Config, CredentialFiles};
 use node::http::HttpConfig;
@@ -183,15 +185,18 @@ async fn manager_config(args: &ManagerArgs) -> Result<ManagerConfig, String> {
         config.member.seeds.extend(args.peers.iter().filter(|peer| **peer != own).cloned());
     }
     config.join = args.join_group;
-    if args.keep_jobs < KEEP_JOBS_MIN {
+    if args.keep_jobs.is_some_and(|keep| keep < KEEP_JOBS_MIN) {
         let why = "clients may still ask again what became of a submission";
         return Err(format!(
             "--keep-jobs is at least {} minutes: {why}",
             KEEP_JOBS_MIN.as_secs() / 60
         ));
     }
-    config.state_limits = keeping(args.keep_jobs);
-    config.settings.lease = fence::Terms::new(args.lease);
+    config.state_limits = keeping(args.keep_jobs.unwrap_or(KEEP_JOBS));
+    config.asked = AskedLimits { lease: args.lease, keep_jobs: args.keep_jobs };
+    if let Some(lease) = args.lease {
+        config.settings.lease = fence::Terms::new(lease);
+    }
     config.ca.clone_from(&args.ca);
     config.worker_days = args.worker_days;
     Ok(config)

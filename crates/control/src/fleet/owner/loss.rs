@@ -190,8 +190,10 @@ impl Owner {
         let (node, boot) = (one.worker, one.boot);
         // That it was lost is noticed later than it was: since its last word nothing is certain.
         let heard = one.heard.unwrap_or(age);
+        let may_run = one.may_run;
         let attempt = shard.attempt();
-        if shard.step == Step::Running && shard.task == Task::Load {
+        // Taken over from another owner, it may have run without having said so here.
+        if (shard.step == Step::Running || may_run) && shard.task == Task::Load {
             shard.lost_at.get_or_insert(heard);
         }
         let lost_at = shard.lost_at;

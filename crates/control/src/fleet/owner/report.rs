@@ -202,7 +202,9 @@ impl Owner {
                         }
                         self.say_interrupted(sid, node, &why);
                     }
-                    if state == State::Running
+                    let ran = self.shards.get(&sid).and_then(|shard| shard.current());
+                    let ran = state == State::Running || ran.is_some_and(|one| one.may_run);
+                    if ran
                         && sid.0 != self.asides()
                         && let Some(shard) = self.shards.get_mut(&sid)
                     {

@@ -16,7 +16,7 @@ use fence::{Attempt, WorkflowNo};
 use stats::Issued;
 
 use super::shard::Try;
-use super::{Effect, Errand, Owner, Purpose, Sid};
+use super::{Effect, Errand, Owner, Part, Purpose, Sid};
 use crate::budget::{self, Budget};
 use crate::ledger::{AttemptRecord, AttemptTerms, Command, Reply, UnitGrant};
 
@@ -144,7 +144,10 @@ impl Owner {
             }
             let part = self.manifest.workflows.get(sid.0 as usize);
             let bounded = part.filter(|part| part.units.is_counted() || part.units.is_open());
-            let each = bounded.and_then(|part| part.requests_max);
+            // What an attempt has issued at a rate is bounded by where the next one began.
+            let last = (shard.key, shard.attempt());
+            let replaced = |part: &&Part| part.units.is_counted() || !self.unheard.contains(&last);
+            let each = bounded.filter(replaced).and_then(|part| part.requests_max);
             let of_shard = self.lost_units.range((*sid, Attempt(0))..=(*sid, Attempt(u32::MAX)));
             let lost: u64 = of_shard.map(|(_, count)| *count).sum();
             more =

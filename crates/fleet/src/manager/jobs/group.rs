@@ -10,8 +10,9 @@
 
 use std::time::Duration;
 
+use control::ledger::{Command, Reply};
 use fence::NodeId;
-use ledger::{Change, Changed, NotChanged};
+use ledger::{Change, Changed, NotChanged, ReadLevel, Written};
 use membership::discovery::Seed;
 use tonic::{Request, Response, Status};
 
@@ -22,6 +23,8 @@ use crate::wire::proto::{self, LedgerMember};
 
 /// For one step, after the wait for its turn; a new member may have to read the whole ledger.
 const STEP_WITHIN: Duration = Duration::from_secs(20);
+/// For a look at what is here.
+const LOOK_WITHIN: Duration = Duration::from_millis(500);
 
 /// As much of a name as is worth repeating.
 const NAME_MAX: usize = 80;
@@ -51,9 +54,28 @@ fn refused(why: &NotChanged) -> Status {
     }
 }
 
+/// Every manager goes by them from then on (R25); what runs keeps what it was started with.
+async fn set_limits(
+    parts: &Parts,
+    limits: proto::SetLimits,
+) -> Result<Response<proto::ChangeManagersReply>, Status> {
+    let proto::SetLimits { lease_ms, keep_jobs_ms, retries } = limits;
+    let command = Command::SetLimits { lease_ms, kept_ms: keep_jobs_ms, retries };
+    match parts.ledger.propose(command, STEP_WITHIN).await {
+        Written::Committed { reply: Reply::Refused(refusal), .. } => {
+            Err(Status::invalid_argument(refusal.to_string()))
+        }
+        Written::Committed { .. } => Ok(Response::new(proto::ChangeManagersReply::default())),
+        Written::NotCommitted(why) => Err(Status::unavailable(why.to_string())),
+        Written::Unknown(_) => Err(Status::unavailable(
+            "it is not known whether it was done; the same again is harmless",
+        )),
+    }
+}
+
 impl Service {
     /// As this manager knows it: also one that is cut off should say what it sees.
-    pub(super) fn managers(
+    pub(super) async fn managers(
         &self,
         request: &Request<proto::ManagersRequest>,
     ) -> Result<Response<proto::ManagersReply>, Status> {
@@ -73,12 +95,18 @@ impl Service {
         };
         let voters = status.voters.iter().map(|(node, at)| member(node, &at.address, true));
         let learners = status.learners.iter().map(|(node, at)| member(node, &at.address, false));
+        let limits = parts.ledger.read(ReadLevel::Eventual, LOOK_WITHIN, |state| proto::Limits {
+            lease_ms: state.limits().lease_ms,
+            keep_jobs_ms: state.limits().kept_ms,
+            retries: state.limits().retries,
+        });
         Ok(Response::new(proto::ManagersReply {
             members: voters.chain(learners).collect(),
             leader: status.leader.map(|(node, _)| node.to_string()).unwrap_or_default(),
             term: status.term,
             changing: status.changing,
             applied: status.applied,
+            limits: limits.await.ok().map(|read| read.value),
         }))
     }
 
@@ -112,6 +140,7 @@ impl Service {
             Some(Step::Admit(address)) => format!("admit the manager at {}", short(address)),
             Some(Step::Promote(node)) => format!("let manager {} vote", short(node)),
             Some(Step::Remove(node)) => format!("remove manager {}", short(node)),
+            Some(Step::Limits(_)) => "change the cluster's limits".to_owned(),
             None => return Err(Status::invalid_argument("nothing is asked for")),
         };
         // Before anything else: what is answered tells who is there.
@@ -133,6 +162,7 @@ impl Service {
                 }
                 Change::Remove { node }
             }
+            Some(Step::Limits(limits)) => return set_limits(&parts, limits).await,
             None => return Err(Status::invalid_argument("nothing is asked for")),
         };
         self.settled(&parts, &change).await?;

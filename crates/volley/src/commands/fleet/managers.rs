@@ -1,7 +1,7 @@
 //! `volley managers`: who keeps the ledger of a cluster, letting one in, taking one out.
 
 use ::fleet::client::{FleetClient, ManagerStep};
-use ::fleet::wire::proto::{LedgerMember, ManagersReply};
+use ::fleet::wire::proto::{LedgerMember, Limits, ManagersReply};
 use report::format;
 use serde_json::{Value, json};
 
@@ -28,6 +28,22 @@ pub fn managers(args: &ManagersArgs) -> i32 {
                 change(ManagerStep::Promote { node: node.clone() }).await?;
                 say(args.json, &node, "votes", "votes");
             }
+            Some(ManagersChange::Limits { lease, keep_jobs, retries }) => {
+                let millis = |time: &Option<std::time::Duration>| {
+                    time.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
+                };
+                let (lease_ms, keep_jobs_ms) = (millis(lease), millis(keep_jobs));
+                if lease_ms.is_some() || keep_jobs_ms.is_some() || retries.is_some() {
+                    let retries = *retries;
+                    change(ManagerStep::Limits { lease_ms, keep_jobs_ms, retries }).await?;
+                }
+                let known = client.managers().await.map_err(|error| door.explain(&error))?;
+                let limits = known.limits.unwrap_or_default();
+                match args.json {
+                    true => print::line(&limits_json(&limits).to_string()),
+                    false => print::out(&limits_text(&limits)),
+                }
+            }
             Some(ManagersChange::Remove { node }) => {
                 let known = client.managers().await.map_err(|error| door.explain(&error))?;
                 let node = one_of(&known, node)?;
@@ -37,6 +53,22 @@ pub fn managers(args: &ManagersArgs) -> i32 {
         }
         Ok(0)
     }))
+}
+
+fn limits_json(limits: &Limits) -> Value {
+    let Limits { lease_ms, keep_jobs_ms, retries } = limits;
+    json!({ "lease_ms": lease_ms, "keep_jobs_ms": keep_jobs_ms, "retries": retries })
+}
+
+fn limits_text(limits: &Limits) -> String {
+    let time = |ms: u64| format!("{:?}", std::time::Duration::from_millis(ms));
+    format!(
+        "lease      {}   of attempts that are started from now on\nkeep-jobs  {}   for which ended jobs are known\n\
+         retries    {}   of a lost shard\n",
+        time(limits.lease_ms),
+        time(limits.keep_jobs_ms),
+        limits.retries
+    )
 }
 
 async fn change(door: &Door, client: &FleetClient, step: ManagerStep) -> Result<String, Refusal> {
@@ -138,7 +170,14 @@ mod tests {
     }
 
     fn group(members: Vec<LedgerMember>) -> ManagersReply {
-        ManagersReply { members, leader: "a1".to_owned(), term: 7, changing: false, applied: 9 }
+        ManagersReply {
+            members,
+            leader: "a1".to_owned(),
+            term: 7,
+            changing: false,
+            applied: 9,
+            limits: None,
+        }
     }
 
     #[test]
