@@ -1,9 +1,9 @@
 //! What people change while a job runs: committed first, then told to every worker until it has heard it.
 //!
 //! ```text
-//! steer ─▶ SteerJob committed ─▶ all that is in force, to every worker with an attempt ─▶ acknowledged by all:
-//! answered
-//!                                          ╰─ again and again, a new owner too ─╯          ╰─ or who was not reached
+//! steer ─▶ SteerJob committed ─▶ all that is in force, to every worker with an attempt
+//!                                  ╰─ again and again, by a new owner too ─╯
+//!          answered when all have acknowledged it, or with those that were not reached
 //! ```
 //!
 //! A worker is told the whole of what is in force, under a number that rises with every change. So nothing depends on

@@ -69,7 +69,11 @@ impl Owner {
         };
         let start_after = part.length.saturating_sub(stages);
         let span = self.spans.get(&workflow).map(|(from, to)| to.saturating_sub(*from));
-        let reached = self.reached.get(&workflow).copied().or(span).unwrap_or_default();
+        let reached = match self.is_stopping() {
+            true => self.reached.get(&workflow).copied().or(span).unwrap_or_default(),
+            // Nobody has shortened it: all of it was planned, also what lay behind the end of the job.
+            false => part.length,
+        };
         let shards = self.divided.get(&workflow).copied()?;
         part.units.of_shard(sid.1, shards, reached.saturating_sub(start_after))
     }
