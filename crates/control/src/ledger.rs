@@ -95,7 +95,7 @@ pub struct State {
     limits: Limits,
     /// The last entry that was applied.
     applied: u64,
-    /// The ledger's own time; only `Advance` moves it.
+    /// The ledger's own time; only entries of the log move it.
     now_ms: u64,
     sessions: Sessions,
     /// Shared with the snapshot that is being written: a copy of the state copies pointers, not jobs.

@@ -21,7 +21,7 @@ use crate::proposals::Queue;
 use crate::requests::Requests;
 use crate::standing::Standing;
 use crate::store::{Applied, Storage};
-use crate::timekeeper::Timekeeper;
+use crate::timekeeper::LedgerClock;
 use crate::types::{DiskId, Member, Raft, Vote};
 use crate::wire::{End, Header, Refusal};
 
@@ -57,10 +57,8 @@ pub(crate) struct Core {
     pub(crate) changing: tokio::sync::Mutex<()>,
     pub(crate) adopting: tokio::sync::Mutex<()>,
     pub(crate) clock: Mutex<HybridClock>,
-    /// When the ledger's time was last read.
-    pub(crate) time: Mutex<Timekeeper>,
-    /// For the uptime, where no other is given.
-    pub(crate) started: Instant,
+    /// The ledger's time, as it goes on by this node's clock.
+    pub(crate) time: Arc<LedgerClock>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) observer: Arc<dyn Observer>,
     /// Why this node has stopped serving.
@@ -104,14 +102,6 @@ impl Core {
             self.metrics.clock_drift.add(1);
             tracing::warn!(%sender, ahead_ms, "a node's clock is far ahead; its stamp is not merged");
         }
-    }
-
-    pub(crate) fn time(&self) -> std::sync::MutexGuard<'_, Timekeeper> {
-        self.time.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn uptime(&self) -> Duration {
-        self.config.uptime.map_or_else(|| self.started.elapsed(), |uptime| uptime())
     }
 
     pub(crate) fn group(&self) -> Option<GroupId> {

@@ -20,11 +20,22 @@ pub(crate) async fn advance(core: Arc<Core>) {
     let mut ticks = interval(core.timing.advance);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut standing = core.standing.clone();
+    let mut applied = core.applied.watch();
     let mut led = false;
     loop {
         tokio::select! {
             biased;
             _ = ticks.tick() => {}
+            // Entries carry their leader's time. Who reads it when it comes knows it to the millisecond, should it lead
+            // next.
+            changed = applied.changed() => {
+                if changed.is_err() {
+                    return;
+                }
+                applied.borrow_and_update();
+                core.time.read(core.applied.read(control::ledger::State::now_ms));
+                continue;
+            }
             // A new leader says at once how much time has passed: owners go by it.
             changed = standing.changed() => {
                 if changed.is_err() {
@@ -41,7 +52,7 @@ pub(crate) async fn advance(core: Arc<Core>) {
             return;
         }
         let now_ms = core.applied.read(control::ledger::State::now_ms);
-        let behind = core.time().read(now_ms, core.uptime());
+        let behind = core.time.read(now_ms);
         if behind > 0 && core.claims() && core.group().is_some() {
             let command = Command::Advance { seen_ms: now_ms, elapsed_ms: behind };
             node.propose_and_forget(command, core.timing.advance).await;

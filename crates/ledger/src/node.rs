@@ -116,7 +116,7 @@ impl Node {
 
     /// The ledger's time as it was last read here, and the uptime then: for the next process of this machine.
     pub fn time_read(&self) -> Option<crate::timekeeper::Reading> {
-        self.core.time().last()
+        self.core.time.last()
     }
 
     pub fn status(&self) -> NodeStatus {

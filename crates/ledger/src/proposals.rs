@@ -25,6 +25,8 @@ use crate::answer::{Answer, NotCommitted, Overload, Redirect};
 use crate::config::Limits;
 use crate::metrics::Metrics;
 use crate::standing::Standing;
+use crate::store::Applied;
+use crate::timekeeper::LedgerClock;
 use crate::types::{Batch, Raft, Vote};
 
 const WAITING: u8 = 0;
@@ -93,26 +95,31 @@ impl Queue {
     }
 }
 
-/// The task behind a [`Queue`].
-pub(crate) struct Batcher {
+/// What a node needs to write entries while it leads.
+#[derive(Clone)]
+pub(crate) struct Leading {
     pub(crate) me: NodeId,
     pub(crate) raft: Raft,
-    pub(crate) limits: Limits,
+    /// For so long a majority counts as there after it was heard.
     pub(crate) patience: Duration,
     pub(crate) standing: watch::Receiver<Standing>,
     pub(crate) group: watch::Receiver<Option<GroupId>>,
-    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) applied: Arc<Applied>,
+    pub(crate) time: Arc<LedgerClock>,
+}
+
+/// The task behind a [`Queue`].
+pub(crate) struct Batcher {
+    leading: Leading,
+    limits: Limits,
+    metrics: Arc<Metrics>,
     items: mpsc::Receiver<Item>,
 }
 
 /// A queue and what its task needs; [`Batcher::run`] is the task.
 pub(crate) fn queue(
-    me: NodeId,
-    raft: Raft,
+    leading: Leading,
     limits: Limits,
-    patience: Duration,
-    standing: watch::Receiver<Standing>,
-    group: watch::Receiver<Option<GroupId>>,
     metrics: Arc<Metrics>,
 ) -> (Queue, Batcher) {
     let (sender, items) = mpsc::channel(limits.queue_proposals);
@@ -122,7 +129,7 @@ pub(crate) fn queue(
         room: Arc::new(Semaphore::new(room)),
         proposal_bytes: limits.proposal_bytes.min(room),
     };
-    (queue, Batcher { me, raft, limits, patience, standing, group, metrics, items })
+    (queue, Batcher { leading, limits, metrics, items })
 }
 
 impl Batcher {
@@ -133,13 +140,7 @@ impl Batcher {
         loop {
             let room = writes.len() < self.limits.entries_in_flight;
             if room && let Some(batch) = self.next_batch(&mut waiting) {
-                let write = Write {
-                    me: self.me,
-                    raft: self.raft.clone(),
-                    standing: self.standing.clone(),
-                    group: *self.group.borrow(),
-                };
-                writes.push(write.run(batch));
+                writes.push(Write(self.leading.clone()).run(batch));
                 continue;
             }
             tokio::select! {
@@ -191,14 +192,14 @@ impl Batcher {
     }
 
     fn may_write(&self) -> Result<(), NotCommitted> {
-        let standing = self.standing.borrow();
+        let standing = self.leading.standing.borrow();
         if let Some(why) = &standing.stopped {
             return Err(NotCommitted::Stopped(why.clone()));
         }
         if !standing.leading {
             return Err(not_leader(&standing));
         }
-        if !standing.claims(Instant::now(), self.patience) {
+        if !standing.claims(Instant::now(), self.leading.patience) {
             return Err(NotCommitted::NoQuorum);
         }
         Ok(())
@@ -214,12 +215,7 @@ pub(crate) fn not_leader(standing: &Standing) -> NotCommitted {
 }
 
 /// One entry on its way.
-struct Write {
-    me: NodeId,
-    raft: Raft,
-    standing: watch::Receiver<Standing>,
-    group: Option<GroupId>,
-}
+struct Write(Leading);
 
 impl Write {
     async fn run(mut self, batch: Vec<Item>) {
@@ -251,30 +247,33 @@ impl Write {
     /// refusal that comes later, because another leader has cut the entry off, proves nothing: a third node may still
     /// hold it.
     async fn write(&mut self, proposals: Vec<Proposal>) -> Result<Vec<Answer>, Answer> {
-        let Some(group) = self.group else {
+        let Leading { me, raft, applied, time, .. } = &self.0;
+        let me = *me;
+        let Some(group) = *self.0.group.borrow() else {
             return Err(Answer::Not(NotCommitted::NoLeader));
         };
         let stopped = || Answer::Not(NotCommitted::Stopped("Raft has stopped".to_owned()));
         let before = self.probe();
-        let mut written =
-            self.raft.client_write_ff(Batch(proposals)).await.map_err(|_| stopped())?;
+        let time_ms = time.now(applied.read(control::ledger::State::now_ms));
+        let batch = Batch { time_ms, proposals };
+        let mut written = raft.client_write_ff(batch).await.map_err(|_| stopped())?;
         let after = self.probe();
         let before = before.await.map_err(|_| Answer::Unknown)?;
         let after = after.await.map_err(|_| Answer::Unknown)?;
         let mine =
-            |vote: &Vote| vote.is_committed() && vote.leader_id().voted_for() == Some(self.me);
+            |vote: &Vote| vote.is_committed() && vote.leader_id().voted_for() == Some(me);
 
         if before == after && !mine(&before) {
-            return Err(Answer::Not(not_leader(&self.standing.borrow())));
+            return Err(Answer::Not(not_leader(&self.0.standing.borrow())));
         }
         let result = loop {
             tokio::select! {
                 biased;
                 result = &mut written => break result,
-                changed = self.standing.changed() => {
+                changed = self.0.standing.changed() => {
                     // Another vote: this node no longer leads, and may never learn what became of the entry.
                     let lost = {
-                        let standing = self.standing.borrow_and_update();
+                        let standing = self.0.standing.borrow_and_update();
                         standing.stopped.is_some() || standing.vote > after
                     };
                     if lost || changed.is_err() {
@@ -305,7 +304,7 @@ impl Write {
 
     fn probe(&self) -> oneshot::Receiver<Vote> {
         let (tell, told) = oneshot::channel();
-        self.raft.external_request(move |state| {
+        self.0.raft.external_request(move |state| {
             let _ = tell.send(*state.vote_ref());
         });
         told

@@ -26,7 +26,7 @@ use crate::requests::Requests;
 use crate::service::Service;
 use crate::standing::Standing;
 use crate::store::Storage;
-use crate::timekeeper::Timekeeper;
+use crate::timekeeper::LedgerClock;
 use crate::transport::{Incoming, Transport};
 use crate::types::Raft;
 use crate::wire::End;
@@ -120,15 +120,21 @@ impl Node {
         .await
         .map_err(|error| raft_error(&error))?;
 
-        let (queue, batcher) = proposals::queue(
-            me.node,
-            raft.clone(),
-            config.limits.clone(),
-            timing.election_max,
-            standing.clone(),
-            group_seen,
-            Arc::clone(&metrics),
-        );
+        let started = tokio::time::Instant::now();
+        let uptime = config.uptime;
+        let uptime = move || uptime.map_or_else(|| started.elapsed(), |uptime| uptime());
+        let time = Arc::new(LedgerClock::new(config.time_noted, uptime));
+        let leading = proposals::Leading {
+            me: me.node,
+            raft: raft.clone(),
+            patience: timing.election_max,
+            standing: standing.clone(),
+            group: group_seen,
+            applied: storage.shared(),
+            time: Arc::clone(&time),
+        };
+        let (queue, batcher) =
+            proposals::queue(leading, config.limits.clone(), Arc::clone(&metrics));
         let (election, election_events) = mpsc::channel(256);
         let core = Arc::new(Core {
             me,
@@ -153,8 +159,7 @@ impl Node {
                 me.node,
                 storage.recovered().wal.max_hlc.unwrap_or_default(),
             )),
-            time: Mutex::new(Timekeeper::new(config.time_noted)),
-            started: tokio::time::Instant::now(),
+            time,
             metrics,
             observer,
             failed: watch::Sender::new(None),

@@ -12,6 +12,7 @@
 //! **Time never runs faster than the fastest clock**: what is added is what one clock has counted since it read the
 //! ledger's time, and two members' measurements are never added up.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// The ledger's time in milliseconds, and the machine's uptime when it was read.
@@ -42,10 +43,53 @@ impl Timekeeper {
         behind
     }
 
+    /// The ledger's time now, by this member's clock. It lies at `now_ms` at least, which is what was applied last.
+    #[must_use]
+    pub fn now(&self, now_ms: u64, uptime: Duration) -> u64 {
+        let passed = |at: Duration| {
+            u64::try_from(uptime.saturating_sub(at).as_millis()).unwrap_or(u64::MAX)
+        };
+        let expected = self.last.map(|(ms, at)| ms.saturating_add(passed(at)));
+        expected.unwrap_or(now_ms).max(now_ms)
+    }
+
     /// To be noted for the next process.
     #[must_use]
     pub fn last(&self) -> Option<Reading> {
         self.last
+    }
+}
+
+/// A [`Timekeeper`] with the clock that it goes by, for all parts of a node.
+pub(crate) struct LedgerClock {
+    keeper: Mutex<Timekeeper>,
+    uptime: Box<dyn Fn() -> Duration + Send + Sync>,
+}
+
+impl LedgerClock {
+    pub(crate) fn new(
+        noted: Option<Reading>,
+        uptime: impl Fn() -> Duration + Send + Sync + 'static,
+    ) -> Self {
+        Self { keeper: Mutex::new(Timekeeper::new(noted)), uptime: Box::new(uptime) }
+    }
+
+    fn keeper(&self) -> std::sync::MutexGuard<'_, Timekeeper> {
+        self.keeper.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// See [`Timekeeper::read`].
+    pub(crate) fn read(&self, now_ms: u64) -> u64 {
+        self.keeper().read(now_ms, (self.uptime)())
+    }
+
+    /// See [`Timekeeper::now`].
+    pub(crate) fn now(&self, now_ms: u64) -> u64 {
+        self.keeper().now(now_ms, (self.uptime)())
+    }
+
+    pub(crate) fn last(&self) -> Option<Reading> {
+        self.keeper().last()
     }
 }
 
@@ -73,6 +117,17 @@ mod tests {
         assert_eq!(after.read(5_000, s(130)), 30_000);
         let mut other = Timekeeper::new(None);
         assert_eq!(other.read(5_000, s(3)), 0, "another start of the machine: nothing is known");
+    }
+
+    #[test]
+    fn between_two_readings_the_time_goes_on_by_the_clock() {
+        let mut keeper = Timekeeper::default();
+        assert_eq!(keeper.now(4_000, s(99)), 4_000, "nothing is known but what was applied");
+        keeper.read(5_000, s(100));
+        let later = s(100) + Duration::from_millis(700);
+        assert_eq!(keeper.now(5_000, later), 5_700);
+        assert_eq!(keeper.now(9_000, later), 9_000, "another leader's clock was ahead");
+        assert_eq!(keeper.now(5_000, s(90)), 5_000, "it never goes back");
     }
 
     #[test]

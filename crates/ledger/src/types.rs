@@ -10,11 +10,16 @@ use crate::runtime::Runtime;
 
 /// One log entry: the commands that waited while the entry before was under way.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Batch(pub Vec<Proposal>);
+pub struct Batch {
+    /// The ledger's time by the leader's clock when it took them. What they decide is decided at that time, and not at
+    /// the last full second.
+    pub time_ms: u64,
+    pub proposals: Vec<Proposal>,
+}
 
 impl fmt::Display for Batch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} commands", self.0.len())
+        write!(f, "{} commands", self.proposals.len())
     }
 }
 

@@ -28,7 +28,7 @@ fn batch(index: u64, count: u64) -> Entry {
             command: create_job(seq),
         }
     });
-    let payload = EntryPayload::Normal(Batch(proposals.collect()));
+    let payload = EntryPayload::Normal(Batch { time_ms: 0, proposals: proposals.collect() });
     Entry { log_id: log_id(1, index), payload }
 }
 

@@ -99,7 +99,7 @@ fn reference(applied: Option<u64>) -> State {
     let mut state = State::new(GROUP, limits());
     for index in 0..applied.map_or(0, |applied| applied + 1) {
         if let EntryPayload::Normal(batch) = command(1, index).payload {
-            state.apply(index, &batch.0);
+            state.apply(index, &batch.proposals);
         }
     }
     state

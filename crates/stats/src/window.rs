@@ -52,15 +52,19 @@ pub enum DropCause {
     WorkerLost,
     /// A row of a set that must not repeat was not handed out in time.
     RowsLate,
+    /// The iterations that were left when the load was stopped before its time: by people, by a threshold, or because
+    /// another part of its workflow had failed.
+    Stopped,
 }
 
 impl DropCause {
-    pub const ALL: [DropCause; 5] = [
+    pub const ALL: [DropCause; 6] = [
         DropCause::NoFreeVu,
         DropCause::TimeOver,
         DropCause::DataExhausted,
         DropCause::WorkerLost,
         DropCause::RowsLate,
+        DropCause::Stopped,
     ];
 
     pub fn name(self) -> &'static str {
@@ -70,6 +74,7 @@ impl DropCause {
             DropCause::DataExhausted => "data_exhausted",
             DropCause::WorkerLost => "worker_lost",
             DropCause::RowsLate => "rows_late",
+            DropCause::Stopped => "stopped",
         }
     }
 }

@@ -350,9 +350,8 @@ impl Statistics {
         }
         let elapsed = self.at(clock);
         for one in &conclusion.unrun {
-            let cause = if one.lost { DropCause::WorkerLost } else { DropCause::TimeOver };
             let (workflow, shard) = (one.shard.workflow.0, one.shard.shard);
-            self.merge.count_never_run(workflow, shard, one.count, cause, elapsed);
+            self.merge.count_never_run(workflow, shard, one.count, one.cause, elapsed);
         }
         self.merge.finish(elapsed)
     }

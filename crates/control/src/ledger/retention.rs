@@ -22,6 +22,15 @@ const RETIRE_IN_PASSING: u32 = 4;
 const RETRY_MS: std::ops::RangeInclusive<u64> = 1_000..=60_000;
 
 impl State {
+    /// The entry at `index`, which is applied next, was made at this time of the ledger, by its leader's clock. Time
+    /// never goes back, and never by more at once than the limits allow.
+    pub fn pass(&mut self, index: u64, time_ms: u64) {
+        if index > self.applied {
+            let most = self.now_ms.saturating_add(self.limits.advance_ms);
+            self.now_ms = time_ms.clamp(self.now_ms, most);
+        }
+    }
+
     pub(super) fn advance(&mut self, here: Here, seen_ms: u64, elapsed_ms: u64) -> Reply {
         let target = seen_ms.saturating_add(elapsed_ms);
         let most = self.now_ms.saturating_add(self.limits.advance_ms);

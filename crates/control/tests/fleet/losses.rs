@@ -5,6 +5,7 @@ use std::time::Duration;
 use control::fleet::owner::{Manifest, OnWorkerLoss};
 use control::ledger::Outcome;
 use control::schedule::Units;
+use stats::DropCause;
 
 use crate::worker::Behaviour;
 use crate::world::{World, manifest, part, worker};
@@ -152,4 +153,61 @@ fn a_new_owner_finds_the_same_to_be_missing() {
         assert_eq!(world.conclusion.as_ref().unwrap().unrun, before);
     }
     assert_eq!(before.len(), 1);
+}
+
+#[test]
+fn what_the_siblings_of_a_failed_shard_leave_was_stopped_and_not_out_of_time() {
+    let mut world = World::new(counted(OnWorkerLoss::Fail), &[1, 1, 1]);
+    world.own();
+    world.until(|world| world.running() == 3);
+    world.pass(7 * SECOND);
+    world.kill(world.place_of(0, 1).0 - worker(0).0);
+    world.finish();
+    let unrun = &world.conclusion.as_ref().expect("a result").unrun;
+    for one in unrun {
+        let expected = if one.shard.shard == 1 { DropCause::WorkerLost } else { DropCause::Stopped };
+        assert_eq!(one.cause, expected, "shard {}", one.shard);
+    }
+    assert!(unrun.iter().any(|one| one.shard.shard == 1), "{unrun:?}");
+}
+
+#[test]
+fn a_job_that_must_fail_with_a_worker_ends_all_its_workflows() {
+    let mut plan = counted(OnWorkerLoss::Fail);
+    plan.workflows[0].vus_max = 1;
+    plan.workflows.push(part("other", 1, 300));
+    let mut world = World::new(plan, &[1, 1, 1]);
+    world.own();
+    world.until(|world| world.running() >= 2);
+    world.pass(3 * SECOND);
+    let began = world.at();
+    world.kill(world.place_of(0, 0).0 - worker(0).0);
+    assert_eq!(world.finish(), Outcome::Failed);
+    assert!(world.at() - began < 60 * SECOND, "the other workflow went on: {:?}", world.at());
+}
+
+/// The zero of the job's own clock is the beginning of its setup, for a later owner too: windows and gaps are counted
+/// from it.
+#[test]
+fn a_takeover_does_not_move_the_zero_of_the_jobs_clock() {
+    for at_once in [false, true] {
+        let mut plan = manifest(vec![part("load", 1, 20)]);
+        plan.setup = true;
+        let mut world = World::new(plan, &[1]);
+        let slow = Behaviour { takes: Some(5 * SECOND), ..Behaviour::default() };
+        world.behave(1, 0, &slow);
+        world.own();
+        if at_once {
+            world.pass(2 * SECOND);
+        } else {
+            world.until(|world| world.running() == 1);
+            world.pass(3 * SECOND);
+        }
+        world.kill_owner();
+        world.own();
+        assert_eq!(world.finish(), Outcome::Completed);
+        let conclusion = world.conclusion.as_ref().expect("a result");
+        let load = conclusion.workflows[0].started - conclusion.began.expect("it has begun");
+        assert!(load > 4 * SECOND, "the setup took 5 s and load began {load:?} after the zero");
+    }
 }

@@ -156,7 +156,11 @@ pub(super) async fn drive(context: &Rc<ShardContext>) {
     wind_down(context, &mut tasks, load.graceful_stop).await;
     // Arrivals that were given to a user which did not get to them before it was cancelled.
     let unserved = crew.all.borrow().iter().filter(|mailbox| mailbox.next.take().is_some()).count();
-    context.dropped(DropCause::TimeOver, unserved as u64);
+    let cause = match context.control.stop.get() {
+        Stop::No => DropCause::TimeOver,
+        _ => DropCause::Stopped,
+    };
+    context.dropped(cause, unserved as u64);
 }
 
 /// Every change of rate counts, in the order in which they came: the numbers of arrivals depend on it.

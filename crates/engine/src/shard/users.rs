@@ -168,14 +168,16 @@ pub(super) async fn drive(context: &Rc<ShardContext>) {
     }
     context.control.changed.notify_waiters();
     wind_down(context, &mut tasks, load.graceful_stop).await;
+    let stopped = context.control.stop.get() != Stop::No;
     let cause = match context.data_exhausted.get() {
         true => DropCause::DataExhausted,
+        false if stopped => DropCause::Stopped,
         false => DropCause::TimeOver,
     };
     // What a script did not get to because somebody ended its run was not dropped, says k6. And where the gate was shut
     // the load is not over: another attempt goes on with the rest, or whoever leads the job counts it.
     let goes_on = context.is_shut_out();
-    if !goes_on && (context.script.is_none() || context.control.stop.get() == Stop::No) {
+    if !goes_on && (context.script.is_none() || !stopped) {
         context.dropped(cause, pile.rest(began));
     }
 }

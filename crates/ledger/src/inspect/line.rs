@@ -147,7 +147,7 @@ impl ContentLine {
         match stored.decode() {
             Ok(Content::Blank) => Self::Blank,
             Ok(Content::Commands(batch)) => {
-                Self::Commands(batch.0.iter().map(CommandLine::new).collect())
+                Self::Commands(batch.proposals.iter().map(CommandLine::new).collect())
             }
             Ok(Content::Members(members)) => Self::members(&members),
             Err(error) => Self::Unreadable(error.to_string()),

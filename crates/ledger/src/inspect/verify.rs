@@ -164,7 +164,7 @@ fn read_record(record: &wal::Record, report: &mut LogReport) -> Result<Record, S
     let decoded = decoded.map_err(|error| error.to_string())?;
     let Record::Entry(stored) = decoded else { return Ok(decoded) };
     if let Content::Commands(batch) = stored.decode().map_err(|error| error.to_string())? {
-        report.commands += batch.0.len() as u64;
+        report.commands += batch.proposals.len() as u64;
     }
     Ok(Record::Entry(Stored { position: stored.position, content: Arc::new([]) }))
 }

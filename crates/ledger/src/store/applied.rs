@@ -5,11 +5,12 @@
 
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use control::ledger::{Limits, Proposal, Reply, State};
+use control::ledger::{Limits, Reply, State};
 use fence::GroupId;
 use tokio::sync::watch;
 
 use super::record::{MembersAt, Position};
+use crate::types::Batch;
 
 /// The state, and the place in the log that it stands for. Taken together, so that a snapshot says neither more nor
 /// less.
@@ -91,12 +92,13 @@ impl Applied {
     }
 
     /// Applies the commands of one entry. `None`: the group is not known, nothing was applied.
-    pub(super) fn commands(&self, at: Position, batch: &[Proposal]) -> Option<Vec<Reply>> {
+    pub(super) fn commands(&self, at: Position, batch: &Batch) -> Option<Vec<Reply>> {
         let replies = {
             let mut now = self.now_mut();
             now.group?;
             now.last = Some(at);
-            now.state.apply(at.index, batch)
+            now.state.pass(at.index, batch.time_ms);
+            now.state.apply(at.index, &batch.proposals)
         };
         self.index.send_replace(Some(at.index));
         Some(replies)

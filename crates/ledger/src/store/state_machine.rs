@@ -101,7 +101,7 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
                     Vec::new()
                 }
                 EntryPayload::Normal(batch) => {
-                    self.applied.commands(at, &batch.0).ok_or_else(|| {
+                    self.applied.commands(at, &batch).ok_or_else(|| {
                         StorageError::from_io_error(
                             ErrorSubject::Apply(entry.log_id),
                             ErrorVerb::Write,

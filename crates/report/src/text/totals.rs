@@ -158,6 +158,7 @@ pub(super) fn dropped_text(dropped: &[u64; DropCause::ALL.len()]) -> String {
                 DropCause::DataExhausted => "data exhausted",
                 DropCause::WorkerLost => "worker lost",
                 DropCause::RowsLate => "no data row in time",
+                DropCause::Stopped => "stopped before their turn",
             };
             format!("{} {why}", format::count(*n))
         })

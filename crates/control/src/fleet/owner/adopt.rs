@@ -28,7 +28,7 @@ use crate::fleet::message::{Halt, Steer, Task};
 use crate::fleet::pool::{Dice, Pool, Worker};
 use crate::fleet::timeouts::{Budget, Timeouts};
 use crate::job::{self, BadShape};
-use crate::ledger::{self, AttemptStatus, Lapse, Payload};
+use crate::ledger::{self, AttemptRecord, AttemptStatus, Lapse, Payload};
 
 /// Everything that an owner starts from.
 #[derive(Clone, Debug)]
@@ -205,6 +205,12 @@ impl Owner {
                 }
             }
             let Some((attempt, record)) = known.last() else { continue };
+            if task != Task::Load
+                && let Some(ran) = known.attempts.iter().find(|one| may_have_run(one))
+            {
+                let at = Duration::from_millis(ran.started_ms.saturating_sub(job.created_ms));
+                self.began = Some(self.began.map_or(at, |first| first.min(at)));
+            }
             let failed = known.attempts.iter().filter(|one| one.revoked.is_some());
             shard.failed_on = failed.map(|one| (one.worker, one.boot)).collect();
             match (&record.end, &record.revoked) {
@@ -358,6 +364,13 @@ impl Owner {
             }
         }
     }
+}
+
+/// The ledger does not know of one that was started whether it came so far as to run.
+fn may_have_run(record: &AttemptRecord) -> bool {
+    let end = record.end.as_ref().map(|end| end.status);
+    let came_to_an_end = matches!(end, Some(AttemptStatus::Completed | AttemptStatus::Failed));
+    came_to_an_end || end.is_none() && record.revoked.is_none()
 }
 
 fn over(shard: &mut Shard, state: State) {

@@ -100,8 +100,9 @@ impl Owner {
                     return self.never_mended(sid);
                 }
                 OnWorkerLoss::Fail => {
-                    return self
-                        .give_up(sid, "its worker was lost (on_worker_loss: fail)".to_owned());
+                    let why = "its worker was lost (on_worker_loss: fail)".to_owned();
+                    self.give_up(sid, why.clone());
+                    return self.fail(why);
                 }
             }
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fence::{Attempt, BootId, NodeId, ShardKey};
 use serde::{Deserialize, Serialize};
-use stats::{Issued, Outcome, StopReason, WorkflowStatus};
+use stats::{DropCause, Issued, Outcome, StopReason, WorkflowStatus};
 
 use super::shard::Transition;
 use crate::fleet::message::{Answer, Ask, Steer, Tell};
@@ -207,8 +207,8 @@ pub struct Unrun {
     /// Its last one.
     pub attempt: Attempt,
     pub count: u64,
-    /// It was lost with a worker; otherwise the job was stopped.
-    pub lost: bool,
+    /// Why nobody has run it.
+    pub cause: DropCause,
 }
 
 /// How one workflow came out.

@@ -26,6 +26,8 @@ struct Memory {
     /// The ledger's events up to here are in the timeline.
     through: Option<Epoch>,
     timeline: Vec<Note>,
+    /// The zero of the job's own clock. The ledger knows only about when a setup was started.
+    began: Option<Duration>,
 }
 
 impl Owner {
@@ -37,7 +39,7 @@ impl Owner {
             |place: usize, note: &Note| place < FIRST_MAX || place >= last || note.gap.is_some();
         let kept = self.timeline.iter().enumerate().filter(|(place, note)| is_kept(*place, note));
         let timeline = kept.map(|(_, note)| note.clone()).collect();
-        let memory = Memory { through: self.seen, timeline };
+        let memory = Memory { through: self.seen, timeline, began: self.began };
         // A type of ours always has a form in postcard.
         postcard::to_allocvec(&memory).unwrap_or_default()
     }
@@ -46,6 +48,7 @@ impl Owner {
     /// nothing: the ledger has the most of it.
     pub fn recall(&mut self, memory: &[u8]) {
         let Ok(memory) = postcard::from_bytes::<Memory>(memory) else { return };
+        self.began = memory.began.or(self.began);
         let is_later = |epoch: &Epoch| memory.through.is_none_or(|through| *epoch > through);
         let later = self.recovery.history.iter().filter(|(epoch, _)| is_later(epoch));
         let mut timeline = memory.timeline;

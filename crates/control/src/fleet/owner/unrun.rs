@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use fence::Attempt;
+use stats::DropCause;
 
 use super::shard::{Shard, State, Try};
 use super::{Owner, Sid, Unrun};
@@ -28,8 +29,15 @@ impl Owner {
             let of_shard = (*sid, Attempt(0))..=(*sid, Attempt(u32::MAX));
             let told: u64 = self.lost_units.range(of_shard).map(|(_, count)| *count).sum();
             let count = self.planned(*sid)?.saturating_sub(counted).saturating_sub(told);
+            let cause = match lost {
+                true => DropCause::WorkerLost,
+                false if self.is_stopping() || self.has_failed(sid.0 as usize) => {
+                    DropCause::Stopped
+                }
+                false => DropCause::TimeOver,
+            };
             let (shard, attempt) = (shard.key, shard.attempt());
-            (count > 0).then_some(Unrun { shard, attempt, count, lost })
+            (count > 0).then_some(Unrun { shard, attempt, count, cause })
         });
         unrun.collect()
     }
