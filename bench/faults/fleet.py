@@ -210,6 +210,14 @@ class Fleet:
             if "target" in others:
                 self.target_cuts.append((begun, time.monotonic()))
 
+    def refuse(self, kind: str, name: str, others: Iterable[str], seconds: float) -> None:
+        """Connections between a node and others are refused and reset."""
+        others = [other for other in others if other != name]
+        with self.fault(kind, f"a firewall refuses connections of {name} with {' '.join(others)} for {seconds} s"):
+            self.lab.network.refuse(name, others)
+            time.sleep(seconds)
+            self.lab.network.heal(name)
+
     def restart_in_turn(self, names: Iterable[str], between_s: float = 0.5, kind: str = "rolling restart") -> None:
         """As the documents advise: end one, start it again, wait until it is ready, go on with the next."""
         for name in names:

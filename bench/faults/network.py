@@ -109,6 +109,15 @@ class Network:
             if direction in (BOTH, MUTE):
                 self._rule(name, "-A", "OUTPUT", "-d", address, "-j", "DROP")
 
+    def refuse(self, name: str, others: Iterable[str]) -> None:
+        """Connections between a node and others are refused and reset, as by a firewall; datagrams pass."""
+        for other in others:
+            if other == name:
+                continue
+            address, reset = self.addresses[other], ("-p", "tcp", "-j", "REJECT", "--reject-with", "tcp-reset")
+            self._rule(name, "-A", "INPUT", "-s", address, *reset)
+            self._rule(name, "-A", "OUTPUT", "-d", address, *reset)
+
     def lose(self, name: str, share: float, except_from: str) -> None:
         """A share of the packets that come to a node is lost, except those from one other."""
         self._rule(name, "-A", "INPUT", "!", "-s", self.addresses[except_from], "-i", "eth0", "-m", "statistic",

@@ -73,6 +73,43 @@ def owner_cut_from_managers(fleet: Fleet) -> Facts:
 
 
 @scenario()
+def owner_cut_from_managers_for_good(fleet: Fleet) -> Facts:
+    """The same, and the cut stays until the job has ended."""
+    job = fleet.submit(standard(30))
+    job.await_schedule(4)
+    fleet.cut("owner cut from managers", job.where().owner or "m1", fleet.lab.managers, None)
+    facts = fleet.conclude(job, mend_first=False)
+    facts.stalls_forbidden = True
+    return facts
+
+
+@scenario()
+def worker_refused_by_its_owner(fleet: Fleet) -> Facts:
+    """A firewall refuses connections between a worker and the owner for 10 s: others reach it, so it is not lost."""
+    job = fleet.submit(standard(30))
+    job.await_schedule(4)
+    where = job.where()
+    fleet.refuse("worker refused by owner", where.worker("rate"), [where.owner or "m1"], 10.0)
+    facts = fleet.conclude(job)
+    facts.stalls_forbidden = True
+    return facts
+
+
+@scenario()
+def worker_refused_by_managers_five_times(fleet: Fleet) -> Facts:
+    """A firewall refuses connections between a worker and all managers for a second, five times.
+
+    Each time the worker may be taken for gone, and lived: more often than a shard is retried, so the job ends
+    COMPLETED only if such a loss uses no retry."""
+    job = fleet.submit(standard(45))
+    job.await_schedule(4)
+    for _ in range(5):
+        fleet.refuse("worker refused", job.where().worker("rate"), fleet.lab.managers, 1.0)
+        time.sleep(4.0)
+    return fleet.conclude(job)
+
+
+@scenario()
 def owner_cut_off(fleet: Fleet) -> Facts:
     """The owner is cut off from everybody for 15 s."""
     job = fleet.submit(standard(30))

@@ -5,6 +5,7 @@
 //!     └──▶ allocation  which cores does a workflow get, what runs together
 //!               └────▶ job   step(event, now) -> effects: layers, waves, skips, one outcome
 //!          budget     how far an attempt that counts iterations may go
+//!          detector   who has fallen silent, and whose silence means nothing
 //! log  ──▶ ledger      what may happen only once: jobs, owners, attempts, outcomes
 //! ```
 //!
@@ -14,6 +15,7 @@
 pub mod allocation;
 pub mod breaker;
 pub mod budget;
+pub mod detector;
 pub mod fleet;
 pub mod job;
 pub mod ledger;

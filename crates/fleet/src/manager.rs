@@ -24,6 +24,7 @@ mod jobs;
 mod office;
 mod parts;
 mod peers;
+mod probe;
 mod relay;
 mod roster;
 mod start;

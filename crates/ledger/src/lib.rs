@@ -37,6 +37,7 @@ mod reads;
 mod requests;
 mod runtime;
 mod service;
+mod silence;
 mod standing;
 mod start;
 pub mod store;

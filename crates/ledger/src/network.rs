@@ -23,10 +23,11 @@ use tonic::{Code, Status};
 use crate::messages::{Ballot, SnapshotHead};
 use crate::metrics::Metrics;
 use crate::peers::{Client, Lane, Peers};
+use crate::silence::Silence;
 use crate::standing::Standing;
 use crate::types::{Member, SnapshotBytes, TypeConfig, Vote};
 use crate::wire::proto::{Sealed, SnapshotPart};
-use crate::wire::{End, Header, refusal_name, seal, unseal};
+use crate::wire::{End, Header, node_bytes, refusal_name, seal, unseal};
 
 /// Room for everything around the entries of an append.
 const SLACK: usize = 4 << 10;
@@ -43,6 +44,8 @@ pub(crate) struct Links {
     pub(crate) metrics: Arc<Metrics>,
     /// The limits that the group was made with; set once it is known.
     pub(crate) state_limits: OnceLock<Limits>,
+    /// Who answers, and who does not.
+    pub(crate) silence: Silence,
     /// Set once Raft runs.
     pub(crate) standing: OnceLock<watch::Receiver<Standing>>,
 }
@@ -102,7 +105,7 @@ impl Drop for Sent {
 impl Line {
     fn sealed(&self, sealed: Bytes) -> Result<Sealed, Status> {
         let header = self.links.header(self.target, &self.member)?;
-        Ok(Sealed { header: Some(header.to_wire()), sealed })
+        Ok(Sealed { header: Some(header.to_wire()), sealed, silent: Vec::new() })
     }
 
     /// A member that has no group yet is told of it; the next try then reaches it. True if it was told.
@@ -160,8 +163,11 @@ impl RaftNetwork<TypeConfig> for Line {
         if sealed.len() + SLACK > self.links.message_bytes && entries > 1 {
             return Err(PayloadTooLarge::new_entries_hint((entries / 2).max(1)).into());
         }
-        let message = self.sealed(sealed).map_err(|status| self.failed(&status))?;
+        let mut message = self.sealed(sealed).map_err(|status| self.failed(&status))?;
+        message.silent =
+            self.links.silence.watch().borrow().iter().map(|node| node_bytes(*node)).collect();
         let within = option.hard_ttl();
+        let began = tokio::time::Instant::now();
         let mut sent = Sent { entries: Arc::clone(&self.entries), count: entries, answered: false };
         let call = |mut client: Client| async move { client.append(message).await };
         let reply = self.links.peers.call(Lane::Raft, &self.member.address, within, call).await;
@@ -169,8 +175,14 @@ impl RaftNetwork<TypeConfig> for Line {
         let late = |status: &Status| status.code() == Code::DeadlineExceeded;
         sent.answered = !reply.as_ref().is_err_and(late);
         drop(sent);
-        if let Err(status) = &reply {
-            self.welcome_if_new(status, within).await;
+        match &reply {
+            Ok(_) => self.links.silence.heard(self.target),
+            Err(status) => {
+                if self.links.peers.was_refused(&self.member.address, began) {
+                    self.links.silence.refused(self.target);
+                }
+                self.welcome_if_new(status, within).await;
+            }
         }
         reply
             .and_then(|reply| unseal(&reply.sealed).map_err(unreadable))

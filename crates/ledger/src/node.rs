@@ -1,6 +1,7 @@
 //! A member of a ledger group: what can be asked of it, and how it stops. [`crate::start`] and [`crate::writing`]
 //! have the rest.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use control::ledger::{BlobRef, SessionId, State};
@@ -165,6 +166,12 @@ impl Node {
     /// The last entry that the state contains; wakes up when there is a new one.
     pub fn applied(&self) -> watch::Receiver<Option<u64>> {
         self.core.applied.watch()
+    }
+
+    /// Members that do not answer the leader, as it says; none while no leader is heard. A hint (R6): it may cause a
+    /// proposal, and proves nothing.
+    pub fn silent(&self) -> watch::Receiver<BTreeSet<NodeId>> {
+        self.core.links.silence.watch()
     }
 
     /// Reads the state. `look` sees it under a lock, so it should be brief.

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::future::Future;
+use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -52,6 +53,8 @@ pub(crate) struct Peers {
     limits: Limits,
     metrics: Arc<Metrics>,
     links: Mutex<BTreeMap<(Lane, String), Link>>,
+    /// When a connection to an address was last refused by its machine.
+    refused: Mutex<BTreeMap<String, Instant>>,
 }
 
 impl Peers {
@@ -61,7 +64,14 @@ impl Peers {
         limits: Limits,
         metrics: Arc<Metrics>,
     ) -> Self {
-        Self { transport, timing, limits, metrics, links: Mutex::new(BTreeMap::new()) }
+        Self {
+            transport,
+            timing,
+            limits,
+            metrics,
+            links: Mutex::default(),
+            refused: Mutex::default(),
+        }
     }
 
     fn dial(&self, address: &str) -> Channel {
@@ -135,6 +145,23 @@ impl Peers {
         }
     }
 
+    fn note_refusal(&self, address: &str, status: &Status) {
+        let io = causes(status).filter_map(|error| error.downcast_ref::<io::Error>());
+        if io.map(io::Error::kind).any(|kind| kind == io::ErrorKind::ConnectionRefused) {
+            let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+            if refused.len() >= LINKS && !refused.contains_key(address) {
+                refused.pop_first();
+            }
+            refused.insert(address.to_owned(), Instant::now());
+        }
+    }
+
+    /// Whether a connection to it was refused since then: its machine is there, and nobody listens.
+    pub(crate) fn was_refused(&self, address: &str, since: Instant) -> bool {
+        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        refused.get(address).is_some_and(|at| *at >= since)
+    }
+
     /// Makes a call with a deadline. The answer is an error with a code also if the deadline passed.
     pub(crate) async fn call<T, F>(
         &self,
@@ -153,6 +180,7 @@ impl Peers {
         let result = match result {
             Ok(Ok(response)) => Ok(response.into_inner()),
             Ok(Err(status)) if never_connected(&status) => {
+                self.note_refusal(address, &status);
                 Err(not_sent(format!("cannot connect to {address}: {}", status.message())))
             }
             Ok(Err(status)) => Err(status),
@@ -171,16 +199,14 @@ impl Peers {
     }
 }
 
+/// The errors behind an error.
+fn causes(status: &Status) -> impl Iterator<Item = &(dyn Error + 'static)> {
+    std::iter::successors(status.source(), |error| (*error).source())
+}
+
 /// Whether there was no connection to send anything on. Told by the type of the error, not by its text.
 fn never_connected(status: &Status) -> bool {
-    let mut cause = status.source();
-    while let Some(error) = cause {
-        if error.is::<ConnectError>() {
-            return true;
-        }
-        cause = error.source();
-    }
-    false
+    causes(status).any(|error| error.is::<ConnectError>())
 }
 
 /// How a call ended. One that was answered, by whatever answer, shows that the connection lives.

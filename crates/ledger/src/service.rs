@@ -101,6 +101,11 @@ fn peer<T>(request: &Request<T>) -> Option<NodeId> {
     request.extensions().get::<Peer>().and_then(|peer| peer.0)
 }
 
+/// Bytes on their way back, which need no header.
+fn answer(sealed: Bytes) -> Sealed {
+    Sealed { sealed, ..Sealed::default() }
+}
+
 fn raft_stopped(error: impl std::fmt::Display) -> Status {
     Refusal::Stopped(error.to_string()).into()
 }
@@ -119,7 +124,7 @@ impl Ledger for Service {
 
     async fn welcome(&self, request: Request<Sealed>) -> Result<Response<WelcomeReply>, Status> {
         let peer = peer(&request);
-        let Sealed { header, sealed } = request.into_inner();
+        let Sealed { header, sealed, .. } = request.into_inner();
         let header = self.header(peer, header)?;
         let limits = messages::limits(&sealed).map_err(|refusal| self.refuse(refusal))?;
         match self.0.check(&header) {
@@ -135,7 +140,7 @@ impl Ledger for Service {
 
     async fn append(&self, request: Request<Sealed>) -> Result<Response<Sealed>, Status> {
         let peer = peer(&request);
-        let Sealed { header, sealed } = request.into_inner();
+        let Sealed { header, sealed, silent } = request.into_inner();
         let header = self.header(peer, header)?;
         self.0.check(&header).map_err(|refusal| self.refuse(refusal))?;
         let rpc = messages::append(&sealed).map_err(|refusal| self.refuse(refusal))?;
@@ -143,17 +148,19 @@ impl Ledger for Service {
         // is heard all the time and answered too late is no reason for an election.
         if rpc.vote >= self.0.standing.borrow().vote {
             self.0.note_heard();
+            self.0.links.silence.heard(header.sender.node);
+            self.0.links.silence.reported(&silent);
         }
         let result = self.0.raft.append_entries(rpc).await.map_err(raft_stopped)?;
         if !matches!(result, AppendEntriesResponse::HigherVote(_)) {
             self.0.note_heard();
         }
-        Ok(Response::new(Sealed { header: None, sealed: self.sealed(&result)? }))
+        Ok(Response::new(answer(self.sealed(&result)?)))
     }
 
     async fn vote(&self, request: Request<Sealed>) -> Result<Response<Sealed>, Status> {
         let peer = peer(&request);
-        let Sealed { header, sealed } = request.into_inner();
+        let Sealed { header, sealed, .. } = request.into_inner();
         let header = self.header(peer, header)?;
         self.0.check(&header).map_err(|refusal| self.refuse(refusal))?;
         let Ballot { rpc, membership } =
@@ -167,7 +174,7 @@ impl Ledger for Service {
         if result.vote_granted {
             self.0.note_promised(true);
         }
-        Ok(Response::new(Sealed { header: None, sealed: self.sealed(&result)? }))
+        Ok(Response::new(answer(self.sealed(&result)?)))
     }
 
     async fn snapshot(
@@ -224,7 +231,7 @@ impl Ledger for Service {
             self.0.note_heard();
             self.0.metrics.snapshots_taken.add(1);
         }
-        Ok(Response::new(Sealed { header: None, sealed: self.sealed(&result)? }))
+        Ok(Response::new(answer(self.sealed(&result)?)))
     }
 
     async fn pre_vote(
@@ -274,6 +281,7 @@ impl Ledger for Service {
             let what = "a proposal in the name of another node".to_owned();
             return Err(self.refuse(Refusal::Malformed(what)));
         }
+        self.0.links.silence.heard(header.sender.node);
         self.0.merge(proposal.at);
         self.0.metrics.forwards_taken.add(1);
         let deadline = Instant::now() + self.within(within_ms);
@@ -292,6 +300,7 @@ impl Ledger for Service {
             .check(&header)
             .and_then(|()| self.0.check_member(&header))
             .map_err(|refusal| self.refuse(refusal))?;
+        self.0.links.silence.heard(header.sender.node);
         let deadline = Instant::now() + self.within(within_ms);
         Ok(Response::new(match crate::reads::confirm(&self.0, deadline).await {
             Ok(index) => BarrierReply { index, refused: String::new() },

@@ -24,6 +24,7 @@ use crate::observer::{Nobody, Observer};
 use crate::peers::Peers;
 use crate::requests::Requests;
 use crate::service::Service;
+use crate::silence::{self, Silence};
 use crate::standing::Standing;
 use crate::store::Storage;
 use crate::timekeeper::LedgerClock;
@@ -99,6 +100,7 @@ impl Node {
             snapshot_within: timing.snapshot,
             metrics: Arc::clone(&metrics),
             state_limits: storage.limits().map_or_else(OnceLock::new, OnceLock::from),
+            silence: Silence::new(&timing),
             standing: OnceLock::from(standing.clone()),
         });
 
@@ -176,6 +178,7 @@ impl Node {
         let c = || Arc::clone(&core);
         tasks.spawn(watched(c(), "batches", batcher.run()));
         tasks.spawn(watched(c(), "pulse", driver::pulse(c(), standing_sender)));
+        tasks.spawn(watched(c(), "silence", silence::run(c())));
         tasks.spawn(watched(c(), "elections", driver::elections(c(), election_events)));
         tasks.spawn(watched(c(), "bootstrap", bootstrap::run(c())));
         tasks.spawn(watched(c(), "time", housekeeping::advance(c())));

@@ -200,6 +200,12 @@ impl ConnectError {
             Self::Resting { .. } => "resting",
         }
     }
+
+    /// The machine is there, or a firewall before it, and says that nobody listens at the address.
+    #[must_use]
+    pub fn was_refused(&self) -> bool {
+        matches!(self, Self::Io { error, .. } if error.kind() == io::ErrorKind::ConnectionRefused)
+    }
 }
 
 impl fmt::Display for ConnectError {

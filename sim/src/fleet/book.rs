@@ -3,6 +3,7 @@
 //! What is committed is applied once, in one order. The model decides when that is possible (a leader that reaches a
 //! majority), how long it takes, and whether the proposer learns of it.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use control::ledger::{Command, Limits, Proposal, Reply, State, check_step};
@@ -22,6 +23,8 @@ pub struct Book {
     pub unknown: u8,
     pub commits: u64,
     pub elections: u64,
+    /// Between two managers nothing gets through before then: a packet was lost, and is sent again.
+    pub held_up: BTreeMap<(usize, usize), Duration>,
 }
 
 impl Book {
@@ -35,6 +38,7 @@ impl Book {
             unknown: 0,
             commits: 0,
             elections: 0,
+            held_up: BTreeMap::new(),
         }
     }
 

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use control::breaker::{self, Breakers, Failure, Outcome, Permit};
+use control::detector::Detector;
 use control::fleet::claims::{Duty, Managers, duties};
 use control::fleet::message::Ask;
-use control::fleet::owner::Event;
+use control::fleet::owner::{Event, NoAnswer};
 use control::fleet::{pool, queue};
 use control::ledger::{Command, Proposal, Reply, RequestId, SessionId, State, Submission};
 use fence::{BootId, Epoch, Hlc, JobId, NodeId};
@@ -17,12 +18,14 @@ use super::world::{Beat, Host, Item, World};
 use crate::event;
 
 mod desks;
+mod silence;
 mod talk;
 
 /// A worker or a manager that was not heard of for so long is dead to this one.
 const SILENT: Duration = Duration::from_secs(3);
 /// Without an answer, an ask has failed.
 const PATIENCE: Duration = Duration::from_secs(2);
+const PROBE_PATIENCE: Duration = Duration::from_secs(1);
 
 /// What a proposal is for.
 #[derive(Clone, Debug)]
@@ -65,6 +68,8 @@ struct Call {
     /// The desk that wants the answer. None: nobody does, it was a trial.
     back: Option<(JobId, Epoch, u64)>,
     sent: Duration,
+    /// How long an answer is waited for.
+    patience: Duration,
     to: (NodeId, BootId),
     permit: Permit,
 }
@@ -91,6 +96,10 @@ pub struct ManagerHost {
     pub checkpoints: BTreeMap<JobId, Kept>,
     seen_ms: u64,
     seen_at: Duration,
+    /// Whom it hears of the group: as its leader the members, as a member the leader.
+    hears: Detector<NodeId>,
+    /// When it last looked.
+    looked: Duration,
 }
 
 impl ManagerHost {
@@ -114,6 +123,8 @@ impl ManagerHost {
             checkpoints: BTreeMap::new(),
             seen_ms: 0,
             seen_at: Duration::ZERO,
+            hears: silence::detector(),
+            looked: Duration::ZERO,
         }
     }
 
@@ -141,6 +152,7 @@ impl World {
         host.heard.clear();
         host.workers.clear();
         host.breakers.retain(|_| false);
+        host.hears = silence::detector();
         event!("m{m} is killed");
     }
 
@@ -269,14 +281,16 @@ impl World {
         if self.book.leader == Some(m) && connected && self.managers[m].open {
             self.keep_time(m);
         }
+        self.look_at_group(m);
         let calls = self.managers[m].calls.iter();
-        let late = calls.filter(|(_, call)| now - call.sent > PATIENCE);
+        let late = calls.filter(|(_, call)| now - call.sent > call.patience);
         let given_up: Vec<u64> = late.map(|(number, _)| *number).collect();
         for number in given_up {
             let Some(call) = self.managers[m].calls.remove(&number) else { continue };
             self.note(m, &call, Outcome::Failed(Failure::NoAnswer));
             if let Some((job, epoch, tag)) = call.back {
-                self.owner_event(m, job, epoch, Event::Unanswered { tag });
+                let why = NoAnswer::Silent;
+                self.owner_event(m, job, epoch, Event::Unanswered { tag, why });
             }
         }
         self.try_again(m);
@@ -369,8 +383,14 @@ impl World {
                 live.insert(self.managers[*other].node);
             }
         }
-        let managers =
-            Managers { me: host.session(), live: &live, leaving: false, silent_ms: 3_000 };
+        let silent = self.silent_to_leader(m);
+        let managers = Managers {
+            me: host.session(),
+            live: &live,
+            silent: &silent,
+            leaving: false,
+            silent_ms: 3_000,
+        };
         let led: BTreeSet<JobId> = host.desks.keys().chain(&host.claiming).copied().collect();
         for duty in duties(&host.view, &managers, &led) {
             let job = duty.job();

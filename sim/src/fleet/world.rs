@@ -429,7 +429,7 @@ impl World {
         }
     }
 
-    fn linked(&self, a: usize, b: usize) -> bool {
+    pub fn linked(&self, a: usize, b: usize) -> bool {
         let (a, b) = (Host::Manager(a), Host::Manager(b));
         a == b || !self.net.cut.contains(&(a, b)) && !self.net.cut.contains(&(b, a))
     }

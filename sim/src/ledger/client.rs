@@ -342,6 +342,7 @@ impl Client {
                 attempt: last,
                 reason: "worker lost".to_owned(),
                 heard_ms: None,
+                suspected: false,
             },
             7..=10 if last.0 > 0 => {
                 let attempt = Attempt(self.random.u32(1..=last.0));

@@ -1,5 +1,13 @@
-//! Which jobs a manager should own. Membership only hints, the ledger decides (R6): a claim names the epoch that was
-//! seen, and of two claimants one wins.
+//! Which jobs a manager should own. Membership and silence only hint, the ledger decides (R6): a claim names the epoch
+//! that was seen, and of two claimants one wins.
+//!
+//! | An owner is gone if | because |
+//! |---|---|
+//! | it has started again | its new life has nothing yet |
+//! | the ledger's leader does not hear it | it can write nothing, whoever else reaches it; what it writes is heard |
+//! | membership takes it for dead, and it has written nothing for a while | there may be no leader to tell |
+//!
+//! None of them revokes an attempt: what runs goes on under its leases, whoever leads the job.
 //!
 //! Ownership is spread by rendezvous hash over the living managers and does not move back when one returns (R7).
 
@@ -15,9 +23,11 @@ pub struct Managers<'a> {
     pub me: SessionId,
     /// Those that membership does not take for dead; this one among them.
     pub live: &'a BTreeSet<NodeId>,
+    /// Those that the ledger's leader does not hear; never this one, which hears of it from the leader.
+    pub silent: &'a BTreeSet<NodeId>,
     /// This one is leaving: it takes nothing, and gives up what it has.
     pub leaving: bool,
-    /// An owner that has written to the ledger within this time is not dead, whatever membership says.
+    /// An owner that has written to the ledger within this time is not dead by what membership says alone.
     pub silent_ms: u64,
 }
 
@@ -50,7 +60,9 @@ impl Duty {
 #[must_use]
 pub fn duties(state: &State, managers: &Managers<'_>, led: &BTreeSet<JobId>) -> Vec<Duty> {
     let me = managers.me.node;
-    let live: Vec<NodeId> = managers.live.iter().copied().collect();
+    // Whoever is silent cannot claim, so nobody waits for it to do so.
+    let heard = |node: &NodeId| *node == me || !managers.silent.contains(node);
+    let live: Vec<NodeId> = managers.live.iter().copied().filter(heard).collect();
     let mut duties = Vec::new();
     for (id, job) in state.active_jobs() {
         if job.owner == Some(managers.me) {
@@ -75,10 +87,10 @@ pub fn duties(state: &State, managers: &Managers<'_>, led: &BTreeSet<JobId>) -> 
     duties
 }
 
-/// Dead by membership and silent in the ledger; or started again since, which needs no membership.
+/// See the table above.
 fn is_gone(state: &State, managers: &Managers<'_>, owner: SessionId) -> bool {
     let Some(session) = state.session(owner.node) else { return true };
-    if session.boot > owner.boot {
+    if session.boot > owner.boot || managers.silent.contains(&owner.node) {
         return true;
     }
     let silent = state.now_ms().saturating_sub(session.used_ms) >= managers.silent_ms;

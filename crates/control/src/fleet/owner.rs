@@ -45,6 +45,7 @@ mod holdings;
 mod layer;
 mod loss;
 mod manifest;
+mod probe;
 mod recover;
 mod repeats;
 mod report;
@@ -64,7 +65,9 @@ mod view;
 mod wave;
 
 pub use adopt::Adoption;
-pub use event::{Conclusion, Conclusive, Effect, Event, Gap, Mended, Note, Queued, Unrun};
+pub use event::{
+    Conclusion, Conclusive, Effect, Event, Gap, Mended, NoAnswer, Note, Queued, Unrun,
+};
 pub use manifest::{
     DataPart, Manifest, OnWorkerLoss, Part, Policy, Provided, WhenFull, WhenNoneLeft,
 };
@@ -161,6 +164,8 @@ enum Errand {
     Scan(NodeId, BootId),
     /// How many cores are free there.
     Room(NodeId),
+    /// Whether it is there at all.
+    Probe(NodeId, BootId),
 }
 
 /// What is stored or fetched.
@@ -260,6 +265,7 @@ pub struct Owner {
     rtts: BTreeMap<NodeId, Duration>,
     scan_at: Moment,
     absent: BTreeSet<(Sid, Attempt)>,
+    doubts: probe::Doubts,
 
     timeouts: Timeouts,
     outcome: Option<Outcome>,
@@ -315,7 +321,7 @@ impl Owner {
             Event::Committed { tag, reply } => self.committed(tag, reply),
             Event::Unknown { tag } => self.unknown(tag),
             Event::Answered { tag, answer, took } => self.answered(tag, answer, took),
-            Event::Unanswered { tag } => self.unanswered(tag),
+            Event::Unanswered { tag, why } => self.unanswered(tag, why),
             Event::Told(tell) => self.told(tell),
             Event::Stored { tag } => self.stored(tag),
             Event::Fetched { tag, content } => self.fetched(tag, &content),
@@ -350,6 +356,7 @@ impl Owner {
                 Phase::Active => {
                     self.look_at_the_clock();
                     self.look_at_silence();
+                    self.ask_back();
                     self.look_at_shards();
                     self.look_at_holds();
                     self.drive_wave();
@@ -395,6 +402,7 @@ impl Owner {
             Phase::Active => {
                 due.extend(self.timeouts.due());
                 due.extend(self.silence_due());
+                due.extend(self.ask_back_due());
                 due.extend(self.queue_due());
                 due.extend(self.cancel_due());
                 due.extend(self.wave.as_ref().and_then(|wave| wave.again));

@@ -46,8 +46,9 @@ impl State {
             Command::ClaimJob { job, claimant, seen } => self.claim(here, *job, *claimant, *seen),
             Command::ReleaseJob { job, epoch } => self.release(here, *job, *epoch),
             Command::StartAttempt { .. } => self.start_attempt(here, &proposal.command),
-            Command::RevokeAttempt { shard, epoch, attempt, reason, heard_ms } => {
-                self.revoke_attempt(here, shard, *epoch, *attempt, reason, *heard_ms)
+            Command::RevokeAttempt { shard, epoch, attempt, reason, heard_ms, suspected } => {
+                let how = (*heard_ms, *suspected);
+                self.revoke_attempt(here, shard, *epoch, *attempt, reason, how)
             }
             Command::EndAttempt { .. } => self.end_attempt(here, &proposal.command),
             Command::CommitContext { job, epoch, layer, context } => {

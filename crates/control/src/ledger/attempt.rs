@@ -82,7 +82,7 @@ impl State {
         epoch: Epoch,
         attempt: Attempt,
         reason: &str,
-        heard_ms: Option<u64>,
+        (heard_ms, suspected): (Option<u64>, bool),
     ) -> Result<Reply, Refusal> {
         let job = self.jobs.get_mut(&key.job).map(Arc::make_mut).ok_or(Refusal::UnknownJob)?;
         job.require_held(epoch)?;
@@ -92,7 +92,8 @@ impl State {
         if let Some(epoch) = before.or(record.end.as_ref().map(|end| end.epoch)) {
             return Ok(Reply::Already { epoch });
         }
-        record.revoked = Some(Revoked { epoch: here.epoch, reason: reason.to_owned(), heard_ms });
+        let (epoch, reason_kept) = (here.epoch, reason.to_owned());
+        record.revoked = Some(Revoked { epoch, reason: reason_kept, heard_ms, suspected });
         self.derived.bytes += reason.len() as u64;
         let ShardKey { job, workflow, shard } = *key;
         self.record(job, here.event(EventKind::AttemptRevoked { workflow, shard, attempt }));
@@ -167,6 +168,9 @@ impl State {
     }
 }
 
+/// Losses of a shard that proved false and use no retry. A network that brings more of them is no place to run it.
+const FALSE_LOSSES_MAX: usize = 16;
+
 fn attempt_mut<'job>(
     job: &'job mut Job,
     key: &ShardKey,
@@ -199,7 +203,8 @@ fn may_follow(shard: &Shard, attempt: Attempt, after: Lapse, retries: u32) -> Re
         }
         _ => {}
     }
-    if attempt.0 > retries.saturating_add(1) {
+    let false_losses = shard.attempts.len() - shard.retries_used();
+    if shard.retries_used() > retries as usize || false_losses > FALSE_LOSSES_MAX {
         return Err(Refusal::RetriesExhausted { limit: retries });
     }
     let proven = previous.end.is_some()

@@ -89,6 +89,8 @@ pub enum Command {
         reason: String,
         /// The job's age when the attempt was last heard of: since then its load may be missing (R27).
         heard_ms: Option<u64>,
+        /// Its worker was taken for gone, by hints. If the attempt's own word shows that it was not, no retry is used.
+        suspected: bool,
     },
     /// A worker's last word on an attempt. The word itself is not fenced (R3): the first one for (shard, attempt) is
     /// taken, later ones are repeats. An owner that passes it on is: a new owner goes by what the ledger had when it

@@ -103,6 +103,8 @@ pub struct Revoked {
     pub reason: String,
     /// The job's age when the attempt was last heard of.
     pub heard_ms: Option<u64>,
+    /// Its worker was taken for gone.
+    pub suspected: bool,
 }
 
 /// A worker's last word on an attempt.
@@ -205,6 +207,12 @@ impl Shard {
     pub fn status(&self) -> Option<AttemptStatus> {
         self.attempts.last()?.end.as_ref().map(|end| end.status)
     }
+
+    /// How many retries the next attempt makes.
+    #[must_use]
+    pub fn retries_used(&self) -> usize {
+        self.attempts.iter().filter(|attempt| !attempt.was_lost_falsely()).count()
+    }
 }
 
 impl AttemptRecord {
@@ -212,6 +220,14 @@ impl AttemptRecord {
     #[must_use]
     pub fn is_live(&self) -> bool {
         self.end.is_none() && self.revoked.is_none()
+    }
+
+    /// Its worker was taken for gone, and lived: it has said itself that it stopped the attempt. What a process that
+    /// ended has left, or one whose lease ran out says, is `Interrupted`.
+    #[must_use]
+    pub fn was_lost_falsely(&self) -> bool {
+        let suspected = self.revoked.as_ref().is_some_and(|revoked| revoked.suspected);
+        suspected && self.end.as_ref().is_some_and(|end| end.status == AttemptStatus::Stopped)
     }
 }
 

@@ -17,7 +17,16 @@ fn wants(ledger: &Ledger, me: u128, live: &BTreeSet<NodeId>) -> Vec<Duty> {
 }
 
 fn wants_as(ledger: &Ledger, me: SessionId, live: &BTreeSet<NodeId>) -> Vec<Duty> {
-    let managers = Managers { me, live, leaving: false, silent_ms: 2_000 };
+    wants_of(ledger, me, live, &BTreeSet::new())
+}
+
+fn wants_of(
+    ledger: &Ledger,
+    me: SessionId,
+    live: &BTreeSet<NodeId>,
+    silent: &BTreeSet<NodeId>,
+) -> Vec<Duty> {
+    let managers = Managers { me, live, silent, leaving: false, silent_ms: 2_000 };
     duties(&ledger.state, &managers, &BTreeSet::new())
 }
 
@@ -68,6 +77,42 @@ fn an_owner_is_dead_when_both_say_so() {
     assert_eq!(all, jobs.len(), "its new life has nothing yet");
 }
 
+/// An owner that is cut off from the managers only: workers keep it alive to membership, and it has just written. The
+/// leader does not hear it, which is enough; each job is claimed by one of the others, and stays where it is when the
+/// old owner is heard again.
+#[test]
+fn an_owner_that_the_leader_does_not_hear_is_replaced_though_membership_has_it_alive() {
+    let (mut ledger, jobs, live) = world();
+    for job in &jobs {
+        ledger.claim(session(2), *job);
+    }
+    let silent: BTreeSet<NodeId> = [NodeId(2)].into();
+    let others: Vec<NodeId> = vec![NodeId(1), NodeId(3)];
+    let mut claimed = 0;
+    for me in [1, 3] {
+        for duty in wants_of(&ledger, session(me), &live, &silent) {
+            let Duty::Claim { job, seen: Some(_) } = duty else { panic!("{duty:?}") };
+            assert_eq!(preferred_owner(job, &others), Some(NodeId(me)));
+            ledger.claim(session(me), job);
+            claimed += 1;
+        }
+    }
+    assert_eq!(claimed, jobs.len());
+    for me in 1..=3 {
+        assert!(wants(&ledger, me, &live).iter().all(|duty| !matches!(duty, Duty::Claim { .. })));
+    }
+}
+
+/// A new job is not left to a manager that cannot claim it.
+#[test]
+fn nobody_waits_for_a_silent_manager_to_claim() {
+    let (ledger, jobs, live) = world();
+    let silent: BTreeSet<NodeId> = [NodeId(3)].into();
+    let wanted: usize =
+        [1, 2].map(|me| wants_of(&ledger, session(me), &live, &silent).len()).iter().sum();
+    assert_eq!(wanted, jobs.len());
+}
+
 /// An owner that starts again before anybody has missed it, and has nothing else to write: it claims what it had. All
 /// managers that start again at once once waited for each other for ever.
 #[test]
@@ -88,7 +133,9 @@ fn what_is_mine_is_taken_up_or_given_up() {
     ledger.claim(session(1), jobs[0]);
     assert!(wants(&ledger, 1, &live).contains(&Duty::Adopt { job: jobs[0] }));
     let led: BTreeSet<JobId> = [jobs[0]].into();
-    let mut managers = Managers { me: session(1), live: &live, leaving: false, silent_ms: 2_000 };
+    let (me, silent) = (session(1), BTreeSet::new());
+    let mut managers =
+        Managers { me, live: &live, silent: &silent, leaving: false, silent_ms: 2_000 };
     assert!(!duties(&ledger.state, &managers, &led).iter().any(|duty| duty.job() == jobs[0]));
     managers.leaving = true;
     assert_eq!(duties(&ledger.state, &managers, &led), [Duty::Release { job: jobs[0] }]);

@@ -7,6 +7,7 @@ mod execution;
 mod failures;
 mod lifecycle;
 mod losses;
+mod probes;
 mod properties;
 mod queue;
 mod rows;

@@ -25,7 +25,12 @@ fn answers(world: &World) -> Vec<Result<Vec<ShardKey>, String>> {
 }
 
 fn two_workers() -> World {
+    two_workers_with(6 * SECOND)
+}
+
+fn two_workers_with(lease: Duration) -> World {
     let mut world = World::new(manifest(vec![part("load", 2, 60)]), &[1, 1]);
+    world.settings.lease = fence::Terms::new(lease);
     world.own();
     world.until(|world| world.running() == 2);
     world
@@ -42,7 +47,8 @@ fn a_change_is_answered_when_every_worker_has_heard_it() {
 
 #[test]
 fn who_was_not_reached_is_named_and_told_later() {
-    let mut world = two_workers();
+    // It is away for longer than somebody waits who steers, and not for so long that it is lost.
+    let mut world = two_workers_with(15 * SECOND);
     world.steer(Steer::Pause);
     world.pass(SECOND);
     let away = world.place_of(0, 1).0 - worker(0).0;

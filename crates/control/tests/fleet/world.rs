@@ -11,8 +11,8 @@ use std::time::Duration;
 use control::fleet::message::{Answer, Ask, Renew, Renewal, Steer, Tell};
 use control::fleet::owner::check::{check_effects, check_owner};
 use control::fleet::owner::{
-    Adoption, Conclusion, Effect, Event, Manifest, Owner, Part, Policy, Settings, ShardState,
-    blob_of,
+    Adoption, Conclusion, Effect, Event, Manifest, NoAnswer, Owner, Part, Policy, Settings,
+    ShardState, blob_of,
 };
 use control::fleet::pool::{Dice, Worker};
 use control::fleet::routing::Routing;
@@ -113,6 +113,8 @@ pub struct World {
     pub turn: bool,
     /// Membership's view of who is dead, on top of who is.
     pub suspected: BTreeSet<NodeId>,
+    /// A firewall refuses connections between the owner and these, and cuts those that there are.
+    pub refuses: BTreeSet<NodeId>,
     /// Boots that somebody has made up in the gossip.
     pub forged: BTreeMap<NodeId, BootId>,
     /// What the manager thinks of workers, if it is not the usual.
@@ -178,6 +180,7 @@ impl World {
             outcome: None,
             turn: true,
             suspected: BTreeSet::new(),
+            refuses: BTreeSet::new(),
             forged: BTreeMap::new(),
             routings: BTreeMap::new(),
             ledger_down: false,
@@ -272,7 +275,7 @@ impl World {
                     let proposal = self.proposal(command);
                     self.push(generation, Item::Propose { tag, proposal });
                 }
-                Effect::Ask { tag, worker, ask } => {
+                Effect::Ask { tag, worker, ask } | Effect::Probe { tag, worker, ask } => {
                     let sent = self.now;
                     self.push(generation, Item::Ask { worker, tag, ask, sent });
                 }
@@ -368,11 +371,13 @@ impl World {
                     run.lease.renewal_granted(&ticket, now);
                     let attempts = vec![(order.shard, order.step.attempt)];
                     let (worker, boot) = (model.node, model.boot);
-                    renewed.push(Event::Renewed { worker, boot, attempts });
+                    if !self.refuses.contains(&worker) {
+                        renewed.push(Event::Renewed { worker, boot, attempts });
+                    }
                 }
             }
             model.tick(now);
-            if model.cut_off {
+            if model.cut_off || self.refuses.contains(&model.node) {
                 model.told.clear();
             }
             told.append(&mut model.told);
@@ -442,9 +447,13 @@ impl World {
         let answer_lost = self.chance(self.faults.lost);
         let repeated = self.chance(self.faults.repeated);
         let model = self.workers.get_mut(&node).expect("a known worker");
-        let unreachable = !model.alive || model.cut_off || lost;
-        let event = if unreachable {
-            Event::Unanswered { tag }
+        let refused = (!model.alive || self.refuses.contains(&node)) && !model.cut_off;
+        let unreachable = refused || model.cut_off || lost;
+        let silent = Event::Unanswered { tag, why: NoAnswer::Silent };
+        let event = if refused {
+            Event::Unanswered { tag, why: NoAnswer::Refused }
+        } else if unreachable {
+            silent
         } else {
             let answer = model.ask(ask.clone(), now);
             if repeated {
@@ -452,13 +461,10 @@ impl World {
                 assert!(same_kind(&answer, &again), "{answer:?}, then {again:?}");
             }
             let took = now.since(sent) * 2;
-            if answer_lost {
-                Event::Unanswered { tag }
-            } else {
-                Event::Answered { tag, answer, took }
-            }
+            if answer_lost { silent } else { Event::Answered { tag, answer, took } }
         };
-        let wait = if matches!(event, Event::Unanswered { .. }) { ms(500) } else { ms(1) };
+        let silent = Event::Unanswered { tag, why: NoAnswer::Silent };
+        let wait = if event == silent { ms(500) } else { ms(1) };
         self.push_at(now.after(wait), generation, Item::Event(event));
     }
 
@@ -467,7 +473,10 @@ impl World {
         let now = self.now;
         let mut frames = Vec::new();
         let mut told = Vec::new();
-        for model in self.workers.values().filter(|model| model.alive && !model.cut_off) {
+        let refuses = &self.refuses;
+        let heard =
+            |model: &&ModelWorker| model.alive && !model.cut_off && !refuses.contains(&model.node);
+        for model in self.workers.values().filter(heard) {
             if !self.mute {
                 frames.extend(model.progress(now));
             }

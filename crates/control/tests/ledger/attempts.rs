@@ -1,6 +1,6 @@
 //! Attempts: one at a time, each after proof, each counted once.
 
-use control::ledger::{AttemptStatus, Lapse, Limits, Refusal, Reply, Resource};
+use control::ledger::{AttemptStatus, Command, Lapse, Limits, Refusal, Reply, Resource};
 use fence::{Attempt, BootId, Epoch, JobId};
 
 use crate::world::{ALICE, BOB, World, end, refused, shard, start};
@@ -92,6 +92,40 @@ fn retries_are_limited() {
     world.revoke(job, epoch, 4);
     let reply = world.start(job, epoch, 5, Lapse::LeaseLapsed);
     assert_eq!(reply, refused(Refusal::RetriesExhausted { limit: 3 }));
+}
+
+/// A loss that proved false uses no retry: its worker was taken for gone, and has said itself that it stopped. What a
+/// process that ended has left (interrupted), and a loss that was none by hints, do use one. Everybody who reads the
+/// ledger counts the same; and there is an end to it.
+#[test]
+fn a_loss_that_proved_false_uses_no_retry() {
+    let stopped = AttemptStatus::Stopped;
+    for (suspected, status, free) in
+        [(true, stopped, true), (true, AttemptStatus::Interrupted, false), (false, stopped, false)]
+    {
+        let mut world = World::new();
+        let (job, epoch) = running(&mut world);
+        let mut started = 1;
+        let refusal = loop {
+            let (attempt, reason) = (Attempt(started), "silent".to_owned());
+            let revoke = Command::RevokeAttempt {
+                shard: shard(job),
+                epoch,
+                attempt,
+                reason,
+                heard_ms: None,
+                suspected,
+            };
+            world.run(ALICE, revoke);
+            world.end(job, started, status, 1);
+            match world.start(job, epoch, started + 1, Lapse::Stopped) {
+                Reply::Done { .. } => started += 1,
+                other => break other,
+            }
+        };
+        assert_eq!(refusal, refused(Refusal::RetriesExhausted { limit: 3 }));
+        assert_eq!(started, if free { 17 } else { 4 }, "{suspected}, {status}");
+    }
 }
 
 /// R5: error is final, and so is success; what was only stopped or interrupted may go on.

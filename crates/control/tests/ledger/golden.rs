@@ -81,6 +81,7 @@ fn commands() -> Vec<Command> {
             attempt,
             reason: text("r"),
             heard_ms: Some(12),
+            suspected: true,
         },
         end(AttemptStatus::Completed, Some(blob(2))),
         end(AttemptStatus::Failed, None),

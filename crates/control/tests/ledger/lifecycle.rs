@@ -64,7 +64,14 @@ fn act(world: &mut World, what: Do, job: JobId, epoch: Epoch) -> Reply {
         }
         Do::Revoke => {
             let (shard, attempt) = (shard(job), Attempt(1));
-            Command::RevokeAttempt { shard, epoch, attempt, reason: String::new(), heard_ms: None }
+            Command::RevokeAttempt {
+                shard,
+                epoch,
+                attempt,
+                reason: String::new(),
+                heard_ms: None,
+                suspected: false,
+            }
         }
         Do::EndAttempt => crate::world::end(job, 1, AttemptStatus::Stopped, 1),
         Do::Context => {

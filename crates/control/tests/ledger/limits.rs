@@ -43,6 +43,7 @@ fn what_is_too_long_is_refused() {
                 attempt: Attempt(1),
                 reason: text.clone(),
                 heard_ms: None,
+                suspected: false,
             },
         ),
         (Field::Reason, cancel(&text, "")),
@@ -93,6 +94,7 @@ fn a_full_ledger_can_still_stop_jobs() {
         attempt: Attempt(1),
         reason,
         heard_ms: None,
+        suspected: false,
     };
     assert!(matches!(world.run(ALICE, revoke), Reply::Done { .. }));
     assert!(matches!(world.cancel(job), Reply::Done { .. }));

@@ -284,7 +284,14 @@ impl Op {
             }
             Self::Revoke { epoch, attempt, .. } => {
                 let (epoch, attempt) = (model.epoch(epoch), Attempt(attempt));
-                Command::RevokeAttempt { shard, epoch, attempt, reason: none, heard_ms: None }
+                Command::RevokeAttempt {
+                    shard,
+                    epoch,
+                    attempt,
+                    reason: none,
+                    heard_ms: None,
+                    suspected: false,
+                }
             }
             Self::End { attempt, status, completed, .. } => {
                 crate::world::end(job, attempt, status, completed)

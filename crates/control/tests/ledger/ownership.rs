@@ -20,6 +20,7 @@ fn owner_commands(job: JobId, epoch: Epoch) -> Vec<Command> {
             attempt: Attempt(1),
             reason,
             heard_ms: None,
+            suspected: false,
         },
         Command::CommitContext { job, epoch, layer: 0, context: Payload::Inline(vec![1]) },
         Command::ReleaseJob { job, epoch },

@@ -221,7 +221,7 @@ fn command() -> impl Strategy<Value = Command> {
             }
         ),
         2 => (shard.clone(), epoch.clone(), attempt.clone(), text.clone()).prop_map(
-            |(shard, epoch, attempt, reason)| Command::RevokeAttempt { shard, epoch, attempt, reason, heard_ms: None }
+            |(shard, epoch, attempt, reason)| Command::RevokeAttempt { shard, epoch, attempt, reason, heard_ms: None, suspected: false }
         ),
         2 => (shard.clone(), epoch.clone(), attempt.clone(), 0..3u32, any::<[u64; 2]>()).prop_map(
             |(shard, epoch, attempt, set, [count, of])| {

@@ -121,7 +121,14 @@ impl World {
         let attempt = Attempt(attempt);
         self.run(
             ALICE,
-            Command::RevokeAttempt { shard: shard(job), epoch, attempt, reason, heard_ms: None },
+            Command::RevokeAttempt {
+                shard: shard(job),
+                epoch,
+                attempt,
+                reason,
+                heard_ms: None,
+                suspected: false,
+            },
         )
     }
 

@@ -99,6 +99,7 @@ pub async fn run(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
     let Some(parts) = shared.parts() else { return };
     let mut applied = parts.ledger.applied();
     let mut views = parts.member.watch();
+    let mut silent = parts.ledger.silent();
     let mut leaving = shared.leaving.subscribe();
     let mut ticks = interval(LOOK_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -119,6 +120,7 @@ pub async fn run(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
             }
             _ = applied.changed() => {}
             _ = views.changed() => {}
+            _ = silent.changed() => {}
             _ = leaving.changed() => {}
             _ = ticks.tick() => {}
         }
@@ -128,9 +130,11 @@ pub async fn run(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
         let busy: BTreeSet<JobId> = led.union(&under_way).copied().collect();
         let view = parts.member.view();
         let live = roster::managers(&view);
+        let unheard = silent.borrow_and_update().clone();
         let managers = Managers {
             me: parts.ledger.session(),
             live: &live,
+            silent: &unheard,
             leaving: *shared.leaving.borrow(),
             silent_ms: super::millis(shared.silent),
         };

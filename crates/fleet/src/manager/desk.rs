@@ -27,7 +27,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use start::Start;
 
 use super::voters::Membership;
-use super::{Shared, errands, lock, now, status};
+use super::{Shared, errands, lock, now, probe, status};
 use crate::bundle::BundleHead;
 use crate::wire::proto::JobStatus;
 
@@ -309,6 +309,9 @@ impl Desk {
                 }
                 Effect::Ask { tag, worker, ask } => {
                     self.errands.spawn(errands::ask(shared(), inbox(), tag, worker, ask));
+                }
+                Effect::Probe { tag, worker, ask } => {
+                    self.errands.spawn(probe::run(shared(), inbox(), tag, worker, ask));
                 }
                 Effect::Store { tag, blob, content } => {
                     self.errands.spawn(errands::store(shared(), inbox(), tag, blob, content));

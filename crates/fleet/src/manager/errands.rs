@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use control::fleet::message::{Answer, Ask};
-use control::fleet::owner::{Event, blob_of};
+use control::fleet::owner::{Event, NoAnswer, blob_of};
 use control::ledger::{BlobRef, Command};
 use fence::{JobId, NodeId};
 use futures_util::StreamExt;
@@ -100,10 +100,10 @@ pub async fn ask(shared: Arc<Shared>, inbox: Inbox, tag: u64, worker: NodeId, as
         // A last word in another worker's name is as good as no answer.
         Some(Answer::Stopped { report: Some(report) }) if report.worker != worker => {
             authority::refused(&shared, "foreign_attempt");
-            Event::Unanswered { tag }
+            Event::Unanswered { tag, why: NoAnswer::Silent }
         }
         Some(answer) => Event::Answered { tag, answer, took: began.elapsed() },
-        None => Event::Unanswered { tag },
+        None => Event::Unanswered { tag, why: NoAnswer::Silent },
     };
     let _ = inbox.send(Input::Event(event)).await;
 }

@@ -56,7 +56,22 @@ pub async fn to_owner(
 
 /// Asks a worker through the manager that has renewed its leases last. None: there is none, or no answer.
 pub async fn ask(shared: &Shared, parts: &Parts, worker: NodeId, ask: &Ask) -> Option<Answer> {
-    let through = lock(&shared.renewers).get(&worker).copied()?;
+    let through = renewer(shared, worker)?;
+    ask_through(parts, through, worker, ask).await
+}
+
+/// The manager that has renewed a worker's leases last.
+pub fn renewer(shared: &Shared, worker: NodeId) -> Option<NodeId> {
+    lock(&shared.renewers).get(&worker).copied()
+}
+
+/// Asks a worker through this manager, once. None: no answer, or it is this one.
+pub async fn ask_through(
+    parts: &Parts,
+    through: NodeId,
+    worker: NodeId,
+    ask: &Ask,
+) -> Option<Answer> {
     let channel = errands::channel(parts, through).filter(|_| through != parts.ledger.id())?;
     let mut desk = DeskClient::new(channel)
         .max_decoding_message_size(MESSAGE_BYTES_MAX)

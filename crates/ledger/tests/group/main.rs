@@ -5,6 +5,7 @@ mod bootstrap;
 mod harness;
 mod leaders;
 mod members;
+mod silence;
 mod space;
 mod wire;
 mod writes;

@@ -82,7 +82,8 @@ async fn broken_messages_are_refused_by_name() {
         ("malformed", &[WIRE_VERSION]),
     ];
     for (expected, bytes) in garbage {
-        let sealed = Sealed { header: right.clone(), sealed: Bytes::from_static(bytes) };
+        let sealed =
+            Sealed { header: right.clone(), sealed: Bytes::from_static(bytes), silent: Vec::new() };
         assert_eq!(name(client.append(sealed.clone()).await), expected, "append {bytes:?}");
         assert_eq!(name(client.vote(sealed.clone()).await), expected, "vote {bytes:?}");
         assert_eq!(name(client.welcome(sealed.clone()).await), expected, "welcome {bytes:?}");
@@ -90,10 +91,12 @@ async fn broken_messages_are_refused_by_name() {
             ProposeRequest { header: right.clone(), sealed: sealed.sealed, within_ms: 1_000 };
         assert_eq!(name(client.propose(propose).await), expected, "propose {bytes:?}");
     }
-    let headless = Sealed { header: None, sealed: Bytes::from_static(&[WIRE_VERSION]) };
+    let headless =
+        Sealed { header: None, sealed: Bytes::from_static(&[WIRE_VERSION]), silent: Vec::new() };
     assert_eq!(name(client.append(headless).await), "malformed");
 
-    let huge = Sealed { header: right, sealed: vec![WIRE_VERSION; 9 << 20].into() };
+    let huge =
+        Sealed { header: right, sealed: vec![WIRE_VERSION; 9 << 20].into(), silent: Vec::new() };
     let refused = client.append(huge).await.unwrap_err();
     assert_eq!(refused.code(), Code::OutOfRange, "{refused:?}");
 
@@ -123,7 +126,11 @@ async fn a_certificate_speaks_for_its_own_node_and_only_as_a_member() {
     group.places[0].switch.certify(Some(NodeId(99)));
     let mut stranger = client(&group).await;
     assert_eq!(name(stranger.get_blob(get()).await), "foreign_sender");
-    let sealed = Sealed { header: get().header, sealed: Bytes::from_static(&[WIRE_VERSION]) };
+    let sealed = Sealed {
+        header: get().header,
+        sealed: Bytes::from_static(&[WIRE_VERSION]),
+        silent: Vec::new(),
+    };
     assert_eq!(name(stranger.append(sealed.clone()).await), "foreign_sender");
     assert_eq!(name(stranger.vote(sealed).await), "foreign_sender");
     assert_eq!(name(stranger.change_members(change()).await), "not_a_member");

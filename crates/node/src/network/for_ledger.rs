@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use ledger::{BoxedIo, Incoming, Transport};
 use trust::{Expected, Role};
 
-use super::Network;
+use super::{ConnectError, Network};
 
 /// Connects ledger nodes of one role: managers among themselves, or gates.
 #[derive(Clone)]
@@ -25,11 +25,19 @@ impl LedgerTransport {
     }
 }
 
+/// A refused connection stays one: it is evidence that nobody listens there.
+fn as_io(error: ConnectError) -> io::Error {
+    match error.was_refused() {
+        true => io::Error::new(io::ErrorKind::ConnectionRefused, error),
+        false => io::Error::other(error),
+    }
+}
+
 impl Transport for LedgerTransport {
     fn connect(&self, address: &str) -> BoxFuture<'static, io::Result<BoxedIo>> {
         let expected = Expected { role: self.role, node: None };
         let connecting = self.network.connect(address, expected);
-        Box::pin(async move { connecting.await.map(BoxedIo::new).map_err(io::Error::other) })
+        Box::pin(async move { connecting.await.map(BoxedIo::new).map_err(as_io) })
     }
 
     fn listen(&self, address: &str) -> BoxFuture<'static, io::Result<Incoming>> {

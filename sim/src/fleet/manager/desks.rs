@@ -166,6 +166,12 @@ impl World {
                     self.ask(m, w, Some((job, epoch, tag)), ask);
                 }
             }
+            Effect::Probe { tag, worker, ask } => {
+                let w = self.workers.iter().position(|host| host.node == worker);
+                if let Some(w) = w {
+                    self.probe(m, w, (job, epoch, tag), ask);
+                }
+            }
             Effect::Store { tag, blob, content } => {
                 // On a majority of disks before it is said, and for good.
                 self.blobs.insert(blob, content);

@@ -1,17 +1,18 @@
 //! What a manager says to workers, and what it answers them.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
-use control::breaker::{Change, Outcome};
+use control::breaker::{Change, Outcome, Permit};
 use control::fleet::message::{Answer, Ask, Frames, FramesAnswer, Renew, Renewal, Tell, Told};
-use control::fleet::owner::Event;
+use control::fleet::owner::{Event, NoAnswer};
 use control::fleet::routing::{self, Pace, Presence, Signs};
 use control::ledger::Command;
 use fence::{Attempt, BootId, Epoch, JobId, NodeId, ShardKey};
 
 use super::super::plan::Mark;
 use super::super::world::{Beat, Host, Item, Packet, World};
-use super::{Call, What};
+use super::{Call, PATIENCE, PROBE_PATIENCE, What};
 
 impl World {
     pub(in super::super) fn ask(
@@ -32,16 +33,47 @@ impl World {
         let permit = match host.breakers.ask(to, local) {
             None if ask.can_wait() => {
                 if let Some((job, epoch, tag)) = back {
-                    self.hand_to_desk(m, job, epoch, 0..1, Event::Unanswered { tag });
+                    let why = NoAnswer::NotAsked;
+                    self.hand_to_desk(m, job, epoch, 0..1, Event::Unanswered { tag, why });
                 }
                 return;
             }
             None => host.breakers.insist(to, local),
             Some(permit) => permit,
         };
+        self.call(m, w, back, ask, (to, permit, PATIENCE));
+    }
+
+    /// Whether a worker is there. Its machine, if that is there, says at once that nobody listens.
+    pub(super) fn probe(&mut self, m: usize, w: usize, back: (JobId, Epoch, u64), ask: Ask) {
+        let (from, to) = (Host::Manager(m), Host::Worker(w));
+        if !self.is_up(to)
+            && !self.net.cut.contains(&(from, to))
+            && !self.net.cut.contains(&(to, from))
+        {
+            let (job, epoch, tag) = back;
+            let why = NoAnswer::Refused;
+            return self.hand_to_desk(m, job, epoch, 1..4, Event::Unanswered { tag, why });
+        }
+        let host = &mut self.managers[m];
+        let to = (self.workers[w].node, BootId(0));
+        let permit = host.breakers.insist(to, host.clock.read(self.now));
+        self.call(m, w, Some(back), ask, (to, permit, PROBE_PATIENCE));
+    }
+
+    fn call(
+        &mut self,
+        m: usize,
+        w: usize,
+        back: Option<(JobId, Epoch, u64)>,
+        ask: Ask,
+        (to, permit, patience): ((NodeId, BootId), Permit, Duration),
+    ) {
+        let now = self.now;
+        let host = &mut self.managers[m];
         host.call_numbers += 1;
         let call = host.call_numbers;
-        host.calls.insert(call, Call { back, sent: now, to, permit });
+        host.calls.insert(call, Call { back, sent: now, patience, to, permit });
         let life = self.life(Host::Manager(m));
         let packet = Packet::Ask { from: m, life, call, ask: Box::new(ask) };
         self.send(Host::Manager(m), Host::Worker(w), 0, packet);

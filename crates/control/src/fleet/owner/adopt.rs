@@ -106,6 +106,7 @@ impl Owner {
             rtts: BTreeMap::new(),
             scan_at: now.after(settings.scan_every),
             absent: BTreeSet::new(),
+            doubts: super::probe::Doubts::default(),
             timeouts: Timeouts::take_up(budget, millis(now_ms), extended, now),
             outcome: None,
             detail: job.cancel.as_ref().map(|cancel| cancel.reason.clone()).unwrap_or_default(),

@@ -12,8 +12,19 @@ impl Owner {
     pub(super) fn look_at_shards(&mut self) {
         let now = self.now;
         let sids: Vec<Sid> = self.shards.keys().copied().collect();
+        let retries = self.settings.retries as usize;
         for sid in sids {
             let Some(shard) = self.shards.get_mut(&sid) else { continue };
+            // Its last retry, lost by hints, and its worker is there after all: its own word, which is on its way, decides
+            // whether the retry was used.
+            if let Step::Lapsing(handover) = &shard.step
+                && handover.may_start(now) == Some(fence::Lapse::Stopped)
+                && handover.next_at() > now
+                && shard.retries_used() > retries
+                && shard.current().is_some_and(|one| one.suspected && one.end.is_none())
+            {
+                continue;
+            }
             if let Step::Lapsing(handover) = &shard.step
                 && let Some(lapse) = handover.may_start(now)
             {
@@ -68,7 +79,7 @@ impl Owner {
         let Some(shard) = self.shards.get(&sid) else { return };
         let (attempt, state, key) = (shard.attempt(), shard.state, shard.key);
         let unheard = shard.current().is_some_and(|one| one.end.is_none() && !one.reporting);
-        let (proof, tries) = (shard.proof, shard.tries.len());
+        let (proof, used) = (shard.proof, shard.retries_used());
         if unheard && proof == Lapse::LeaseLapsed && self.sealing.insert((sid, attempt)) {
             // Its worker is gone. What is known of it is made durable now; its own word, if it ever comes, is a repeat.
             self.out.push(Effect::Seal { shard: key, attempt });
@@ -106,7 +117,7 @@ impl Owner {
                 }
             }
         }
-        if tries > self.settings.retries as usize {
+        if used > self.settings.retries as usize {
             let retries = self.settings.retries;
             let last = failed.unwrap_or_else(|| "its worker was lost".to_owned());
             return self.give_up(sid, format!("{last}; {retries} retries were made"));

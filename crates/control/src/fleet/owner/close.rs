@@ -48,7 +48,10 @@ impl Owner {
     fn conclusion(&self) -> Conclusion {
         let workflow = |(number, part): (usize, &Part)| {
             let (started, ended) = self.spans.get(&number).copied().unwrap_or_default();
-            let tries = self.shards_of(number).map(|shard| shard.tries.len().saturating_sub(1));
+            let tries = self.shards_of(number).map(|shard| {
+                let lost = shard.tries.iter().rev().skip(1).filter(|one| !one.was_lost_falsely());
+                lost.count()
+            });
             Conclusive {
                 name: part.name.clone(),
                 status: self.machine.status(number).cloned().unwrap_or(WorkflowStatus::Stopped),

@@ -32,6 +32,7 @@ pub enum Event {
     /// No answer within the shell's patience: it may have been done or not.
     Unanswered {
         tag: u64,
+        why: NoAnswer,
     },
     Told(Tell),
     /// What an attempt has counted so far, by the frames that were applied.
@@ -97,6 +98,17 @@ pub enum Event {
     Tick,
 }
 
+/// Why there is no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoAnswer {
+    /// The connection was refused: the machine, or a firewall before it, says that nobody listens at the address.
+    Refused,
+    /// Nothing came in time, or there is no way there.
+    Silent,
+    /// Nobody was asked.
+    NotAsked,
+}
+
 /// What the shell has to do, in this order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
@@ -104,6 +116,8 @@ pub enum Effect {
     Commit { tag: u64, command: Command },
     /// Send, and answer with [`Event::Answered`] or [`Event::Unanswered`].
     Ask { tag: u64, worker: NodeId, ask: Ask },
+    /// Ask whether a worker is there: at once, directly and through another manager, for a second. Answered as an ask.
+    Probe { tag: u64, worker: NodeId, ask: Ask },
     /// Fsync on a majority, and answer with [`Event::Stored`]. Goes on until it is done.
     Store { tag: u64, blob: BlobRef, content: Vec<u8> },
     /// Answer with [`Event::Fetched`]. Goes on until it is done.
@@ -220,6 +234,6 @@ pub struct Conclusive {
     pub started: Duration,
     pub ended: Duration,
     pub shards: u32,
-    /// Attempts beyond the first of each shard.
+    /// Attempts beyond the first of each shard, without those that followed a loss that proved false.
     pub retries: u32,
 }

@@ -47,6 +47,7 @@ impl Owner {
             reporting: false,
             end: None,
             revoked: false,
+            suspected: false,
         };
         self.count_lost(sid);
         let Some(shard) = self.shards.get_mut(&sid) else { return };
@@ -116,6 +117,8 @@ impl Owner {
         self.changed();
     }
 
+    /// Without a proof it is only taken for lost, by hints; see [`super::shard::Try::was_lost_falsely`].
+    ///
     /// LIFE-22: all its shards, in one step. LIFE-30: a second time does nothing.
     pub(super) fn lose_worker(
         &mut self,
@@ -154,7 +157,7 @@ impl Owner {
                 self.changed();
             } else if shard.is_out() || shard.step == Step::Unsent {
                 *lost.entry(sid.0).or_default() += 1;
-                self.lose(sid, &format!("worker {node} {what}"), proof);
+                self.lose_by(sid, &format!("worker {node} {what}"), proof, proof.is_none());
             }
         }
         if lost.is_empty() {
@@ -180,13 +183,17 @@ impl Owner {
 
     /// An attempt that can no longer be relied on. It may still run; what follows makes sure that it does not.
     pub(super) fn lose(&mut self, sid: Sid, why: &str, proof: Option<Lapse>) {
+        self.lose_by(sid, why, proof, false);
+    }
+
+    fn lose_by(&mut self, sid: Sid, why: &str, proof: Option<Lapse>, suspected: bool) {
         let age = self.age();
         let Some(shard) = self.shards.get_mut(&sid) else { return };
         if !shard.is_out() && shard.step != Step::Unsent {
             return;
         }
         let Some(one) = shard.tries.last_mut() else { return };
-        one.revoked = true;
+        (one.revoked, one.suspected) = (true, suspected);
         let (node, boot) = (one.worker, one.boot);
         // That it was lost is noticed later than it was: since its last word nothing is certain.
         let heard = one.heard.unwrap_or(age);
@@ -213,7 +220,7 @@ impl Owner {
         let heard_ms = lost_at.map(millis);
         self.commit(
             Purpose::Revoke(sid, attempt),
-            Command::RevokeAttempt { shard: key, epoch, attempt, reason, heard_ms },
+            Command::RevokeAttempt { shard: key, epoch, attempt, reason, heard_ms, suspected },
         );
         // If it lives, it says at once that it has stopped, and nobody has to wait.
         self.send(Errand::Stop(sid, attempt));

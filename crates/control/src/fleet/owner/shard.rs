@@ -169,9 +169,17 @@ pub(super) struct Try {
     pub reporting: bool,
     pub end: Option<AttemptStatus>,
     pub revoked: bool,
+    /// It was revoked because its worker was taken for gone.
+    pub suspected: bool,
 }
 
 impl Try {
+    /// Its worker was taken for gone, and lived: no retry is used. The ledger counts the same
+    /// ([`crate::ledger::AttemptRecord::was_lost_falsely`]).
+    pub fn was_lost_falsely(&self) -> bool {
+        self.suspected && self.end == Some(AttemptStatus::Stopped)
+    }
+
     /// Units of its schedule. Of one that counts iterations and has not said its last word nothing is known but how far
     /// it may go; what arrivals another has begun follows from the schedule.
     pub fn may_have_begun(&self) -> u64 {
@@ -259,6 +267,11 @@ impl Shard {
 
     pub fn current(&self) -> Option<&Try> {
         self.tries.last()
+    }
+
+    /// How many retries the next attempt makes.
+    pub fn retries_used(&self) -> usize {
+        self.tries.iter().filter(|one| !one.was_lost_falsely()).count()
     }
 
     pub fn attempt_mut(&mut self, attempt: Attempt) -> Option<&mut Try> {

@@ -32,6 +32,7 @@ impl Owner {
         attempts: &[(ShardKey, Attempt)],
     ) {
         let now = self.now;
+        self.doubts.end(worker, now);
         for (key, attempt) in attempts.iter().filter(|(key, _)| key.job == self.id) {
             let shard = self.shards.get_mut(&(key.workflow.0, key.shard));
             let one = shard.and_then(|shard| shard.attempt_mut(*attempt));
@@ -44,6 +45,7 @@ impl Owner {
     /// A worker has said something, about whatever.
     pub(super) fn heard_from(&mut self, worker: NodeId) {
         let now = self.now;
+        self.doubts.end(worker, now);
         for shard in self.shards.values_mut() {
             if let Some(one) = shard.tries.last_mut().filter(|one| one.worker == worker) {
                 one.alive = one.alive.max(now);
@@ -68,6 +70,7 @@ impl Owner {
         for one in self.shards.values_mut().filter_map(|shard| shard.tries.last_mut()) {
             one.alive = one.alive.after(stood);
         }
+        self.doubts.stood_still(stood);
     }
 
     pub(super) fn look_at_silence(&mut self) {

@@ -6,7 +6,7 @@ use fence::{Act, Attempt, Fence, NodeId, Order, OrderRefusal};
 
 use super::context;
 use super::shard::{State, Step};
-use super::{Effect, Errand, Owner, Sid};
+use super::{Effect, Errand, NoAnswer, Owner, Sid};
 use crate::budget::Budget;
 use crate::fleet::message::{Answer, Ask, Dispatch, Halt, Refused, Seat, Task, lapse_of};
 use crate::ledger::Payload;
@@ -97,7 +97,7 @@ pub(super) fn ask(owner: &Owner, errand: &Errand) -> Option<(NodeId, Ask)> {
         Errand::Install(worker, boot) if owner.recovery.asked.contains(&(*worker, *boot)) => {
             Some((*worker, Ask::Install { job, epoch, receiver: *boot }))
         }
-        Errand::Scan(worker, _) | Errand::Room(worker) => {
+        Errand::Scan(worker, _) | Errand::Room(worker) | Errand::Probe(worker, _) => {
             Some((*worker, Ask::Inspect { job: Some(job) }))
         }
         Errand::Steer { .. } | Errand::Install(..) => None,
@@ -156,8 +156,11 @@ impl Owner {
     fn send_again(&mut self, errand: Errand, tries: u32) {
         if let Some((worker, ask)) = ask(self, &errand) {
             let tag = self.tag();
+            self.out.push(match errand {
+                Errand::Probe(..) => Effect::Probe { tag, worker, ask },
+                _ => Effect::Ask { tag, worker, ask },
+            });
             self.errands.insert(tag, (errand, tries, worker));
-            self.out.push(Effect::Ask { tag, worker, ask });
         }
     }
 
@@ -183,7 +186,7 @@ impl Owner {
         self.retry(Errand::Stop(sid, attempt), tries);
     }
 
-    pub(super) fn unanswered(&mut self, tag: u64) {
+    pub(super) fn unanswered(&mut self, tag: u64, why: NoAnswer) {
         let Some((errand, tries, _)) = self.errands.remove(&tag) else {
             self.counts.repeats += 1;
             return;
@@ -191,6 +194,7 @@ impl Owner {
         self.changed();
         match &errand {
             Errand::Reserve(number) => self.reserve_unanswered(*number),
+            Errand::Probe(worker, boot) => self.probe_unanswered(*worker, *boot, why),
             // The hold runs out by itself; a report that is told again is forgotten again; the next scan comes.
             Errand::Release(..) | Errand::Forget(..) | Errand::Scan(..) | Errand::Room(..) => {}
             // One that was replaced long ago: the next scan finds it if it is still there.
@@ -233,6 +237,7 @@ impl Owner {
                     self.room_heard(worker, &holdings);
                 }
             }
+            Errand::Probe(worker, boot) => self.probe_answered(worker, boot, &answer),
             Errand::Steer { worker, boot, number } => {
                 if !self.steer_answered(worker, boot, number, &answer) {
                     self.retry(Errand::Steer { worker, boot, number }, tries);

@@ -196,6 +196,7 @@ impl Owner {
         };
         // Cumulative: an older frame that comes late has lower numbers, and says nothing new (R17).
         one.alive = one.alive.max(self.now);
+        self.doubts.end(one.worker, self.now);
         let (old, new) = (one.counters.fields(), counters.fields());
         if one.known || old.iter().zip(&new).any(|(old, new)| new < old) {
             return false;

@@ -67,6 +67,7 @@ impl Owner {
             reporting: false,
             end: record.end.as_ref().map(|end| end.status),
             revoked: record.revoked.is_some(),
+            suspected: record.revoked.as_ref().is_some_and(|revoked| revoked.suspected),
         }
     }
 
