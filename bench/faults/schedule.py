@@ -1,7 +1,9 @@
 """What the plan asks for at each moment, steering included.
 
 A workload's schedule begins with the load, stands still while the job is paused, and ends with a cancel. A command
-takes effect somewhere between its sending and its answer; so what is planned is a range, and both ends are computed.
+takes effect somewhere between its sending and its answer, a new rate a moment later: it holds from one time of the
+schedule on, which its owner chooses a little ahead of where the schedule stands, and changes nothing before. So what is
+planned is a range, and both ends are computed.
 """
 
 from __future__ import annotations
@@ -12,6 +14,8 @@ from .facts import Facts, Interval, Steering
 from .gaps import union
 from .plans import RATE, Workload
 
+# A new rate holds from so much later on, at most.
+AHEAD_S = 0.3
 # After a resume or a change of rate the load may need this long until it is as planned.
 SETTLE_S = 2.0
 
@@ -68,7 +72,7 @@ def rates(facts: Facts, one: Workload) -> list[tuple[float, float, float]]:
             if not steering.accepted:
                 # Nobody knows whether it was taken; both are possible, so nothing is asked of this stretch.
                 value = float("nan")
-            changes.append((steering.sent, steering.answered, value))
+            changes.append((steering.sent, steering.answered + AHEAD_S, value))
     return changes
 
 
@@ -100,21 +104,25 @@ def planned(facts: Facts, one: Workload, began: float) -> Range | None:
     stop_late = _over(facts) if cancel else began + one.length_s + limit.most
     stop_late = min(stop_late, began + one.length_s + limit.most)
     highest = max(value for _, _, value in changes)
-    sums = [_integral(changes, pick, began, stop, away) for pick in (0, 1) for stop in (stop_early, stop_late)]
+    sums = [_integral(changes, least, began, stop, away) for least in (True, False) for stop in (stop_early, stop_late)]
     slack = 2.0 + facts.shards(one.name) + highest * (0.5 + 0.5 * len(away)) if (cancel or away) else 4.0
     return Range(min(sums) - slack, max(sums) + slack)
 
 
-def _integral(changes: list[tuple[float, float, float]], pick: int, began: float, stop: float,
+def _integral(changes: list[tuple[float, float, float]], least: bool, began: float, stop: float,
               away: list[Interval]) -> float:
-    """Arrivals between two moments; changes take effect at their earliest (0) or latest (1) time."""
+    """Arrivals between two moments, the fewest or the most that there can be: for these each change takes effect at its
+    earliest or its latest time, whichever that is. A slower rate costs the most when it comes early."""
+    moments = [began]
+    for before, change in zip(changes, changes[1:]):
+        slower = change[2] < before[2]
+        moments.append(max(moments[-1], change[0] if slower == least else change[1]))
     total = 0.0
-    for index, change in enumerate(changes):
-        a = max(began, change[pick])
-        b = min(stop, changes[index + 1][pick] if index + 1 < len(changes) else stop)
+    for (_, _, value), a, b in zip(changes, moments, [*moments[1:], stop]):
+        b = min(b, stop)
         if b > a:
             stood = sum(max(0.0, min(b, y) - max(a, x)) for x, y in away)
-            total += change[2] * (b - a - stood)
+            total += value * (b - a - stood)
     return total
 
 

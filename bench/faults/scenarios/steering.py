@@ -64,3 +64,45 @@ def scale_rate(fleet: Fleet) -> Facts:
     time.sleep(4)
     fleet.kill("owner killed", [job.where().owner or "m1"], 1.0)
     return fleet.conclude(job)
+
+
+@scenario()
+def scale_rate_worker_killed(fleet: Fleet) -> Facts:
+    """A rate is lowered, and its worker killed later: the next attempt goes on with the numbers of the new schedule."""
+    job = fleet.submit(standard(30))
+    job.await_schedule(4)
+    job.scale_rate("rate", 20)
+    time.sleep(3)
+    fleet.kill("worker killed", [job.where().worker("rate")], None)
+    return fleet.conclude(job, mend_first=False)
+
+
+@scenario()
+def scale_rate_twice(fleet: Fleet) -> Facts:
+    """A rate is raised and lowered, owner and worker are killed in between and after: all changes stay in force."""
+    job = fleet.submit(standard(35))
+    job.await_schedule(4)
+    job.scale_rate("rate", 120)
+    time.sleep(3)
+    fleet.kill("owner killed", [job.where().owner or "m1"], 1.0)
+    time.sleep(4)
+    job.scale_rate("rate", 30)
+    time.sleep(2)
+    fleet.kill("worker killed", [job.where().worker("rate")], 1.0)
+    return fleet.conclude(job)
+
+
+@scenario()
+def scale_rate_in_a_pause(fleet: Fleet) -> Facts:
+    """A rate is changed while the job is paused: the new one holds from where the schedule stands."""
+    found: list[Violation] = []
+    job = fleet.submit(standard(20))
+    job.await_schedule(4)
+    job.steer("pause")
+    _quiet(job, 1.0, found)
+    job.scale_rate("rate", 120)
+    _quiet(job, 2.0, found)
+    job.steer("resume")
+    facts = fleet.conclude(job)
+    facts.found += found
+    return facts

@@ -5,6 +5,7 @@ from __future__ import annotations
 import unittest
 from dataclasses import replace
 
+from .. import schedule
 from ..facts import Facts, Fault, Seen, Steering
 from ..oracle import judge
 from .build import BEGAN, LENGTH_S, ZERO, degraded, healthy, more, without
@@ -218,6 +219,25 @@ class Steered(unittest.TestCase):
         facts = more(facts, *extra)
         facts.summary["workflows"]["rate"]["iterations"] += 600
         self.assertEqual(judge(facts), [])
+
+
+    def test_a_new_rate_that_holds_from_the_beginning_is_found(self) -> None:
+        facts = healthy()
+        facts.steering = [Steering("scale", BEGAN + 9.9, BEGAN + 10.0, True, workload="rate", per_second=120)]
+        extra = [Seen(BEGAN + 10.0 + i / 120, "w1", "rate", 1200 + i) for i in range(1200)]
+        facts = more(facts, *extra)
+        facts.summary["workflows"]["rate"]["iterations"] += 1200
+        self.assertIn("R27 run + dropped", checks(facts))
+
+    def test_a_rate_that_was_scaled_twice_has_what_lies_between_the_changes(self) -> None:
+        facts = healthy()
+        facts.steering = [Steering("scale", BEGAN + 5.0, BEGAN + 5.2, True, workload="rate", per_second=120),
+                          Steering("scale", BEGAN + 10.0, BEGAN + 11.0, True, workload="rate", per_second=30)]
+        rate = next(one for one in facts.plan.workloads if one.name == "rate")
+        found = schedule.planned(facts, rate, BEGAN)
+        # The most: the first at once, the second as late as it can be. The fewest: the other way round.
+        self.assertAlmostEqual(found.most, 60 * 5 + 120 * 6.3 + 30 * 8.7 + 4)
+        self.assertAlmostEqual(found.least, 60 * 5.5 + 120 * 4.5 + 30 * 10 - 4)
 
 
 class Ends(unittest.TestCase):

@@ -75,7 +75,7 @@ pub use history::{Event, EventKind, History, Since};
 pub use invariant::Violation;
 pub use job::{
     AttemptEnd, AttemptRecord, Cancel, Context, End, Job, Phase, Provisioned, Revoked, Shard,
-    Stopping,
+    Steered, Stopping,
 };
 pub use key::{IdempotencyKey, KeyError, KeyProblem};
 pub use limits::{BadLimits, Field, LEASE_MS, Limits, Problem, Resource, validate};

@@ -10,13 +10,15 @@
 //! ```
 //!
 //! Nobody has to tell the shards anything while they run: a shard that knows `(s, n)` and the plan
-//! knows its share of every moment. A time is always *half-open*: what is due at the very end of a
+//! knows its share of every moment. Only what people change has to be told, and it has a moment too
+//! (`rates`). A time is always *half-open*: what is due at the very end of a
 //! load is not due.
 //!
 //! Not here: `start_after`, pacing and `graceful_stop`, which are waiting and not dividing; the
 //! engine does them.
 
 mod arrivals;
+mod rates;
 mod stages;
 mod units;
 mod vus;
@@ -27,6 +29,7 @@ mod properties;
 mod tables;
 
 pub use arrivals::{Arrivals, Shard};
+pub use rates::{RATE_CHANGES_APART, RATE_CHANGES_MAX, RateChange, begun_at_most, rate_per_second};
 pub use stages::{next_stage_change, stage_at, stage_names};
 pub use units::Units;
 pub use vus::{SELF_SIZED_VUS_MAX, next_change, vus_at, vus_max};

@@ -109,6 +109,7 @@ struct Running {
     vus_max: u64,
     vus_override: Option<u32>,
     rate_override: Option<plan::Rate>,
+    rate_changes: usize,
 }
 
 impl Conductor {

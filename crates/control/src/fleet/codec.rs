@@ -18,7 +18,7 @@ use serde::de::DeserializeOwned;
 
 use super::message::{
     Answer, Ask, Dispatch, EndReport, Frames, FramesAnswer, Halt, HeldPhase, Holdings, Refused,
-    Renew, Renewal, Seat, Steer, Task, Tell, Told,
+    Renew, Renewal, Seat, Steer, Steering, Task, Tell, Told,
 };
 use crate::ledger::{AttemptStatus, Payload};
 
@@ -145,7 +145,6 @@ impl Message for Ask {
         match self {
             Self::Reserve { .. }
             | Self::Release { .. }
-            | Self::Start { .. }
             | Self::Rows { .. }
             | Self::Units { .. }
             | Self::Forget { .. }
@@ -155,8 +154,14 @@ impl Message for Ask {
             Self::Stop { how, .. } => match how {
                 Halt::Graceful | Halt::Now => 1,
             },
-            Self::Steer { steers, .. } => steers.iter().map(Steer::since).max().unwrap_or(1),
+            Self::Start { steering, .. } | Self::Steer { steering, .. } => steering.since(),
         }
+    }
+}
+
+impl Steering {
+    fn since(&self) -> u8 {
+        self.steers.iter().map(Steer::since).max().unwrap_or(1)
     }
 }
 
@@ -309,7 +314,8 @@ impl Message for Renewals {
 
     fn since(&self) -> u8 {
         let of = |renewal: &Renewal| match renewal {
-            Renewal::Granted { .. } | Renewal::Refused { .. } => 1,
+            Renewal::Granted { steering, .. } => steering.as_ref().map_or(1, |one| one.since()),
+            Renewal::Refused { .. } => 1,
         };
         self.iter().map(|(_, _, renewal)| of(renewal)).max().unwrap_or(1)
     }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use stats::wire::StreamKey;
 
 use crate::ledger::{AttemptStatus, BlobRef, Counters, Job, Lapse, Payload, State};
+use crate::schedule::RATE_CHANGES_APART;
 
 /// Cores held for a job on one worker until they are dispatched to, or the hold runs out. The number is the owner's
 /// own; (job, epoch, number) names one hold.
@@ -51,21 +52,21 @@ pub enum Ask {
         /// The time of the job itself at that instant, since anything of it first began. Windows of statistics are
         /// numbered by it: a workflow of a later layer begins its schedule at zero, and its windows do not.
         clock: Duration,
+        /// What the attempts begin with: an arrival's number depends on every change of its rate.
+        steering: Steering,
     },
     Stop {
         order: Order,
         how: Halt,
         reason: String,
     },
-    /// All that is in force, not what has changed: one message that arrives makes up for those that did not. Numbers
-    /// rise within an epoch: what is not above the last one is a repeat, however late it comes. Attempts that are
-    /// dispatched to this worker afterwards follow it too.
+    /// All that is in force, not what has changed: one message that arrives makes up for those that did not. Attempts
+    /// that are dispatched to this worker afterwards follow it too.
     Steer {
         job: JobId,
         epoch: Epoch,
         receiver: BootId,
-        number: u64,
-        steers: Vec<Steer>,
+        steering: Steering,
     },
     /// The answer to [`Tell::RowsWanted`], committed before it was sent. An empty block: there are none left.
     Rows {
@@ -145,7 +146,8 @@ pub enum Steer {
         workflow: WorkflowNo,
         vus: u32,
     },
-    /// Arrivals of the whole workflow, as numerator and the time it is per, from this point of the schedule on.
+    /// Arrivals of the whole workflow per second, from this time of its schedule on (`schedule`, rates). Every change
+    /// stays in force up to the next one.
     Rate {
         workflow: WorkflowNo,
         per_second: f64,
@@ -161,11 +163,31 @@ impl Steer {
     pub fn replaces(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Pause | Self::Resume, Self::Pause | Self::Resume) => true,
-            (Self::Vus { workflow: a, .. }, Self::Vus { workflow: b, .. })
-            | (Self::Rate { workflow: a, .. }, Self::Rate { workflow: b, .. }) => a == b,
+            (Self::Vus { workflow: a, .. }, Self::Vus { workflow: b, .. }) => a == b,
             _ => false,
         }
     }
+
+    /// The same, as it holds after these: moments at which a rate changes rise. A new owner's clock may be a little
+    /// behind that of the one before.
+    #[must_use]
+    pub fn following<'a>(self, others: impl IntoIterator<Item = &'a Self>) -> Self {
+        let Self::Rate { workflow, per_second, from } = self else { return self };
+        let moments = others.into_iter().filter_map(|other| match other {
+            Self::Rate { workflow: its, from, .. } if *its == workflow => Some(*from),
+            _ => None,
+        });
+        let least = moments.max().map(|last| last.saturating_add(RATE_CHANGES_APART));
+        Self::Rate { workflow, per_second, from: from.max(least.unwrap_or_default()) }
+    }
+}
+
+/// All that a job is steered to. The number is that of the changes so far, in the ledger: it rises with each, whoever
+/// says it, so what is not above the last one that was heard is a repeat, however late it comes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Steering {
+    pub number: u64,
+    pub steers: Vec<Steer>,
 }
 
 /// What a shard's attempt does.
@@ -427,6 +449,8 @@ pub struct Renew {
     pub worker: NodeId,
     pub boot: BootId,
     pub attempts: Vec<(ShardKey, Attempt)>,
+    /// What the worker has heard of steering: the number of the last change, by job.
+    pub steered: Vec<(JobId, u64)>,
 }
 
 impl Renew {
@@ -470,15 +494,18 @@ impl Renew {
         if !record.is_live() {
             return refused("it was revoked, or has ended");
         }
-        Renewal::Granted { units_end: record.terms.units_end }
+        let heard = self.steered.iter().find(|(id, _)| *id == shard.job).map_or(0, |heard| heard.1);
+        let steering = (job.steers > heard).then(|| Box::new(job.steering()));
+        Renewal::Granted { units_end: record.terms.units_end, steering }
     }
 }
 
 /// What a manager's linearizable read said of each.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Renewal {
-    /// With what the ledger allows it by now: so load goes on while nobody owns the job (R28).
-    Granted { units_end: Option<u64> },
+    /// With what the ledger allows it by now: so load goes on while nobody owns the job (R28). And with what the job is
+    /// steered to, if that is news: so whoever has not heard of a change sends for a lease at the longest.
+    Granted { units_end: Option<u64>, steering: Option<Box<Steering>> },
     /// Not the current attempt, revoked, or its job has ended: stop.
     Refused { why: String },
 }

@@ -46,6 +46,7 @@ mod layer;
 mod loss;
 mod manifest;
 mod probe;
+mod rates;
 mod recover;
 mod repeats;
 mod report;
@@ -249,8 +250,10 @@ pub struct Owner {
     sealing: BTreeSet<(Sid, Attempt)>,
 
     /// What is in force, the number of its last change, and which number each worker has acknowledged.
-    steered: Vec<Steer>,
+    steered: Vec<rates::InForce>,
+    /// The number of changes so far, as the ledger counts them; and which of them is the last pause.
     steers: u64,
+    pause_number: u64,
     steer_heard: BTreeMap<(NodeId, BootId), u64>,
     /// Changes that wait to be written, and clients that wait until everybody has heard.
     steer_queue: VecDeque<(u64, Steer)>,

@@ -163,7 +163,10 @@ impl Worker {
                 for (shard, attempt, renewal) in answers {
                     let run = Run::new(shard, attempt);
                     match (renewal, tickets.get(&run)) {
-                        (Renewal::Granted { units_end }, Some(ticket)) => {
+                        (Renewal::Granted { units_end, steering }, Some(ticket)) => {
+                            if let Some(steering) = steering {
+                                self.follow(shard.job, &steering, out);
+                            }
                             self.granted(run, ticket, out);
                             self.units_granted(run, units_end, out);
                         }

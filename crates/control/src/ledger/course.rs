@@ -11,15 +11,18 @@ use super::State;
 use super::apply::Here;
 use super::command::{BlobRef, Command, StopCause};
 use super::history::EventKind;
-use super::job::{Job, Provisioned, Stopping};
+use super::job::{Job, Provisioned, Steered, Stopping};
 use super::limits::Resource;
 use super::reply::{Refusal, Reply};
 use crate::fleet::message::Steer;
+use crate::schedule::RATE_CHANGES_MAX;
 
-/// Data sets of one job, and ways in which it is steered, that the ledger remembers.
+/// Data sets of one job, and changes by people, that the ledger remembers.
 const SETS_MAX: u32 = 1_024;
-/// No more than a worker keeps (`fleet::worker`), or it would refuse what the ledger has taken.
+/// Changes of rates are all kept and have a bound of their own, so that a pause is always taken. Together no more than
+/// a worker keeps (`fleet::worker`), or it would refuse what the ledger has taken.
 const STEERS_MAX: u32 = 256;
+const RATES_MAX: u32 = RATE_CHANGES_MAX as u32;
 
 impl State {
     /// The job, if this is its owner's epoch and it has not ended.
@@ -146,11 +149,26 @@ impl State {
         let now_ms = self.now_ms;
         let job = self.owned(id, epoch)?;
         job.refuse_cancelled()?;
-        job.steered.retain(|other| !steer.replaces(other));
-        if job.steered.len() >= STEERS_MAX as usize {
-            return Err(Refusal::Full(Resource::Steers { limit: STEERS_MAX }));
+        let is_rate = |steer: &Steer| matches!(steer, Steer::Rate { .. });
+        let stays = |other: &Steered| !steer.replaces(&other.steer);
+        let alike = |other: &&Steered| stays(other) && is_rate(&other.steer) == is_rate(steer);
+        let (most, full) = match is_rate(steer) {
+            true => (RATES_MAX, Resource::Rates { limit: RATES_MAX }),
+            false => (STEERS_MAX, Resource::Steers { limit: STEERS_MAX }),
+        };
+        if job.steered.iter().filter(alike).count() >= most as usize {
+            return Err(Refusal::Full(full));
         }
-        job.steered.push(steer.clone());
+        job.steered.retain(stays);
+        let schedule_ms = match steer {
+            Steer::Vus { workflow, .. } | Steer::Rate { workflow, .. } => {
+                job.schedule_ms(*workflow, now_ms)
+            }
+            Steer::Pause | Steer::Resume => 0,
+        };
+        let after = steer.clone().following(job.steered.iter().map(|one| &one.steer));
+        job.steered.push(Steered { steer: after, schedule_ms });
+        job.steers += 1;
         let kind = match steer {
             Steer::Pause => {
                 job.paused_since_ms.get_or_insert(now_ms);

@@ -13,7 +13,7 @@ use super::command::{
 use super::history::History;
 use super::key::IdempotencyKey;
 use super::reply::Refusal;
-use crate::fleet::message::Steer;
+use crate::fleet::message::{Steer, Steering};
 
 /// One job. The idempotency index is this and nothing else: the id is a function of tenant and key (IX-5).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,8 +44,10 @@ pub struct Job {
     /// The next row of each data set that nobody was given.
     pub rows: BTreeMap<u32, u64>,
     pub stop: Option<Stopping>,
-    /// What is in force, one of each kind, in the order it was said.
-    pub steered: Vec<Steer>,
+    /// What is in force, in the order it was said: one of each kind, and all changes of rates.
+    pub steered: Vec<Steered>,
+    /// How often it was steered.
+    pub steers: u64,
     pub extended_ms: u64,
     pub result: Option<BlobRef>,
     /// For how long it was paused, up to the last resume; and since when it is. Paused time is no time of a schedule.
@@ -61,6 +63,14 @@ pub struct Provisioned {
     pub begun_ms: Option<u64>,
     /// For how long the job had been paused by then, in all.
     pub paused_ms: u64,
+}
+
+/// Something that people have changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Steered {
+    pub steer: Steer,
+    /// Where the schedule of the workflow that it concerns stood then, by the ledger's time.
+    pub schedule_ms: u64,
 }
 
 /// The owner's own decision to end early.
@@ -254,6 +264,7 @@ impl Job {
             rows: BTreeMap::new(),
             stop: None,
             steered: Vec::new(),
+            steers: 0,
             extended_ms: 0,
             result: None,
             paused_ms: 0,
@@ -340,6 +351,27 @@ impl Job {
     pub fn paused_by_ms(&self, now_ms: u64) -> u64 {
         let since = self.paused_since_ms.map_or(0, |since| now_ms.saturating_sub(since));
         self.paused_ms.saturating_add(since)
+    }
+
+    /// Where a workflow's schedule stands at this time of the ledger; zero before its load has begun.
+    #[must_use]
+    pub fn schedule_ms(&self, workflow: WorkflowNo, now_ms: u64) -> u64 {
+        let Some(division) = self.provisioned.get(&workflow) else { return 0 };
+        let Some(begun_ms) = division.begun_ms else { return 0 };
+        let paused_ms = self.paused_by_ms(now_ms).saturating_sub(division.paused_ms);
+        now_ms.saturating_sub(begun_ms).saturating_sub(paused_ms)
+    }
+
+    /// What workers are told.
+    #[must_use]
+    pub fn steering(&self) -> Steering {
+        let steers = self.steered.iter().map(|one| one.steer.clone()).collect();
+        Steering { number: self.steers, steers }
+    }
+
+    #[must_use]
+    pub fn is_paused(&self) -> bool {
+        self.paused_since_ms.is_some()
     }
 
     /// Bytes of texts and inline payloads.

@@ -185,6 +185,10 @@ pub enum Resource {
     Steers {
         limit: u32,
     },
+    /// Changes of a job's rates, which are all kept.
+    Rates {
+        limit: u32,
+    },
 }
 
 impl fmt::Display for Resource {
@@ -200,6 +204,9 @@ impl fmt::Display for Resource {
             Self::Sets { limit } => write!(f, "a job has at most {limit} data sets"),
             Self::Steers { limit } => {
                 write!(f, "a job is steered in at most {limit} ways at a time")
+            }
+            Self::Rates { limit } => {
+                write!(f, "the rates of a job are changed at most {limit} times")
             }
         }
     }

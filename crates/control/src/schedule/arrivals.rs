@@ -86,8 +86,7 @@ impl Arrivals {
     /// Arrivals keep their numbers, and what was already partly due stays due: with the old rate
     /// every 10 ms and the change 5 ms after an arrival, half of the next one's wait is over. It is
     /// a function of the schedule, the rate and the time only, so shards that are told the same
-    /// agree, whenever they hear of it and however far each has come. The change must lie in the
-    /// future of every shard, or the past changes.
+    /// agree, whenever they hear of it and however far each has come.
     #[must_use]
     pub fn with_rate(&self, rate: Rate, at: Duration) -> Arrivals {
         let end_ns = self.end_ns();
@@ -151,7 +150,14 @@ impl Arrivals {
     /// If there is no such shard.
     pub fn shard(&self, shard: usize, shards: usize) -> Shard {
         assert!(shard < shards, "shard {shard} of {shards} does not exist");
-        Shard { arrivals: self.clone(), next: shard as u64, step: shards as u64, segment: 0 }
+        Shard {
+            arrivals: self.clone(),
+            next: shard as u64,
+            step: shards as u64,
+            segment: 0,
+            changes: 0,
+            joined: Duration::ZERO,
+        }
     }
 
     fn due(&self, i: u64) -> u128 {
@@ -256,17 +262,40 @@ pub struct Shard {
     next: u64,
     step: u64,
     segment: usize,
+    /// How many changes of the rate it follows.
+    changes: usize,
+    /// Where the schedule stood when it began.
+    joined: Duration,
 }
 
 impl Shard {
     /// Goes on with another schedule (see [`Arrivals::with_rate`]) from the next arrival on.
-    pub fn change(&mut self, arrivals: Arrivals) {
+    pub(super) fn change(&mut self, arrivals: Arrivals) {
         self.arrivals = arrivals;
         self.segment = 0;
     }
 
-    pub fn arrivals(&self) -> &Arrivals {
-        &self.arrivals
+    /// Follows all changes of the rate that there are, oldest first; it knows the first of them already. What it has
+    /// given stays given. The number of arrivals that are spent by it: of those that the new schedule has before the
+    /// moment of joining, somebody else has taken care.
+    pub fn follow(&mut self, changes: &[(Rate, Duration)]) -> u64 {
+        let Some(news) = changes.get(self.changes..).filter(|news| !news.is_empty()) else {
+            return 0;
+        };
+        self.change(self.arrivals.with_rates(news.iter().copied()));
+        self.changes = changes.len();
+        self.skip_before(self.joined)
+    }
+
+    /// Begins at `elapsed` instead of at the beginning, and not before the first `spent` of its arrivals. What was
+    /// missed is not made up for (R5a). The number of arrivals that are spent by it.
+    pub fn join(&mut self, elapsed: Duration, spent: u64) -> u64 {
+        self.joined = elapsed;
+        let skipped = self.skip_before(elapsed);
+        // Also those that this schedule does not have; a later rate may bring them back.
+        let more = spent.saturating_sub(skipped);
+        self.next = self.next.saturating_add(more.saturating_mul(self.step));
+        skipped + more
     }
 
     /// The arrival that `next` would give, without taking it.

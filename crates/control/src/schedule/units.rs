@@ -72,10 +72,39 @@ impl Units {
         }
     }
 
-    /// What one of so many shards has to run, up to this time of the schedule. Counted iterations have no time: all of
-    /// them are meant to run. `None`: the plan does not say.
+    /// The arrivals of an open model, as planned.
     #[must_use]
-    pub fn of_shard(&self, shard: u32, shards: u32, until: Duration) -> Option<u64> {
+    pub fn arrivals(&self) -> Option<Arrivals> {
+        let Self::Arrivals { start, stages } = self else { return None };
+        // A rate of nothing per no time says nothing.
+        if start.1.is_zero() || stages.iter().any(|(_, per, _)| per.is_zero()) {
+            return None;
+        }
+        let rate = |(events, per): (u64, Duration)| Rate { events, per };
+        let stages: Vec<_> =
+            stages.iter().map(|(events, per, over)| (rate((*events, *per)), *over)).collect();
+        Some(Arrivals::from_stages(rate(*start), &stages))
+    }
+
+    /// The length of an open model's load.
+    #[must_use]
+    pub fn arrivals_for(&self) -> Option<Duration> {
+        match self {
+            Self::Arrivals { stages, .. } => Some(stages.iter().map(|(.., over)| *over).sum()),
+            Self::Endless | Self::Shared { .. } | Self::PerVu { .. } => None,
+        }
+    }
+
+    /// What one of so many shards has to run, up to this time of the schedule and under these changes of its rate.
+    /// Counted iterations have no time: all of them are meant to run. `None`: the plan does not say.
+    #[must_use]
+    pub fn of_shard(
+        &self,
+        shard: u32,
+        shards: u32,
+        until: Duration,
+        rates: &[(Rate, Duration)],
+    ) -> Option<u64> {
         let (shard, shards) = (shard as usize, shards as usize);
         if shard >= shards {
             return None;
@@ -85,18 +114,9 @@ impl Units {
             Self::Shared { .. } | Self::PerVu { .. } => {
                 self.counted(shard, shards).map(|(_, iterations)| iterations)
             }
-            Self::Arrivals { start, stages } => {
-                // A rate of nothing per no time says nothing.
-                let rate = |(events, per): (u64, Duration)| Rate { events, per };
-                if start.1.is_zero() || stages.iter().any(|(_, per, _)| per.is_zero()) {
-                    return None;
-                }
-                let stages: Vec<_> = stages
-                    .iter()
-                    .map(|(events, per, over)| (rate((*events, *per)), *over))
-                    .collect();
-                let due = Arrivals::from_stages(rate(*start), &stages).count_before(until);
-                Some(share(due, shard, shards))
+            Self::Arrivals { .. } => {
+                let arrivals = self.arrivals()?.with_rates(rates.iter().copied());
+                Some(share(arrivals.count_before(until), shard, shards))
             }
         }
     }
@@ -120,12 +140,16 @@ mod tests {
         ];
         for (units, whole) in loads {
             for shards in 1..7 {
-                let parts = (0..shards).map(|shard| units.of_shard(shard, shards, 60 * SECOND));
+                let parts =
+                    (0..shards).map(|shard| units.of_shard(shard, shards, 60 * SECOND, &[]));
                 assert_eq!(parts.map(Option::unwrap).sum::<u64>(), whole, "{units:?} in {shards}");
             }
         }
-        assert_eq!(arrivals.of_shard(0, 1, 3 * SECOND), Some(210), "those that were due by then");
-        assert_eq!(Units::Endless.of_shard(0, 1, SECOND), None);
-        assert_eq!(Units::PerVu { vus: 1, iterations: 1 }.of_shard(3, 2, SECOND), None);
+        let due = |rates: &[(Rate, Duration)]| arrivals.of_shard(0, 1, 3 * SECOND, rates);
+        assert_eq!(due(&[]), Some(210), "those that were due by then");
+        let rate = |events| Rate { events, per: SECOND };
+        assert_eq!(due(&[(rate(10), SECOND), (rate(40), 2 * SECOND)]), Some(70 + 10 + 40));
+        assert_eq!(Units::Endless.of_shard(0, 1, SECOND, &[]), None);
+        assert_eq!(Units::PerVu { vus: 1, iterations: 1 }.of_shard(3, 2, SECOND, &[]), None);
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use control::fleet::message::{Ask, Steer};
+use control::fleet::message::{Ask, Steer, Steering};
 use control::fleet::owner::{Effect, Event, Provided};
 use control::ledger::{Command, Outcome, Reply};
 
@@ -79,8 +79,7 @@ fn a_deposed_owner_does_nothing() {
         job: world.job,
         epoch: old.epoch(),
         receiver: fence::BootId(1),
-        number: 9,
-        steers: vec![Steer::Pause],
+        steering: Steering { number: 9, steers: vec![Steer::Pause] },
     };
     let now = world.now;
     let answer = world.worker(0).ask(ask, now);

@@ -5,13 +5,16 @@ use std::time::Duration;
 
 use control::fleet::message::{
     Answer, Ask, Dispatch, EndReport, Halt, Held, HeldPhase, Hold, Holdings, Refused, RowBlock,
-    Seat, Steer, Task, Tell,
+    Seat, Steer, Steering, Task, Tell,
 };
 use control::ledger::{AttemptStatus, Counters};
+use control::schedule::Arrivals;
 use fence::{
     Admission, Attempt, BootId, Capacity, Doorkeeper, ExecutionLease, JobId, Moment, NodeId,
     ShardKey, Terms,
 };
+
+use crate::open::OpenLoad;
 
 /// What the model engine does with a shard.
 #[derive(Clone, Debug, Default)]
@@ -46,6 +49,8 @@ pub struct Run {
     pub rows: Vec<RowBlock>,
     /// Time in the schedule at the start.
     pub elapsed: Duration,
+    /// Of a load at a rate.
+    pub open: Option<OpenLoad>,
 }
 
 pub struct ModelWorker {
@@ -65,13 +70,16 @@ pub struct ModelWorker {
     pub runs: BTreeMap<ShardKey, Run>,
     pub outbox: BTreeMap<(ShardKey, Attempt), EndReport>,
     pub steered: Vec<Steer>,
-    steer_number: Option<(fence::Epoch, u64)>,
+    steer_number: u64,
     paused_at: Option<Moment>,
     pub starts: Vec<(ShardKey, Attempt, Moment, Duration)>,
     /// When each attempt generated load: the truth that nobody may double.
     pub generated: Vec<(ShardKey, Attempt, Moment, Moment)>,
     pub told: Vec<Tell>,
     pub lengths: BTreeMap<u32, Duration>,
+    /// Workflows with a rate, and the arrivals of attempts that are over.
+    pub rates: BTreeMap<u32, Arrivals>,
+    pub issued: Vec<(ShardKey, u64)>,
     pub behaviours: BTreeMap<(u32, u32), Behaviour>,
     pub context_seen: u32,
     pub dispatches: Vec<Dispatch>,
@@ -97,12 +105,14 @@ impl ModelWorker {
             runs: BTreeMap::new(),
             outbox: BTreeMap::new(),
             steered: Vec::new(),
-            steer_number: None,
+            steer_number: 0,
             paused_at: None,
             starts: Vec::new(),
             generated: Vec::new(),
             told: Vec::new(),
             lengths: BTreeMap::new(),
+            rates: BTreeMap::new(),
+            issued: Vec::new(),
             behaviours: BTreeMap::new(),
             context_seen: 0,
             dispatches: Vec::new(),
@@ -121,8 +131,10 @@ impl ModelWorker {
     /// `kill -9`: what runs is gone, the outbox and the boot number are on disk.
     pub fn kill(&mut self, now: Moment) {
         self.alive = false;
+        self.advance(now);
         for run in self.runs.values() {
             record(&mut self.generated, run, now);
+            keep_issued(&mut self.issued, run);
         }
         self.runs.clear();
         self.holds.clear();
@@ -156,6 +168,7 @@ impl ModelWorker {
     /// Prepares, ends, and lapses what is due.
     pub fn tick(&mut self, now: Moment) {
         self.clock = now;
+        self.advance(now);
         self.holds.retain(|_, (_, _, until)| *until > now);
         let keys: Vec<ShardKey> = self.runs.keys().copied().collect();
         for key in keys {
@@ -193,6 +206,7 @@ impl ModelWorker {
         let Some(mut run) = self.runs.remove(&key) else { return };
         run.lease.stop(now);
         record(&mut self.generated, &run, now);
+        keep_issued(&mut self.issued, &run);
         let attempt = run.dispatch.order.step.attempt;
         let provided = match status {
             AttemptStatus::Completed => behaviour(&self.behaviours, key).provided,
@@ -258,10 +272,11 @@ impl ModelWorker {
                 Answer::Done
             }
             Ask::Dispatch(dispatch) => self.dispatch(*dispatch),
-            Ask::Start { job, epoch, receiver, attempts, after, elapsed, .. } => {
+            Ask::Start { job, epoch, receiver, attempts, after, elapsed, steering, .. } => {
                 if let Err(refusal) = self.door.install(receiver, job, epoch) {
                     return Answer::Refused(Refused::Fence(refusal));
                 }
+                self.follow(steering, now);
                 for (key, attempt) in attempts {
                     let known = |run: &&mut Run| run.dispatch.order.step.attempt == attempt;
                     let Some(run) = self.runs.get_mut(&key).filter(known) else {
@@ -277,6 +292,9 @@ impl ModelWorker {
                     run.phase = HeldPhase::Running;
                     run.begun = Some(at);
                     run.elapsed = elapsed;
+                    run.open = self.rates.get(&key.workflow.0).map(|planned| {
+                        OpenLoad::start(planned, &run.dispatch, elapsed, &self.steered)
+                    });
                     let whole = self.lengths.get(&key.workflow.0).copied();
                     let whole = behaviour(&self.behaviours, key).takes.or(whole);
                     let length = whole.unwrap_or(Duration::from_millis(20)).saturating_sub(elapsed);
@@ -321,13 +339,10 @@ impl ModelWorker {
                 let report = self.outbox.get(&(key, attempt)).cloned().map(Box::new);
                 Answer::Stopped { report }
             }
-            Ask::Steer { job, epoch, receiver, number, steers } => {
+            Ask::Steer { job, epoch, receiver, steering } => {
                 match self.door.install(receiver, job, epoch) {
                     Ok(()) => {
-                        if self.steer_number.is_none_or(|last| last < (epoch, number)) {
-                            self.steer_number = Some((epoch, number));
-                            self.follow(steers, now);
-                        }
+                        self.follow(steering, now);
                         Answer::Done
                     }
                     Err(refusal) => Answer::Refused(Refused::Fence(refusal)),
@@ -360,9 +375,19 @@ impl ModelWorker {
     }
 
     /// What is in force. What runs stands still while the job is paused.
-    fn follow(&mut self, steers: Vec<Steer>, now: Moment) {
-        let paused = steers.contains(&Steer::Pause);
-        self.steered = steers;
+    pub fn follow(&mut self, steering: Steering, now: Moment) {
+        if steering.number <= self.steer_number {
+            return;
+        }
+        self.advance(now);
+        self.steer_number = steering.number;
+        let paused = steering.steers.contains(&Steer::Pause);
+        self.steered = steering.steers;
+        for (key, run) in &mut self.runs {
+            if let Some(open) = &mut run.open {
+                open.follow(&self.steered, key.workflow.0);
+            }
+        }
         match (paused, self.paused_at) {
             (true, None) => {
                 self.paused_at = Some(now);
@@ -379,6 +404,29 @@ impl ModelWorker {
             }
             _ => {}
         }
+    }
+
+    /// Loads at a rate go on to this moment, as far as their leases let them.
+    fn advance(&mut self, now: Moment) {
+        for run in self.runs.values_mut() {
+            let (Some(begun), Some(until)) = (run.begun, run.lease.until()) else { continue };
+            let now = self.paused_at.unwrap_or(now).min(until);
+            let t = (run.elapsed + now.since(begun)).saturating_sub(run.stood);
+            if let Some(open) = &mut run.open {
+                open.advance(t);
+            }
+        }
+    }
+
+    /// Every arrival that was issued here.
+    pub fn arrivals(&self) -> Vec<(ShardKey, u64)> {
+        let mut all = self.issued.clone();
+        self.runs.values().for_each(|run| keep_issued(&mut all, run));
+        all
+    }
+
+    pub fn steers_heard(&self) -> u64 {
+        self.steer_number
     }
 
     pub fn is_paused(&self) -> bool {
@@ -436,6 +484,7 @@ impl ModelWorker {
             lease,
             own_core,
             rows: Vec::new(),
+            open: None,
         };
         self.runs.insert(key, run);
         Answer::Done
@@ -507,8 +556,18 @@ fn record(generated: &mut Vec<(ShardKey, Attempt, Moment, Moment)>, run: &Run, n
     }
 }
 
-/// A hundred requests a second.
+fn keep_issued(issued: &mut Vec<(ShardKey, u64)>, run: &Run) {
+    let open = run.open.iter().flat_map(|open| &open.issued);
+    issued.extend(open.map(|number| (run.dispatch.order.shard, *number)));
+}
+
+/// A hundred requests a second, or as many as its rate has.
 fn counters(run: &Run, now: Moment) -> Counters {
+    if let Some(open) = &run.open {
+        let (count, begun) = (open.issued.len() as u64, open.taken - run.dispatch.units_before);
+        let (issued, completed) = (count, count);
+        return Counters { issued, completed, iterations: count, begun, ..Counters::default() };
+    }
     let load = run.dispatch.task == Task::Load;
     let ran = run.begun.filter(|_| load).map_or(Duration::ZERO, |at| now.since(at));
     let count = u64::try_from(ran.as_millis() / 10).unwrap_or(u64::MAX);

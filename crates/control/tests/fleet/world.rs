@@ -160,6 +160,9 @@ impl World {
             let mut model = ModelWorker::new(node, *cores, GROUP.cluster);
             for (number, part) in manifest.workflows.iter().enumerate() {
                 model.lengths.insert(number as u32, part.length);
+                if let Some(arrivals) = part.units.arrivals() {
+                    model.rates.insert(number as u32, arrivals);
+                }
             }
             workers.insert(node, model);
         }
@@ -354,18 +357,24 @@ impl World {
         let mut renewed = Vec::new();
         for model in self.workers.values_mut().filter(|model| model.alive) {
             let reaches = !model.cut_off && !self.ledger_down;
-            let (worker, boot) = (model.node, model.boot);
+            let (worker, boot, heard) = (model.node, model.boot, model.steers_heard());
+            let mut news = None;
             for run in model.runs.values_mut() {
                 let order = &run.dispatch.order;
                 if run.lease.renewal_due().is_none_or(|at| at > now) {
                     continue;
                 }
                 let attempts = vec![(order.shard, order.step.attempt)];
-                let renew = Renew { worker, boot, attempts };
-                let granted = renew
-                    .decide(&self.state)
-                    .iter()
-                    .all(|(.., it)| matches!(it, Renewal::Granted { .. }));
+                let steered = vec![(order.shard.job, heard)];
+                let renew = Renew { worker, boot, attempts, steered };
+                let mut granted = true;
+                for (.., renewal) in renew.decide(&self.state) {
+                    match renewal {
+                        Renewal::Granted { steering, .. } if reaches => news = steering.or(news),
+                        Renewal::Granted { .. } => {}
+                        Renewal::Refused { .. } => granted = false,
+                    }
+                }
                 let ticket = run.lease.renewal_sent(now);
                 if let Some(ticket) = ticket.filter(|_| granted && reaches) {
                     run.lease.renewal_granted(&ticket, now);
@@ -375,6 +384,9 @@ impl World {
                         renewed.push(Event::Renewed { worker, boot, attempts });
                     }
                 }
+            }
+            if let Some(steering) = news {
+                model.follow(*steering, now);
             }
             model.tick(now);
             if model.cut_off || self.refuses.contains(&model.node) {

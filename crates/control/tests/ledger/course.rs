@@ -123,14 +123,19 @@ fn what_an_owner_decides_is_kept() {
     }
     let vus = |vus| Steer::Vus { workflow: WorkflowNo(0), vus };
     let rate = Steer::Rate { workflow: WorkflowNo(0), per_second: 2.5, from: Duration::ZERO };
-    for steer in [Steer::Pause, vus(3), rate.clone(), Steer::Resume, vus(9)] {
+    let again = Steer::Rate { workflow: WorkflowNo(0), per_second: 5.0, from: Duration::ZERO };
+    for steer in [Steer::Pause, vus(3), rate.clone(), Steer::Resume, vus(9), again] {
         world.run(ALICE, Command::SteerJob { job, epoch, steer });
     }
     let steer = Steer::Rate { workflow: WorkflowNo(0), per_second: f64::NAN, from: Duration::ZERO };
     let nonsense = world.run(ALICE, Command::SteerJob { job, epoch, steer });
     assert_eq!(nonsense, refused(Refusal::Invalid(Problem::Rate)));
     let record = world.state.job(job).unwrap();
-    assert_eq!(record.steered, [rate, Steer::Resume, vus(9)]);
+    // All rates are kept, and each has its time.
+    let from = Duration::from_millis(1);
+    let again = Steer::Rate { workflow: WorkflowNo(0), per_second: 5.0, from };
+    assert_eq!(record.steering().steers, [rate, Steer::Resume, vus(9), again]);
+    assert_eq!(record.steering().number, 6);
     assert_eq!(record.stop.as_ref().unwrap().cause, StopCause::Threshold(2));
     assert_eq!(record.extended_ms, 22_500);
 

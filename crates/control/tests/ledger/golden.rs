@@ -162,6 +162,7 @@ fn refusals() -> Vec<Refusal> {
         Refusal::NotLive { attempt },
         Refusal::Full(Resource::Sets { limit: 1 }),
         Refusal::Full(Resource::Steers { limit: 1 }),
+        Refusal::Full(Resource::Rates { limit: 1 }),
         Refusal::Invalid(Problem::Division { workflow: WorkflowNo(1), shards: 0 }),
         Refusal::Invalid(Problem::Rate),
     ]

@@ -321,6 +321,6 @@ pub fn frames() -> impl Strategy<Value = Frames> {
 }
 
 pub fn renew() -> impl Strategy<Value = Renew> {
-    let parts = (node(), boot(), vec(run(), 0..8));
-    parts.prop_map(|(worker, boot, attempts)| Renew { worker, boot, attempts })
+    let parts = (node(), boot(), vec(run(), 0..8), vec((job(), any::<u64>()), 0..3));
+    parts.prop_map(|(worker, boot, attempts, steered)| Renew { worker, boot, attempts, steered })
 }

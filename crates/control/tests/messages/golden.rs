@@ -9,7 +9,7 @@ use std::time::Duration;
 use control::fleet::codec::{Message, Renewals, encode};
 use control::fleet::message::{
     Answer, Ask, Dispatch, EndReport, Frames, FramesAnswer, Halt, Held, HeldPhase, Hold, Holdings,
-    Refused, Renew, Renewal, RowBlock, Seat, Steer, Task, Tell, Told,
+    Refused, Renew, Renewal, RowBlock, Seat, Steer, Steering, Task, Tell, Told,
 };
 use control::ledger::{AttemptStatus, BlobRef, Counters, Payload};
 use fence::{
@@ -55,7 +55,8 @@ fn dispatch(seat: Seat, task: Task, context: Payload) -> Ask {
 
 fn asks() -> Vec<Ask> {
     let (job, epoch, receiver, shard, attempt) = (JOB, EPOCH, BOOT, SHARD, ATTEMPT);
-    let steer = |steer| Ask::Steer { job, epoch, receiver, number: 15, steers: vec![steer] };
+    let steering = |steer| Steering { number: 15, steers: vec![steer] };
+    let steer = |steer| Ask::Steer { job, epoch, receiver, steering: steering(steer) };
     let stop = |how| Ask::Stop { order: ORDER, how, reason: "r".to_owned() };
     let attempts = vec![(SHARD, ATTEMPT)];
     vec![
@@ -72,6 +73,7 @@ fn asks() -> Vec<Ask> {
             after: SECOND,
             elapsed: 2 * SECOND,
             clock: 3 * SECOND,
+            steering: steering(Steer::Pause),
         },
         stop(Halt::Graceful),
         stop(Halt::Now),
@@ -202,10 +204,12 @@ fn bytes_on_the_wire_keep_their_meaning() {
     let (worker, boot) = (NODE, BOOT);
     let frames = Frames { job: JOB, worker, boot, open: vec![STREAM], frames: vec![vec![5, 6]] };
     line(&mut text, "Frames", &frames);
-    line(&mut text, "Renew", &Renew { worker, boot, attempts: vec![(SHARD, ATTEMPT)] });
+    let attempts = vec![(SHARD, ATTEMPT)];
+    line(&mut text, "Renew", &Renew { worker, boot, attempts, steered: vec![(JOB, 20)] });
     let refused = Renewal::Refused { why: "y".to_owned() };
-    let renewals: Renewals =
-        vec![(SHARD, ATTEMPT, Renewal::Granted { units_end: Some(19) }), (SHARD, ATTEMPT, refused)];
+    let steering = Some(Box::new(Steering { number: 15, steers: vec![Steer::Resume] }));
+    let granted = Renewal::Granted { units_end: Some(19), steering };
+    let renewals: Renewals = vec![(SHARD, ATTEMPT, granted), (SHARD, ATTEMPT, refused)];
     line(&mut text, "Renewals", &renewals);
     line(&mut text, "()", &());
     if std::env::var_os("UPDATE_GOLDEN").is_some() {

@@ -1,7 +1,7 @@
 //! How each message is made.
 
 use control::fleet::message::{
-    Answer, Ask, Dispatch, FramesAnswer, Halt, Renewal, Steer, Tell, Told,
+    Answer, Ask, Dispatch, FramesAnswer, Halt, Renewal, Steer, Steering, Tell, Told,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -9,8 +9,8 @@ use proptest::prelude::*;
 
 use crate::every;
 use crate::every::{
-    attempt, boot, dispatch, epoch, hold, holdings, job, node, order, report, rows, run, shard,
-    stream, text, time, workflow,
+    Every, attempt, boot, dispatch, epoch, hold, holdings, job, node, order, report, rows, run,
+    shard, stream, text, time, workflow,
 };
 
 every!(Halt:
@@ -28,14 +28,19 @@ every!(Steer:
         .prop_map(|(workflow, per_second, from)| Steer::Rate { workflow, per_second, from }),
 );
 
+fn steering() -> impl Strategy<Value = Steering> {
+    let parts = (any::<u64>(), vec(Steer::any(), 0..4));
+    parts.prop_map(|(number, steers)| Steering { number, steers })
+}
+
 every!(Ask:
     Ask::Reserve { .. } => (hold(), boot(), any::<u32>(), time())
         .prop_map(|(hold, receiver, cores, within)| Ask::Reserve { hold, receiver, cores, within }),
     Ask::Release { .. } =>
         (hold(), boot()).prop_map(|(hold, receiver)| Ask::Release { hold, receiver }),
     Ask::Dispatch(_) => dispatch().prop_map(|one: Dispatch| Ask::Dispatch(Box::new(one))),
-    Ask::Start { .. } => (job(), epoch(), boot(), vec(run(), 0..6), time(), time(), time())
-        .prop_map(|(job, epoch, receiver, attempts, after, elapsed, clock)| Ask::Start {
+    Ask::Start { .. } => (job(), epoch(), boot(), vec(run(), 0..6), time(), time(), time(), steering())
+        .prop_map(|(job, epoch, receiver, attempts, after, elapsed, clock, steering)| Ask::Start {
             job,
             epoch,
             receiver,
@@ -43,17 +48,12 @@ every!(Ask:
             after,
             elapsed,
             clock,
+            steering,
         }),
     Ask::Stop { .. } => (order(), Halt::any(), text())
         .prop_map(|(order, how, reason)| Ask::Stop { order, how, reason }),
-    Ask::Steer { .. } => (job(), epoch(), boot(), any::<u64>(), prop::collection::vec(Steer::any(), 0..4))
-        .prop_map(|(job, epoch, receiver, number, steers)| Ask::Steer {
-            job,
-            epoch,
-            receiver,
-            number,
-            steers,
-        }),
+    Ask::Steer { .. } => (job(), epoch(), boot(), steering())
+        .prop_map(|(job, epoch, receiver, steering)| Ask::Steer { job, epoch, receiver, steering }),
     Ask::Rows { .. } => (shard(), attempt(), epoch(), boot(), rows())
         .prop_map(|(shard, attempt, epoch, receiver, rows)| Ask::Rows {
             shard,
@@ -121,6 +121,7 @@ every!(FramesAnswer:
 );
 
 every!(Renewal:
-    Renewal::Granted { .. } => option::of(any::<u64>()).prop_map(|units_end| Renewal::Granted { units_end }),
+    Renewal::Granted { .. } => (option::of(any::<u64>()), option::of(steering().prop_map(Box::new)))
+        .prop_map(|(units_end, steering)| Renewal::Granted { units_end, steering }),
     Renewal::Refused { .. } => text().prop_map(|why| Renewal::Refused { why }),
 );

@@ -172,7 +172,7 @@ impl ShardRun {
         self.thread.send(Command::SetVus { workflow: self.workflow, vus });
     }
 
-    /// Of the whole workflow, from a schedule time on that no shard has reached.
+    /// Of the whole workflow, from this time of its schedule on, whenever a shard hears of it.
     pub fn set_rate(&self, rate: Rate, from: Duration) {
         self.thread.send(Command::SetRate { workflow: self.workflow, rate, from });
     }

@@ -14,7 +14,7 @@ use crate::options::{Control, Request};
 use crate::shard::Stop;
 use client::Mono;
 
-/// A new rate holds from a little later on, so that no shard has passed the moment already.
+/// A new rate holds from a little later on, so that no shard has passed the moment already (`control::schedule`, rates).
 const RATE_CHANGE_AHEAD: Duration = Duration::from_millis(50);
 
 impl Conductor {
@@ -134,15 +134,29 @@ impl Conductor {
 
     fn set_rate(&mut self, workflow: Option<&str>, rate: Rate) -> Result<String, String> {
         let found = self.running(workflow, "a rate", is_open)?;
+        self.refuse_more_rates(&found)?;
         for &index in &found {
             self.set_rate_of(index, rate);
         }
         Ok(format!("rate set to {} in {}", schedule::per(rate), self.names(&found)))
     }
 
+    /// All changes are kept, since the numbers of arrivals depend on them.
+    fn refuse_more_rates(&self, workflows: &[usize]) -> Result<(), String> {
+        let most = schedule::RATE_CHANGES_MAX;
+        match workflows.iter().find(|&&index| self.workflows[index].rate_changes >= most) {
+            Some(&index) => {
+                Err(format!("the rate of {} was set {most} times already", self.job.name(index)))
+            }
+            None => Ok(()),
+        }
+    }
+
     fn set_rate_of(&mut self, workflow: usize, rate: Rate) {
-        self.workflows[workflow].rate_override = Some(rate);
         let from = self.schedule_time(workflow) + RATE_CHANGE_AHEAD;
+        let running = &mut self.workflows[workflow];
+        running.rate_override = Some(rate);
+        running.rate_changes += 1;
         self.broadcast(|| Command::SetRate { workflow, rate, from });
     }
 
@@ -151,6 +165,7 @@ impl Conductor {
             return Err(format!("cannot scale by {factor}"));
         }
         let found = self.running(None, "virtual users or a rate", |_| true)?;
+        self.refuse_more_rates(&found)?;
         for &index in &found {
             let load = self.plan.workflows[index].load.clone();
             let t = self.schedule_time(index);

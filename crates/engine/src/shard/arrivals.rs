@@ -4,6 +4,10 @@
 //! connection is warm. If none is idle a new one is made, up to the limit; beyond it the arrival is
 //! dropped and counted with its cause. An arrival's latency counts from its time in the schedule,
 //! so a stalled target cannot hide its stall (R16).
+//!
+//! What people do to the rate is in the schedule (`control::schedule`, rates): this driver only asks it what is next.
+//! What was missed before it joined is not made up for (R5a); whoever leads the job counts that, because only there it
+//! is known what the attempts before have counted.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -102,9 +106,10 @@ pub(super) async fn drive(context: &Rc<ShardContext>) {
         crew.hire(None);
     }
     let mut due = planned.shard(context.shard, context.shards);
-    let mut applied = 0;
-    apply_rates(context, &mut due, &mut applied);
-    join(context, &mut due);
+    let join = context.join.get();
+    context.took(due.follow(&context.control.rates.borrow()));
+    context.took(due.join(join.elapsed, join.spent.saturating_sub(context.taken())));
+    let end = schedule::latest_end(load);
     let mut last_wake = Mono::default();
     let timer = match PreciseTimer::new() {
         Ok(timer) => timer,
@@ -115,8 +120,14 @@ pub(super) async fn drive(context: &Rc<ShardContext>) {
         }
     };
     while context.control.stop.get() == Stop::No && !crew.exhausted.get() {
-        apply_rates(context, &mut due, &mut applied);
-        let Some((number, t)) = due.peek() else { break };
+        context.took(due.follow(&context.control.rates.borrow()));
+        let Some((number, t)) = due.peek() else {
+            // A new rate may bring more, until the schedule is over.
+            match context.until(end).await {
+                super::Wake::Reached => break,
+                super::Wake::Changed => continue,
+            }
+        };
         if context.control.clock.is_paused() {
             context.control.changed.notified().await;
             continue;
@@ -141,13 +152,6 @@ pub(super) async fn drive(context: &Rc<ShardContext>) {
     if crew.exhausted.get() {
         let missed = due.left();
         context.dropped(DropCause::DataExhausted, missed);
-    } else if context.control.stop.get() == Stop::No {
-        // The schedule ends with its duration, not with its last arrival.
-        while context.until(schedule::latest_end(load)).await == super::Wake::Changed {
-            if context.control.stop.get() != Stop::No {
-                break;
-            }
-        }
     }
     for mailbox in crew.all.borrow().iter() {
         mailbox.close();
@@ -161,26 +165,6 @@ pub(super) async fn drive(context: &Rc<ShardContext>) {
         _ => DropCause::Stopped,
     };
     context.dropped(cause, unserved as u64);
-}
-
-/// Every change of rate counts, in the order in which they came: the numbers of arrivals depend on it.
-fn apply_rates(context: &ShardContext, due: &mut schedule::Shard, applied: &mut usize) {
-    let rates = context.control.rates.borrow();
-    for (rate, from) in &rates[*applied..] {
-        due.change(due.arrivals().with_rate(*rate, *from));
-    }
-    *applied = rates.len();
-}
-
-/// Goes on where the schedule stands. What was missed meanwhile is not made up for (R5a); whoever leads the job counts
-/// it, because only there it is known what the attempts before have counted.
-fn join(context: &ShardContext, due: &mut schedule::Shard) {
-    let join = context.join.get();
-    let mut spent = due.skip_before(join.elapsed);
-    while spent < join.spent && due.next().is_some() {
-        spent += 1;
-    }
-    context.took(spent);
 }
 
 impl Crew {

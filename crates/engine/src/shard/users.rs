@@ -178,7 +178,9 @@ pub(super) async fn drive(context: &Rc<ShardContext>) {
     // the load is not over: another attempt goes on with the rest, or whoever leads the job counts it.
     let goes_on = context.is_shut_out();
     if !goes_on && (context.script.is_none() || !stopped) {
-        context.dropped(cause, pile.rest(began));
+        // Iterations of users that people took away were planned as well.
+        let planned = if began == 0 { 0 } else { began.max(users as usize) };
+        context.dropped(cause, pile.rest(planned));
     }
 }
 

@@ -109,3 +109,30 @@ fn stop_before_the_start_is_an_end() {
     assert_eq!(led.finish().how, Ending::Stopped);
     assert_eq!(target.counts().total, 0);
 }
+
+/// A rate that was so low that nothing was left to do is followed when it is raised again; and one who joins issues
+/// nothing of before, whenever it hears of a change.
+#[test]
+fn a_rate_is_followed_up_and_down_and_by_those_who_join() {
+    let target = target();
+    let per_second = |events| Rate { events, per: Duration::from_secs(1) };
+    let text = plan("rate: 100/s, duration: 1500ms, max_vus: 100", "{ get: / }");
+    let loaded = load(&text, &url(&target), Path::new("."));
+    let led = Led::prepare(&loaded, ShardSpec::new(0, 0, 1)).ready();
+    led.run.set_rate(per_second(0), Duration::from_millis(200));
+    led.run.start_at(Mono::now());
+    sleep(400);
+    led.run.set_rate(per_second(50), Duration::from_millis(1000));
+    assert_eq!(led.finish().completed().iterations().iterations, 20 + 25);
+
+    // It hears only later that the rate was raised before it joined.
+    let led = Led::prepare(&loaded, ShardSpec::new(0, 0, 1)).ready();
+    led.run.start_from(Mono::now(), Duration::from_millis(1000));
+    led.run.set_rate(per_second(200), Duration::from_millis(500));
+    let whole = led.finish().completed();
+    let begun = whole.iterations().iterations;
+    assert!(
+        (100..=150).contains(&begun),
+        "{begun}: half a second at 200/s, and a few before it heard"
+    );
+}

@@ -125,7 +125,7 @@ pub fn notice(
             }
         }
         for (owner, attempts) in by_owner {
-            let renewed = Renew { worker, boot, attempts };
+            let renewed = Renew { worker, boot, attempts, steered: Vec::new() };
             if owner == parts.ledger.id() {
                 renewed_by(&shared, worker, owner);
                 tell_desks(&shared, &renewed);

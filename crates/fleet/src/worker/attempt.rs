@@ -10,11 +10,11 @@ use control::fleet::message::{Dispatch, Halt, RowBlock, Steer, Task};
 use control::fleet::worker::{Run, RunEnd, RunHow};
 use control::job::WorkflowEnd;
 use control::ledger::Counters;
+use control::schedule::rate_per_second;
 use engine::attempt::{
     Aside, AsideRun, AsideSpec, AsideWiring, Counted, Ending, IssuedFile, Loaded, Mono, SendGate,
     ShardEnd, ShardRun, Stop, collect_provided, load_end,
 };
-use plan::Rate;
 use stats::Window;
 use stats::wire::{Content, Generator, StreamKey};
 
@@ -229,9 +229,7 @@ impl Attempt {
                     tracing::warn!(run = %self.run, per_second, "this is no rate");
                     return;
                 }
-                // Thousandths of an event, the same on every shard, so that the parts add up to the whole.
-                let events = (per_second * 1000.0).round().max(1.0) as u64;
-                let rate = Rate { events, per: Duration::from_secs(1000) };
+                let rate = rate_per_second(per_second);
                 let workflow =
                     loaded.definition().workflows.get(self.run.shard.workflow.0 as usize);
                 let begins = workflow.map_or(Duration::ZERO, |one| one.load.start_after);

@@ -91,7 +91,11 @@ async fn what_a_manager_cannot_read_is_refused_by_name() {
     let others = [
         office.tell(seal(&Tell::Draining { worker: node(9), boot }).unwrap()).await,
         office.frames(seal(&frames).unwrap()).await,
-        office.renew(seal(&Renew { worker: node(9), boot, attempts: vec![] }).unwrap()).await,
+        office
+            .renew(
+                seal(&Renew { worker: node(9), boot, attempts: vec![], steered: vec![] }).unwrap(),
+            )
+            .await,
     ];
     for answer in others {
         assert_eq!(code(answer), Code::PermissionDenied, "a worker speaks for itself");

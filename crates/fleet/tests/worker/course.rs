@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use control::fleet::message::{Answer, Ask, Halt, RowBlock, Steer, Tell};
+use control::fleet::message::{Answer, Ask, Halt, RowBlock, Steer, Steering, Tell};
 use control::ledger::AttemptStatus;
 use fence::{Attempt, WorkflowNo};
 use stats::{DropCause, totals};
@@ -13,7 +13,8 @@ impl Fleet {
     async fn steer(&self, number: u64, steer: Steer) -> Answer {
         let (epoch, receiver) = (self.epoch(), self.boot());
         let steers = vec![steer];
-        self.ask(&Ask::Steer { job: JOB, epoch, receiver, number, steers }).await
+        let steering = Steering { number, steers };
+        self.ask(&Ask::Steer { job: JOB, epoch, receiver, steering }).await
     }
 
     fn told(&self, which: impl Fn(&Tell) -> bool) -> bool {
@@ -77,6 +78,7 @@ async fn a_retry_joins_the_schedule() {
         after: Duration::from_millis(50),
         elapsed: Duration::from_secs(2),
         clock: Duration::from_secs(5),
+        steering: Steering::default(),
     };
     assert_eq!(fleet.ask(&start).await, Answer::Done);
     let report = fleet.reports(1).await.remove(0);

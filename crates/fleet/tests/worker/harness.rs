@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use control::fleet::message::{Answer, Ask, Dispatch, EndReport, Halt, Hold, Seat, Task, Tell};
+use control::fleet::message::{
+    Answer, Ask, Dispatch, EndReport, Halt, Hold, Seat, Steering, Task, Tell,
+};
 use control::fleet::owner::Policy;
 use control::fleet::owner::context::{self, Handed};
 use control::ledger::{BlobRef, Payload};
@@ -264,7 +266,10 @@ impl Fleet {
         let (epoch, receiver) = (self.epoch(), self.boot());
         let after = Duration::from_millis(50);
         let (elapsed, clock) = (Duration::ZERO, Duration::ZERO);
-        self.ask(&Ask::Start { job: JOB, epoch, receiver, attempts, after, elapsed, clock }).await
+        let steering = Steering::default();
+        let start =
+            Ask::Start { job: JOB, epoch, receiver, attempts, after, elapsed, clock, steering };
+        self.ask(&start).await
     }
 
     pub async fn stop(&self, shard: ShardKey, attempt: u32, how: Halt) -> Answer {

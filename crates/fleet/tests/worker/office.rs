@@ -141,7 +141,7 @@ impl Office for AtDesk {
         let answer = |(shard, attempt)| {
             let renewal = match self.0.refuses.load(Ordering::Relaxed) {
                 true => Renewal::Refused { why: "revoked".to_owned() },
-                false => Renewal::Granted { units_end: None },
+                false => Renewal::Granted { units_end: None, steering: None },
             };
             (shard, attempt, renewal)
         };

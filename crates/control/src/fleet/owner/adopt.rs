@@ -19,16 +19,20 @@ use fence::{Attempt, Epoch, Handover, Holding, Moment, WorkflowNo};
 use super::cancel::Cancelling;
 use super::context::{self, Values};
 use super::manifest::{Manifest, OnWorkerLoss};
+use super::rates::InForce;
 use super::recover::Recovery;
 use super::report::decode_report;
 use super::shard::{Shard, State, Step};
 use super::wave::aside_task;
 use super::{Counts, Owner, Parcel, Phase, Settings, Sid};
-use crate::fleet::message::{Halt, Steer, Task};
+use crate::fleet::message::{Halt, Task};
 use crate::fleet::pool::{Dice, Pool, Worker};
 use crate::fleet::timeouts::{Budget, Timeouts};
 use crate::job::{self, BadShape};
 use crate::ledger::{self, AttemptRecord, AttemptStatus, Lapse, Payload};
+
+/// The ledger's time moves once a second, and more slowly while nobody leads it.
+const LEDGER_TIME_BEHIND: Duration = Duration::from_secs(2);
 
 /// Everything that an owner starts from.
 #[derive(Clone, Debug)]
@@ -93,13 +97,18 @@ impl Owner {
             provided: BTreeMap::new(),
             own_setups: BTreeMap::new(),
             sealing: BTreeSet::new(),
-            steered: job.steered.clone(),
-            // Nobody can have been told what is not in the ledger.
-            steers: u64::from(!job.steered.is_empty()),
+            steered: in_force(job),
+            steers: job.steers,
+            // If there was a pause at all: who has heard of the last change knows it.
+            pause_number: if job.paused_by_ms(now_ms) > 0 || job.is_paused() {
+                job.steers
+            } else {
+                0
+            },
             steer_heard: BTreeMap::new(),
             steer_queue: VecDeque::new(),
             steer_asked: Vec::new(),
-            paused: job.steered.contains(&Steer::Pause).then_some(now),
+            paused: job.is_paused().then_some(now),
             rows: BTreeMap::new(),
             granting: false,
             lost_units: BTreeMap::new(),
@@ -372,6 +381,16 @@ fn may_have_run(record: &AttemptRecord) -> bool {
     let end = record.end.as_ref().map(|end| end.status);
     let came_to_an_end = matches!(end, Some(AttemptStatus::Completed | AttemptStatus::Failed));
     came_to_an_end || end.is_none() && record.revoked.is_none()
+}
+
+/// What the owners before have committed.
+fn in_force(job: &ledger::Job) -> Vec<InForce> {
+    let one = |one: &ledger::Steered| InForce {
+        steer: one.steer.clone(),
+        number: job.steers,
+        committed: Duration::from_millis(one.schedule_ms) + LEDGER_TIME_BEHIND,
+    };
+    job.steered.iter().map(one).collect()
 }
 
 fn over(shard: &mut Shard, state: State) {

@@ -194,7 +194,8 @@ impl Owner {
     }
 
     fn close_gap(&mut self, sid: Sid, mended: Mended) {
-        let to = self.age();
+        let waits = if mended == Mended::Never { Duration::ZERO } else { self.waits_for_rate(sid) };
+        let to = self.age().saturating_add(waits);
         let Some(shard) = self.shards.get_mut(&sid) else { return };
         let Some(from) = shard.lost_at.take() else { return };
         let worker = shard.failed_on.last().map(|(node, _)| *node).unwrap_or_default();

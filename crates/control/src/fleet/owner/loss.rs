@@ -38,6 +38,7 @@ impl Owner {
             shared: place.hold.is_none(),
             lease: fence::Terms::new(Duration::from_millis(terms.lease_ms)),
             before: terms.units_before,
+            before_rates: 0,
             budget: self.budget(sid, &terms, 0),
             counters: Counters::default(),
             may_run: false,

@@ -62,6 +62,7 @@ impl Owner {
         }
         // What its predecessor was about to say may never have been sent, a resume as well as a pause.
         self.steer_all();
+        self.commit_next_steer();
         if self.is_cancelled() {
             self.cancel_again();
         } else if let Some(stop) = self.recovery.stop.take() {

@@ -22,6 +22,7 @@ impl Owner {
     pub(super) fn report(&mut self, mut report: EndReport) {
         let sid = (report.shard.workflow.0, report.shard.shard);
         let attempt = report.attempt;
+        let may_have_begun = self.may_have_begun(sid, attempt);
         let ours = self.shards.get_mut(&sid).filter(|shard| shard.key == report.shard);
         let Some(one) = ours.and_then(|shard| shard.attempt_mut(attempt)) else {
             self.counts.late += 1;
@@ -45,7 +46,7 @@ impl Owner {
         report.counters = report.counters.at_least(&one.counters);
         if !report.certain {
             // Its machine was restarted under it, and its file may be older than its death.
-            report.counters.begun = report.counters.begun.max(one.may_have_begun());
+            report.counters.begun = report.counters.begun.max(may_have_begun);
             self.unheard.push((report.shard, attempt));
         }
         // The next attempt may be dispatched before the ledger has this.
@@ -317,6 +318,7 @@ impl Owner {
         totals: Vec<u8>,
     ) {
         let sid = (key.workflow.0, key.shard);
+        let may_have_begun = self.may_have_begun(sid, attempt);
         let shard = self.shards.get_mut(&sid).filter(|shard| shard.key == key);
         let Some(one) = shard.and_then(|shard| shard.attempt_mut(attempt)) else {
             self.counts.late += 1;
@@ -327,7 +329,7 @@ impl Owner {
             return;
         }
         one.reporting = true;
-        let begun = counters.begun.max(one.may_have_begun());
+        let begun = counters.begun.max(may_have_begun);
         (one.counters.begun, one.known) = (begun, true);
         let report = EndReport {
             shard: key,

@@ -22,6 +22,10 @@ pub struct Settings {
     pub stop_within: Duration,
     /// How long somebody who steers waits for workers that do not answer.
     pub steer_within: Duration,
+    /// A new rate holds from so much later on, so that all shards hear of it before.
+    pub rate_ahead: Duration,
+    /// By how much workers' schedules may be apart.
+    pub clocks_differ: Duration,
     /// How much later than planned an attempt may end.
     pub overdue: Duration,
     pub aside_at_most: Duration,
@@ -52,6 +56,8 @@ impl Default for Settings {
             start_ahead: Duration::from_millis(50),
             stop_within: seconds(5),
             steer_within: seconds(3),
+            rate_ahead: Duration::from_millis(250),
+            clocks_differ: seconds(1),
             overdue: seconds(15),
             aside_at_most: seconds(600),
             sync_within: seconds(5),

@@ -153,6 +153,8 @@ pub(super) struct Try {
     pub lease: Terms,
     /// Units of its schedule that attempts before it have begun, or may have.
     pub before: u64,
+    /// Of arrivals: units that it may have begun before it knew the present rates, those before it included.
+    pub before_rates: u64,
     /// How far it may go, if its load is a number of iterations.
     pub budget: Option<Budget>,
     /// What it has told so far.

@@ -6,16 +6,18 @@
 //!          answered when all have acknowledged it, or with those that were not reached
 //! ```
 //!
-//! A worker is told the whole of what is in force, under a number that rises with every change. So nothing depends on
-//! which messages arrive, or in which order, and a successor needs no more than the ledger.
+//! A worker is told the whole of what is in force, under a number that rises with every change, in the ledger's count.
+//! So nothing depends on which messages arrive, or in which order, and a successor needs no more than the ledger. A start
+//! says it too, and renewals hand it over by whichever manager grants them.
 
 use std::collections::BTreeSet;
 
 use fence::{BootId, Moment, NodeId, OrderRefusal, ShardKey};
 
+use super::rates::InForce;
 use super::shard::Step;
-use super::{Effect, Errand, Owner, Purpose};
-use crate::fleet::message::{Answer, Refused, Steer};
+use super::{Effect, Errand, Owner, Phase, Purpose};
+use crate::fleet::message::{Answer, Refused, Steer, Steering};
 use crate::ledger::{Command, Lapse, Reply};
 
 /// Wishes that wait for the one before them to be committed.
@@ -47,11 +49,25 @@ impl Owner {
         self.commit_next_steer();
     }
 
-    fn commit_next_steer(&mut self) {
+    pub(super) fn commit_next_steer(&mut self) {
         if self.commits.values().any(|purpose| matches!(purpose, Purpose::Steer { .. })) {
             return;
         }
-        let Some((asked, steer)) = self.steer_queue.pop_front() else { return };
+        // Where the schedule stands is not known before everybody was heard.
+        let waits = matches!(self.steer_queue.front(), Some((_, Steer::Rate { .. })));
+        if waits && matches!(self.phase, Phase::Recovering { .. }) {
+            return;
+        }
+        let Some((asked, mut steer)) = self.steer_queue.pop_front() else { return };
+        if let Steer::Rate { workflow, from, .. } = &mut steer {
+            match self.rate_from(workflow.0) {
+                Ok(moment) => *from = moment,
+                Err(why) => {
+                    self.out.push(Effect::Steered { asked, result: Err(why) });
+                    return self.commit_next_steer();
+                }
+            }
+        }
         let (job, epoch) = (self.id, self.epoch);
         let command = Command::SteerJob { job, epoch, steer: steer.clone() };
         self.commit(Purpose::Steer { asked, steer }, command);
@@ -80,9 +96,14 @@ impl Owner {
                 self.note(format!("{name} set to {per_second} per second"), None);
             }
         }
-        self.steered.retain(|other| !steer.replaces(other));
-        self.steered.push(steer.clone());
+        self.steered.retain(|other| !steer.replaces(&other.steer));
+        let steer = steer.clone().following(self.steered.iter().map(|one| &one.steer));
         self.steers += 1;
+        if steer == Steer::Pause {
+            self.pause_number = self.steers;
+        }
+        let committed = self.schedule_time();
+        self.steered.push(InForce { steer, number: self.steers, committed });
         let (number, until) = (self.steers, self.now.after(self.settings.steer_within));
         self.steer_asked.push(Asked { asked, number, until });
         self.steer_all();
@@ -144,10 +165,7 @@ impl Owner {
         answer: &Answer,
     ) -> bool {
         match answer {
-            Answer::Done => {
-                let heard = self.steer_heard.entry((worker, boot)).or_default();
-                *heard = number.max(*heard);
-            }
+            Answer::Done => self.has_heard(worker, boot, number),
             Answer::Refused(Refused::Fence(OrderRefusal::Epoch(refusal))) => {
                 self.depose(format!("worker {worker}: {refusal}"));
             }
@@ -161,6 +179,18 @@ impl Owner {
             }
         }
         true
+    }
+
+    /// A worker follows this change, and those before it.
+    pub(super) fn has_heard(&mut self, worker: NodeId, boot: BootId, number: u64) {
+        self.note_old_rates(worker, boot);
+        let heard = self.steer_heard.entry((worker, boot)).or_default();
+        *heard = number.max(*heard);
+    }
+
+    pub(super) fn steering(&self) -> Steering {
+        let steers = self.steered.iter().map(|one| one.steer.clone()).collect();
+        Steering { number: self.steers, steers }
     }
 
     /// Answers those whose change has reached everybody, or who have waited long enough: they hear who was not reached.

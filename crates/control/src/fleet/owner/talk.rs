@@ -48,7 +48,9 @@ pub(super) fn ask(owner: &Owner, errand: &Errand) -> Option<(NodeId, Ask)> {
             let elapsed = owner.schedule_at(owner.now.after(half + after));
             let clock = owner.clock(owner.now.after(half + after));
             let receiver = *boot;
-            let start = Ask::Start { job, epoch, receiver, attempts, after, elapsed, clock };
+            let steering = owner.steering();
+            let start =
+                Ask::Start { job, epoch, receiver, attempts, after, elapsed, clock, steering };
             Some((*worker, start))
         }
         Errand::Stop(sid, attempt) => {
@@ -72,8 +74,8 @@ pub(super) fn ask(owner: &Owner, errand: &Errand) -> Option<(NodeId, Ask)> {
         Errand::Steer { worker, boot, number }
             if *number == owner.steers && owner.is_steered(*worker, *boot) =>
         {
-            let (receiver, number, steers) = (*boot, *number, owner.steered.clone());
-            Some((*worker, Ask::Steer { job, epoch, receiver, number, steers }))
+            let (receiver, steering) = (*boot, owner.steering());
+            Some((*worker, Ask::Steer { job, epoch, receiver, steering }))
         }
         Errand::Rows { sid, attempt, rows } => {
             let shard = owner.shards.get(sid);

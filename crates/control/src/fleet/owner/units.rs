@@ -31,14 +31,29 @@ impl Owner {
 
     /// What the next attempt at a shard starts with.
     pub(super) fn next_terms(&self, sid: Sid) -> AttemptTerms {
-        let last = self.shards.get(&sid).and_then(|shard| shard.current());
-        let units_before = last.map_or(0, |one| one.before.saturating_add(one.may_have_begun()));
+        let last =
+            self.shards.get(&sid).and_then(|shard| Some((shard.current()?, shard.attempt())));
+        let units_before = last.map_or(0, |(one, attempt)| {
+            one.before.saturating_add(self.may_have_begun(sid, attempt))
+        });
         let first = |(users, whole): (u64, u64)| budget::first(units_before, users).min(whole);
         AttemptTerms {
             lease_ms: u64::try_from(self.settings.lease.length().as_millis()).unwrap_or(u64::MAX),
             units_before,
             units_end: self.counted(sid).map(first),
         }
+    }
+
+    /// Units that an attempt has begun, or may have: of those that are counted all that it was granted, of arrivals also
+    /// those of a schedule that was in force before.
+    pub(super) fn may_have_begun(&self, sid: Sid, attempt: Attempt) -> u64 {
+        let place = (attempt.0 as usize).checked_sub(1);
+        let tries = self.shards.get(&sid).map(|shard| &shard.tries);
+        let one = tries.zip(place).and_then(|(tries, place)| tries.get(place));
+        one.map_or(0, |one| {
+            let old_rates = self.begun_by_old_rates(sid, one).saturating_sub(one.before);
+            one.may_have_begun().max(old_rates)
+        })
     }
 
     /// The budget of an attempt with these terms, as far as it is known to have come.
@@ -58,6 +73,7 @@ impl Owner {
             shared: false,
             lease: fence::Terms::new(std::time::Duration::from_millis(record.terms.lease_ms)),
             before: record.terms.units_before,
+            before_rates: 0,
             budget: self.budget(sid, &record.terms, counters.begun),
             counters,
             may_run,
@@ -163,11 +179,13 @@ impl Owner {
 
     /// What was lost with an attempt whose end is known, and with those before it.
     pub(super) fn count_lost(&mut self, sid: Sid) {
-        let part = self.manifest.workflows.get(sid.0 as usize);
-        if !part.is_some_and(|part| part.units.is_counted() || part.units.is_open()) {
+        let Some(part) = self.manifest.workflows.get(sid.0 as usize) else { return };
+        let Some(shards) = self.divided.get(&(sid.0 as usize)).copied() else { return };
+        let rates = self.rates(sid.0);
+        let Some(whole) = part.units.of_shard(sid.1, shards, std::time::Duration::MAX, &rates)
+        else {
             return;
-        }
-        let whole = self.counted(sid).map(|(_, whole)| whole);
+        };
         let Some(shard) = self.shards.get(&sid) else { return };
         let starts = shard.tries.iter().skip(1).map(|one| one.before);
         let starts = starts.map(Some).chain([shard.proposed.map(|terms| terms.units_before)]);
@@ -177,7 +195,7 @@ impl Owner {
                 continue;
             }
             let begun = next.map_or(one.counters.begun, |next| next.saturating_sub(one.before));
-            let begun = whole.map_or(begun, |whole| begun.min(whole.saturating_sub(one.before)));
+            let begun = begun.min(whole.saturating_sub(one.before));
             let count = begun.saturating_sub(one.counters.counted());
             if count > 0 {
                 lost.push((Attempt(number), count));

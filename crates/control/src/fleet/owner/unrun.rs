@@ -1,16 +1,13 @@
 //! What nobody has run: the rest of shards that were lost and not started again, or stopped by force. It is dropped, so
 //! that what was planned is what was run and what was dropped, whatever happened (R27).
 
-use std::time::Duration;
-
 use fence::Attempt;
 use stats::DropCause;
 
 use super::shard::{Shard, State, Try};
 use super::{Owner, Sid, Unrun};
-use crate::fleet::message::{Steer, Task};
+use crate::fleet::message::Task;
 use crate::ledger::{AttemptStatus, Counters};
-use crate::schedule::Units;
 
 impl Owner {
     /// By shard: its last attempt, and how many units of its schedule nobody has counted. Every attempt has its last
@@ -58,24 +55,11 @@ impl Owner {
         }
     }
 
-    /// What the plan has this shard run until its workflow ended; `None`: nobody can say.
+    /// What the plan has this shard run until its workflow ended, at the rates that people have set; `None`: nobody can
+    /// say. Iterations of users whom people took away stay planned.
     fn planned(&self, sid: Sid) -> Option<u64> {
         let workflow = sid.0 as usize;
         let part = self.manifest.workflows.get(workflow)?;
-        let steered = self.steered.iter().any(|steer| match (steer, &part.units) {
-            (Steer::Rate { workflow, .. }, Units::Arrivals { .. })
-            | (Steer::Vus { workflow, .. }, Units::PerVu { .. }) => workflow.0 == sid.0,
-            _ => false,
-        });
-        if steered {
-            // People have changed how much it is.
-            return None;
-        }
-        let stages: Duration = match &part.units {
-            Units::Arrivals { stages, .. } => stages.iter().map(|(.., over)| *over).sum(),
-            _ => part.length,
-        };
-        let start_after = part.length.saturating_sub(stages);
         let span = self.spans.get(&workflow).map(|(from, to)| to.saturating_sub(*from));
         let reached = match self.is_stopping() {
             true => self.reached.get(&workflow).copied().or(span).unwrap_or_default(),
@@ -83,6 +67,7 @@ impl Owner {
             false => part.length,
         };
         let shards = self.divided.get(&workflow).copied()?;
-        part.units.of_shard(sid.1, shards, reached.saturating_sub(start_after))
+        let until = reached.saturating_sub(self.load_begins(workflow));
+        part.units.of_shard(sid.1, shards, until, &self.rates(sid.0))
     }
 }

@@ -26,9 +26,10 @@ impl Worker {
                 })
             }
             Ask::Dispatch(dispatch) => self.dispatch(dispatch, from, out),
-            Ask::Start { job, epoch, receiver, attempts, after, elapsed, clock } => self
+            Ask::Start { job, epoch, receiver, attempts, after, elapsed, clock, steering } => self
                 .install(receiver, job, epoch, from)
-                .and_then(|()| self.start(job, &attempts, after, (elapsed, clock))),
+                .and_then(|()| self.steer(job, &steering, out))
+                .and_then(|_| self.start(job, &attempts, after, (elapsed, clock))),
             Ask::Stop { order, how, reason } => {
                 match self.stop(id, &order, how, reason, from, out) {
                     Some(answer) => answer,
@@ -36,9 +37,9 @@ impl Worker {
                     None => return,
                 }
             }
-            Ask::Steer { job, epoch, receiver, number, steers } => self
+            Ask::Steer { job, epoch, receiver, steering } => self
                 .install(receiver, job, epoch, from)
-                .and_then(|()| self.steer(job, (epoch, number), &steers, out)),
+                .and_then(|()| self.steer(job, &steering, out)),
             Ask::Rows { shard, attempt, epoch, receiver, rows } => self
                 .install(receiver, shard.job, epoch, from)
                 .and_then(|()| self.rows(Run::new(shard, attempt), rows, out)),

@@ -97,13 +97,13 @@ fn steering_is_numbered_and_kept_for_attempts_that_come_later() {
          1.1  m1@5 steer #2 resume       => s0.1 resume, done
          1.1  m1@5 steer #1 pause        => done
          1.1  m1@5 steer #3 vus 40       => s0.1 vus 40, done
-         1.2  m2@9 steer #1 pause        => s0.1 pause, done
+         1.2  m2@9 steer #4 pause        => s0.1 pause, done
          1.3  m2@9 reserve h2 1          => done
          1.3  m2@9 dispatch s1.1 h2      => fetch s1.1, done, renew 2 at m1 s0.1+s1.1
          1.3  s1.1 fetched               => prepare s1.1 on 1
          1.3  s1.1 prepared              =>
          1.3  m2@9 start s1.1 in 0ms     => done
-         1.4  renewal 2 granted          => gate s0.1 7.3, gate s1.1 7.3, start s1.1 at 1.3, s1.1 vus 40, s1.1 pause",
+         1.4  renewal 2 granted          => gate s0.1 7.3, gate s1.1 7.3, s1.1 vus 40, start s1.1 at 1.3, s1.1 pause",
     );
 }
 

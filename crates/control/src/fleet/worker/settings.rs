@@ -145,7 +145,7 @@ pub struct Limits {
     pub waiters: usize,
     /// Tells under way to one manager.
     pub tells_in_flight: usize,
-    /// Workflows of a job for which steering is remembered.
+    /// What a job is steered to at a time.
     pub steered: usize,
     pub lease: Duration,
     pub jobs: Capacity,
@@ -164,7 +164,7 @@ impl Default for Limits {
             text_bytes: 1024,
             waiters: 8,
             tells_in_flight: 16,
-            steered: 256,
+            steered: 512,
             lease: Duration::from_secs(60),
             jobs: Capacity { keys: 16_384, tombstones: 65_536 },
             shards: Capacity { keys: 262_144, tombstones: 262_144 },

@@ -7,7 +7,7 @@ use fence::{Ended, JobId, Moment};
 
 use super::live::{Cause, Gate, Phase};
 use super::{Effect, Letter, Matter, Run, Worker};
-use crate::fleet::message::{Halt, Renew, Tell};
+use crate::fleet::message::{Halt, Renew, Steer, Tell};
 
 /// Jobs that are over are looked for this often.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
@@ -133,8 +133,12 @@ impl Worker {
                 live.phase = Phase::Starting { at };
                 self.post.settle(Matter::Ready(run));
                 let (elapsed, clock) = (live.elapsed_at_start, live.clock_at_start);
+                // Rates come first: which arrivals are past when it joins depends on them.
+                let (pause, others): (Vec<_>, Vec<_>) =
+                    steers.into_iter().partition(|steer| *steer == Steer::Pause);
+                out.extend(others.into_iter().map(|steer| Effect::Steer { run, steer }));
                 out.push(Effect::Start { run, at, elapsed, clock });
-                out.extend(steers.into_iter().map(|steer| Effect::Steer { run, steer }));
+                out.extend(pause.into_iter().map(|steer| Effect::Steer { run, steer }));
                 // The moment may be past, if a lease was late.
                 if at <= self.now {
                     self.phase_due(run, out);
@@ -184,9 +188,12 @@ impl Worker {
             }
         }
         let attempts = tickets.keys().map(|run| (run.shard, run.attempt)).collect();
+        let jobs: BTreeSet<JobId> = tickets.keys().map(|run| run.shard.job).collect();
+        let steered = jobs.into_iter().map(|job| (job, self.steers_heard(job))).collect();
         if let Some((number, to)) = self.renewals.sent(tickets, shortest, longest, now) {
             self.counts.renewals_sent += 1;
-            let renew = Renew { worker: self.settings.node, boot: self.settings.boot, attempts };
+            let (worker, boot) = (self.settings.node, self.settings.boot);
+            let renew = Renew { worker, boot, attempts, steered };
             out.push(Effect::SendRenewal { number, to, renew });
         }
     }

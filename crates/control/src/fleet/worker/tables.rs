@@ -201,7 +201,9 @@ fn the_figures_say_what_is_here() {
 fn renew(rig: &mut Rig, effects: Vec<Effect>) {
     for effect in effects {
         if let Effect::SendRenewal { number, renew, .. } = effect {
-            let granted = |(shard, attempt)| (shard, attempt, Renewal::Granted { units_end: None });
+            let granted = |(shard, attempt)| {
+                (shard, attempt, Renewal::Granted { units_end: None, steering: None })
+            };
             let answers = renew.attempts.into_iter().map(granted).collect();
             rig.step(Event::RenewalAnswered { number, answers });
         }

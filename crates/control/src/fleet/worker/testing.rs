@@ -171,7 +171,7 @@ impl Rig {
     /// One word for all, or `s0.1 granted s1.1 refused`.
     fn renewal(&self, place: u64, words: &[&str]) -> Event {
         let renewal = |word: &str| match word {
-            "granted" => Renewal::Granted { units_end: None },
+            "granted" => Renewal::Granted { units_end: None, steering: None },
             "refused" => Renewal::Refused { why: "revoked".into() },
             other => panic!("{other}"),
         };
@@ -225,7 +225,16 @@ impl Rig {
                     [.., "from", elapsed] => duration(elapsed),
                     _ => Duration::ZERO,
                 };
-                Ask::Start { job, epoch, receiver, attempts, after, elapsed, clock: elapsed }
+                Ask::Start {
+                    job,
+                    epoch,
+                    receiver,
+                    attempts,
+                    after,
+                    elapsed,
+                    clock: elapsed,
+                    steering: Steering::default(),
+                }
             }
             ["stop", name, how] => {
                 let run = run(name);
@@ -244,7 +253,8 @@ impl Rig {
                     other => panic!("{other:?}"),
                 };
                 let steers = vec![steer];
-                Ask::Steer { job, epoch, receiver, number: number(place), steers }
+                let steering = Steering { number: number(place), steers };
+                Ask::Steer { job, epoch, receiver, steering }
             }
             ["rows", name, first, end] => {
                 let Run { shard, attempt } = run(name);

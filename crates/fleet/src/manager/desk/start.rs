@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use control::fleet::message::Steer;
 use control::fleet::owner::{Adoption, Owner, Settings, decode_report};
 use control::fleet::statistics::Statistics;
 use control::ledger::{BlobRef, Command, Counters, Outcome};
@@ -170,7 +169,7 @@ impl Start {
             asked: 0,
             state: RunState::Preparing,
             broken: false,
-            paused: job.steered.contains(&Steer::Pause),
+            paused: job.is_paused(),
             result: None,
             voters: (Vec::new(), (0, 0)),
             trouble: None,

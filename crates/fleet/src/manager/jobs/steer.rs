@@ -207,6 +207,7 @@ impl Service {
             return Err(Status::invalid_argument(text));
         }
         if is_rate {
+            // The owner decides from when on, by where the schedule stands.
             let from = Duration::ZERO;
             return Ok(Steer::Rate { workflow, per_second: scale.value, from });
         }

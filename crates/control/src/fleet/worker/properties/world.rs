@@ -251,7 +251,7 @@ impl World {
                         });
                     let why = "not current".to_owned();
                     let said = if granted {
-                        Renewal::Granted { units_end: None }
+                        Renewal::Granted { units_end: None, steering: None }
                     } else {
                         Renewal::Refused { why }
                     };
@@ -304,10 +304,11 @@ impl World {
             let Some(current) = self.current.get(&shard) else { return };
             let (receiver, epoch, after) = (current.boot, self.epoch, Duration::from_millis(100));
             let (attempts, elapsed) = (vec![(shard, attempt)], Duration::ZERO);
-            self.ask(
-                site,
-                Ask::Start { job: JOB, epoch, receiver, attempts, after, elapsed, clock: elapsed },
-            );
+            let (clock, steering) = (elapsed, Steering::default());
+            let job = JOB;
+            let start =
+                Ask::Start { job, epoch, receiver, attempts, after, elapsed, clock, steering };
+            self.ask(site, start);
             return;
         }
         let Tell::Ended(report) = tell else { return };
@@ -382,6 +383,7 @@ impl World {
                                 after,
                                 elapsed,
                                 clock: elapsed,
+                                steering: Steering::default(),
                             },
                         );
                     }
@@ -399,8 +401,8 @@ impl World {
                     }
                     5 => {
                         let steers = vec![if what > 128 { Steer::Pause } else { Steer::Resume }];
-                        let number = u64::from(what);
-                        self.ask(site, Ask::Steer { job: JOB, epoch, receiver, number, steers });
+                        let steering = Steering { number: u64::from(what), steers };
+                        self.ask(site, Ask::Steer { job: JOB, epoch, receiver, steering });
                     }
                     _ => {
                         let fence = Fence { epoch, attempt };

@@ -78,7 +78,8 @@ fn a_paused_attempt_does_not_run_out_of_time() {
             for effect in effects {
                 let Effect::SendRenewal { number, .. } = effect else { panic!("{effect:?}") };
                 let Run { shard, attempt } = run("s0.1");
-                let answers = vec![(shard, attempt, Renewal::Granted { units_end: None })];
+                let answers =
+                    vec![(shard, attempt, Renewal::Granted { units_end: None, steering: None })];
                 rig.step(Event::RenewalAnswered { number, answers });
             }
         }
