@@ -21,7 +21,7 @@ pub mod proto {
 }
 
 /// The version that stands before sealed bytes.
-pub const WIRE_VERSION: u8 = 2;
+pub const WIRE_VERSION: u8 = 3;
 
 /// The metadata key under which a refusal's name travels.
 const REFUSAL: &str = "volley-refusal";

@@ -32,6 +32,7 @@ use crate::ledger::{BlobRef, Command, StopCause};
 
 mod adopt;
 mod again;
+mod amend;
 mod answers;
 mod begin;
 mod cancel;
@@ -68,7 +69,7 @@ pub use event::{Conclusion, Conclusive, Effect, Event, Gap, Mended, Note, Queued
 pub use manifest::{
     DataPart, Manifest, OnWorkerLoss, Part, Policy, Provided, WhenFull, WhenNoneLeft,
 };
-pub use report::decode_report;
+pub use report::{decode_report, encode_report};
 pub use settings::Settings;
 pub use shard::{State as ShardState, Transition};
 pub use tools::blob_of;

@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use super::State;
 
 /// Raised when the meaning of the bytes changes; a state of another version is refused, never guessed at.
-const VERSION: u8 = 4;
+const VERSION: u8 = 5;
 
 /// Bytes that are not a state of this version.
 #[derive(Clone, Debug, PartialEq, Eq)]

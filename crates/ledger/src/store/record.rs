@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::types::{Batch, Member};
 
 /// The version that is written. Older ones are read as long as they are named in `body`.
-pub const VERSION: u8 = 2;
+pub const VERSION: u8 = 3;
 
 /// A leader: the term that it won, and who it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

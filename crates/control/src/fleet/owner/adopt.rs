@@ -28,7 +28,7 @@ use crate::fleet::message::{Halt, Steer, Task};
 use crate::fleet::pool::{Dice, Pool, Worker};
 use crate::fleet::timeouts::{Budget, Timeouts};
 use crate::job::{self, BadShape};
-use crate::ledger::{self, AttemptStatus, Lapse, Payload};
+use crate::ledger::{self, AttemptStatus, Lapse, Payload, Word};
 
 /// Everything that an owner starts from.
 #[derive(Clone, Debug)]
@@ -200,7 +200,9 @@ impl Owner {
             let records = known.attempts.iter();
             shard.tries = records.map(|record| self.as_try(sid, record, began)).collect();
             for (number, one) in (1..).map(Attempt).zip(&known.attempts) {
-                if one.end.as_ref().is_some_and(|end| !end.certain) {
+                let word = |end: &ledger::AttemptEnd| end.word;
+                let last = one.addendum.as_ref().map(|addendum| addendum.word);
+                if last.or(one.end.as_ref().map(word)).is_some_and(|word| word != Word::Whole) {
                     self.unheard.push((shard.key, number));
                 }
             }
