@@ -6,7 +6,7 @@ The load itself is judged by `loadcheck`. Here are the counts, the outcome, setu
 from __future__ import annotations
 
 import re
-from typing import Callable, Iterable
+from typing import Any, Callable, Iterable
 
 from . import loadcheck, schedule
 from .facts import Facts, Violation
@@ -19,7 +19,7 @@ REPEATED = re.compile(r"\b(again|repeat\w*|twice|second time|once more|rerun|re-
 def judge(facts: Facts) -> list[Violation]:
     """Every promise that was broken, the gravest first."""
     checks: list[Callable[[Facts], Iterable[Violation]]] = [
-        loadcheck.nothing_twice, loadcheck.one_source, ended, outcome, run_and_dropped, bounds,
+        loadcheck.nothing_twice, loadcheck.one_source, ended, outcome, run_and_dropped, bounds, corrected_bounds,
         loadcheck.every_hole_is_told, setup_and_teardown, elapsed, alarms, settled,
     ]
     return [violation for check in checks for violation in check(facts)] + facts.found
@@ -105,6 +105,46 @@ def bounds(facts: Facts) -> Iterable[Violation]:
         yield Violation("P5", "seen > issued", f"the target saw {seen} requests, issued is {issued} ({exactness})")
     elif exactness == "exact" and not facts.faults and issued != seen:
         yield Violation("P5", "issued", f"nothing was lost, issued is {issued} and the target saw {seen}")
+
+
+def corrected_bounds(facts: Facts) -> Iterable[Violation]:
+    """The same with what workers have said since: they were all there is if the number is exact."""
+    addenda, corrected = (facts.summary or {}).get("addenda"), (facts.summary or {}).get("corrected")
+    if not addenda or corrected is None:
+        if addenda or corrected:
+            yield Violation("P5", "addenda", f"{len(addenda or [])} addenda, and corrected is {corrected}")
+        return
+    requests, seen = corrected["requests"], len(facts.requests)
+    issued, exactness, completed = requests["issued"], requests["issued_is"], requests["completed"]
+    if completed > seen:
+        yield Violation("P5", "corrected completed > seen", f"with its addenda the result counts {completed} answered "
+                                                            f"requests, the target saw {seen}")
+    if exactness != "unknown" and (issued is None or seen > issued):
+        yield Violation("P5", "seen > corrected issued", f"the target saw {seen} requests, issued is {issued} with all "
+                                                         f"addenda ({exactness})")
+    told = [(one["worker"], one["workflow"], one["shard"], one["attempt"]) for one in addenda]
+    if len(set(told)) < len(told):
+        yield Violation("P5", "addenda", f"an attempt has several addenda: {told}")
+
+
+def unchanged(early: dict[str, Any], late: dict[str, Any]) -> Iterable[Violation]:
+    """A worker that comes back adds to a result, and changes nothing in it."""
+    for key in ("outcome", "exit_code"):
+        if early[key] != late[key]:
+            yield Violation("R5", f"{key} changed", f"{early[key]} became {late[key]} when a worker came back")
+    for key in ("verdict", "requests", "iterations", "dropped"):
+        if early[key] != late[key]:
+            yield Violation("R5", "result changed", f"{key}: {early[key]} became {late[key]} when a worker came back")
+
+
+def heard_again(early: dict[str, Any], late: dict[str, Any]) -> Iterable[Violation]:
+    """Once every worker is back, the number of issued requests is exact."""
+    if early["requests"]["issued_is"] == "exact":
+        return
+    corrected = late.get("corrected")
+    if corrected is None or corrected["requests"]["issued_is"] != "exact":
+        yield Violation("P5", "not corrected", f"issued was {early['requests']['issued_is']}, every worker is back, and "
+                                               f"corrected is {corrected}")
 
 
 def setup_and_teardown(facts: Facts) -> Iterable[Violation]:

@@ -72,9 +72,11 @@ def _unheard_at_the_end(fleet: Fleet, job: Job) -> Facts:
     facts.ended = ended
     facts.found += [Violation(one.promise, f"{one.check} (before the worker is back)", one.text) for one in found
                     if one.check != "no issued"]
-    said = [(one["outcome"], one["exit_code"]) for one in (early, facts.summary) if one]
-    if len(set(said)) > 1:
-        facts.found.append(Violation("R5", "outcome changed", f"{said[0]} became {said[1]} when a worker came back"))
+    if early is not None and facts.summary is not None:
+        facts.found += oracle.unchanged(early, facts.summary)
+        facts.found += oracle.heard_again(early, facts.summary)
+        for one in facts.summary.get("addenda", []):
+            fleet.note(f"addendum: {one}")
     facts.outcomes = ("COMPLETED", "PARTIAL")
     return facts
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import unittest
 from dataclasses import replace
 
-from .. import schedule
+from .. import oracle, schedule
 from ..facts import Facts, Fault, Seen, Steering
 from ..oracle import judge
 from .build import BEGAN, LENGTH_S, ZERO, degraded, healthy, more, without
@@ -101,6 +101,41 @@ class Counts(unittest.TestCase):
         self.assertEqual(checks(facts), ["P5 issued"])
         facts.faults = [Fault("worker killed", BEGAN + 1, BEGAN + 2, "")]
         self.assertEqual(judge(facts), [])
+
+    def corrected(self, facts: Facts, issued: int | None, exactness: str, completed: int) -> None:
+        added = {"issued": 3, "sent": 3, "completed": 3, "failed": 0, "iterations": 3}
+        facts.summary["addenda"] = [{"at": "2026-11-17T20:00:00.000Z", "worker": "w1", "workflow": "rate", "shard": 0,
+                                     "attempt": 1, "added": added, "certain": True}]
+        facts.summary["corrected"] = {"requests": {"issued": issued, "issued_is": exactness, "sent": completed,
+                                                   "completed": completed}}
+
+    def test_addenda_are_held_to_what_the_target_saw(self) -> None:
+        seen = len(healthy().requests)
+        for issued, exactness, completed, found in (
+                (seen, "exact", seen, []), (seen + 9, "bound", seen, []), (None, "unknown", seen, []),
+                (seen - 1, "exact", seen - 1, ["P5 seen > corrected issued"]),
+                (seen + 9, "exact", seen + 1, ["P5 corrected completed > seen"])):
+            facts = healthy()
+            self.corrected(facts, issued, exactness, completed)
+            self.assertEqual(checks(facts), found, (issued, exactness, completed))
+
+    def test_an_attempt_has_one_addendum(self) -> None:
+        facts = healthy()
+        self.corrected(facts, len(facts.requests), "exact", len(facts.requests))
+        facts.summary["addenda"] *= 2
+        self.assertEqual(checks(facts), ["P5 addenda"])
+
+    def test_a_worker_that_comes_back_changes_nothing_but_what_is_added(self) -> None:
+        early, late = healthy().summary, healthy().summary
+        for one in (early, late):
+            one.update(iterations=5, dropped={})
+            one["requests"].update(issued=None, issued_is="unknown")
+        self.assertEqual(list(oracle.unchanged(early, late)), [])
+        self.assertEqual([one.check for one in oracle.heard_again(early, late)], ["not corrected"])
+        late["corrected"] = {"requests": {"issued": 7, "issued_is": "exact", "sent": 7, "completed": 7}}
+        self.assertEqual(list(oracle.heard_again(early, late)), [])
+        late["exit_code"], late["requests"]["count"] = 99, 1
+        self.assertEqual([one.check for one in oracle.unchanged(early, late)], ["exit_code changed", "result changed"])
 
     def test_a_summary_without_issued_is_found(self) -> None:
         facts = healthy()

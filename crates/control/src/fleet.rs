@@ -16,6 +16,7 @@
 pub mod claims;
 pub mod codec;
 pub mod group;
+pub mod late;
 pub mod message;
 pub mod outbox;
 pub mod owner;

@@ -33,6 +33,7 @@
 //! | Ended | CancelJob, FinishJob | unchanged; the answer tells the outcome |
 //! | Ended | ClaimJob, StartAttempt, CommitContext | refused; the answer tells the outcome |
 //! | any with that attempt | EndAttempt, under the epoch held or none | unchanged; the counts are added once |
+//! | any, and the owner has ended that attempt | EndAttempt, the worker's word | unchanged; an addendum, once |
 //! | any | SetLimits | unchanged; what starts later goes by the new ones |
 //! | any | a request that was answered | unchanged; the same answer |
 //! | Ended, and its time is over | Advance, or any command | (none); the key is free |
@@ -69,13 +70,13 @@ mod broken;
 
 pub use command::{
     AttemptStatus, AttemptTerms, BlobRef, Command, Counters, CreateJob, Grace, Lapse, Outcome,
-    Payload, Proposal, RequestId, SessionId, StopCause, UnitGrant,
+    Payload, Proposal, RequestId, SessionId, StopCause, UnitGrant, Word,
 };
 pub use history::{Event, EventKind, History, Since};
 pub use invariant::Violation;
 pub use job::{
-    AttemptEnd, AttemptRecord, Cancel, Context, End, Job, Phase, Provisioned, Revoked, Shard,
-    Steered, Stopping,
+    Addendum, AttemptEnd, AttemptRecord, Cancel, Context, End, Job, Phase, Provisioned, Revoked,
+    Shard, Steered, Stopping,
 };
 pub use key::{IdempotencyKey, KeyError, KeyProblem};
 pub use limits::{BadLimits, Field, LEASE_MS, Limits, Problem, Resource, validate};
@@ -115,6 +116,8 @@ struct Derived {
     attempts: u64,
     /// Texts and inline payloads.
     bytes: u64,
+    /// Reports that came late.
+    addenda_bytes: u64,
     /// Only counted by [`Canary::ReuseFenceAfterRestart`]: a number that starts again with the process.
     volatile: u64,
 }

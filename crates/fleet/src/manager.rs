@@ -12,6 +12,7 @@
 //! A manager holds nothing that cannot be lost: jobs are in the ledger, running load is on the workers, statistics
 //! are in checkpoints and in the workers' senders. Another manager takes a job up from these.
 
+mod addenda;
 mod authority;
 mod breakers;
 mod checkpoints;

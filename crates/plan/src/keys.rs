@@ -37,8 +37,16 @@ pub static PLAN: Object = Object {
         Key::new("metrics", Shape::Map(&METRIC_SHAPE), "Metrics of your own, fed by `record`.")
             .example("{ basket_value: trend }"),
         Key::new("tags", TEMPLATES, "Tags on everything that is measured."),
-        Key::new("setup", steps(), "Steps that run once, before all workflows."),
-        Key::new("teardown", steps(), "Steps that run once, after all workflows."),
+        Key::new(
+            "setup",
+            steps(),
+            "Steps that run before all workflows: once, on a fleet at least once.",
+        ),
+        Key::new(
+            "teardown",
+            steps(),
+            "Steps that run after all workflows: once, on a fleet at least once.",
+        ),
         Key::new("workflows", Shape::List(&Shape::Object(&WORKFLOW)), "What virtual users do.")
             .required()
             .example("[ { name: browse, steps: [ { get: / } ] } ]"),
@@ -165,8 +173,12 @@ pub static WORKFLOW: Object = Object {
         Key::new("headers", TEMPLATES, "Headers of every request of this workflow."),
         Key::new("vars", TEMPLATES, "Variables, over those of the plan."),
         Key::new("tags", TEMPLATES, "Tags on everything measured in this workflow."),
-        Key::new("setup", steps(), "Once, before the load; what it extracts all users see."),
-        Key::new("teardown", steps(), "Once, after the load."),
+        Key::new(
+            "setup",
+            steps(),
+            "Once, on a fleet at least once, before the load; what it extracts all users see.",
+        ),
+        Key::new("teardown", steps(), "Once, on a fleet at least once, after the load."),
         Key::new("vu_setup", steps(), "Once per virtual user, before its first iteration."),
         Key::new("vu_teardown", steps(), "Once per virtual user, after its last iteration."),
         Key::new("steps", steps(), "One iteration.").required().example("[ { get: /cart } ]"),

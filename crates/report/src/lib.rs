@@ -15,6 +15,7 @@
 //! **Invariant:** every reader sees the same numbers: text, JSON and JUnit are made from one
 //! [`Rollup`], and "passed" means the same in all of them, because [`exit_code()`] decides it.
 
+pub mod addenda;
 pub mod exit_code;
 pub mod format;
 pub mod k6;

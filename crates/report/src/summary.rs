@@ -18,6 +18,7 @@ use std::path::Path;
 use serde::{Serialize, Serializer};
 use stats::{DropCause, ErrorKind, Outcome, RunResult, StopReason, Verdict};
 
+use crate::addenda::{self, AddendumPart, CorrectedPart};
 use crate::exit_code::exit_code_of;
 use crate::rollup::Rollup;
 use parts::{
@@ -71,6 +72,10 @@ pub struct Summary {
     pub generator: GeneratorPart,
     pub histogram: Histogram,
     pub notes: Vec<String>,
+    /// What workers of a fleet have said after the result was made; everything else here is as it was then.
+    pub addenda: Vec<AddendumPart>,
+    /// `null` without addenda.
+    pub corrected: Option<CorrectedPart>,
     pub history: Vec<HistoryPart>,
 }
 
@@ -84,6 +89,7 @@ impl Summary {
         let rollup = Rollup::new(result);
         let exit = exit_code_of(result, &rollup);
         let (total, all) = (&rollup.total, &rollup.all);
+        let (addenda, corrected) = addenda::parts(result);
         Summary {
             schema: SCHEMA,
             plan: result.plan.clone(),
@@ -116,6 +122,8 @@ impl Summary {
             generator: GeneratorPart::new(&result.generator),
             histogram: Histogram { relative_error: stats::RELATIVE_ERROR },
             notes: result.notes.clone(),
+            addenda,
+            corrected,
             history: result.history.iter().map(HistoryPart::new).collect(),
         }
     }

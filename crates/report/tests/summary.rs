@@ -17,6 +17,29 @@ fn the_whole_document_is_as_in_the_golden_file() {
     golden("summary_bad.json", &Summary::new(&fake::bad()).to_json());
 }
 
+/// R5, R27: what a worker says after the end is added, and nothing that the result said is changed.
+#[test]
+fn addenda_stand_beside_the_numbers_and_change_none() {
+    let (before, result) = (fake::good(), fake::with_addendum());
+    let (mut old, mut new) = (json(&before), json(&result));
+    let addendum = &new["addenda"][0];
+    assert_eq!(addendum["at"], "2026-11-17T20:00:00.000Z");
+    assert_eq!((&addendum["workflow"], &addendum["shard"]), (&"shop".into(), &0.into()));
+    assert_eq!(addendum["added"]["issued"], 9);
+    let requests = &new["corrected"]["requests"];
+    assert_eq!((&requests["issued"], &requests["issued_is"]), (&1_009.into(), &"exact".into()));
+    let sent = old["requests"]["sent"].as_u64().unwrap();
+    assert_eq!(requests["sent"].as_u64(), Some(sent + 8));
+    assert_eq!(new["requests"]["issued_is"], "bound");
+    for document in [&mut old, &mut new] {
+        let fields = document.as_object_mut().unwrap();
+        fields.retain(|key, _| !["addenda", "corrected"].contains(&key.as_str()));
+        let requests = fields["requests"].as_object_mut().unwrap();
+        requests.retain(|key, _| !key.starts_with("issued"));
+    }
+    assert_eq!(old, new);
+}
+
 #[test]
 fn every_field_of_schema_1_is_present() {
     let document = json(&fake::good());
@@ -37,6 +60,10 @@ fn every_field_of_schema_1_is_present() {
         "/requests/interrupted",
         "/requests/retried",
         "/requests/rate",
+        "/requests/issued",
+        "/requests/issued_is",
+        "/addenda",
+        "/corrected",
         "/latency_ms/min",
         "/latency_ms/mean",
         "/latency_ms/p50",

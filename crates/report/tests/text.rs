@@ -17,6 +17,18 @@ fn a_good_run_reads_as_in_the_golden_file() {
     golden("text_good.txt", &text(&fake::good(), plain()));
 }
 
+/// One line for each worker that came back, then what it comes to.
+#[test]
+fn addenda_have_a_line_each_and_the_corrected_bound() {
+    let page = text(&fake::with_addendum(), Look { width: 160, color: false });
+    let line = "addenda       2026-11-17T20:00:00.000Z  worker 3f2a0000 is back: shop, shard 0, attempt 1: 9 issued, \
+                8 sent, 7 completed more";
+    assert!(page.contains(line), "{page}");
+    assert!(page.contains("with that: 1,009 issued, "), "{page}");
+    assert!(page.contains("at most 1,030: a worker has not said its last word"), "{page}");
+    assert!(!text(&fake::good(), plain()).contains("addenda"));
+}
+
 #[test]
 fn on_80_columns_names_stand_above_their_numbers() {
     golden("text_bad_80.txt", &text(&fake::bad(), Look { width: 80, color: false }));

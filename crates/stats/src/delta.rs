@@ -228,6 +228,12 @@ impl Delta {
 }
 
 impl Counters {
+    /// Requests that were written to a connection, and those that were answered.
+    pub(crate) fn sent_and_completed(&self) -> (u64, u64) {
+        let steps = self.steps.values().map(|step| (step.own[1], step.own[2]));
+        steps.fold((0, 0), |sum, own| (sum.0 + own.0, sum.1 + own.1))
+    }
+
     /// The counters that a delta speaks of.
     pub(crate) fn of(delta: &Delta) -> Counters {
         let mut counters = Counters::default();

@@ -19,6 +19,7 @@ mod error_kind;
 pub mod feed;
 #[cfg(test)]
 mod fixture;
+mod last_words;
 mod layout;
 pub mod merge;
 mod result;
@@ -37,6 +38,7 @@ pub mod wire;
 
 pub use delta::{Counters, Delta};
 pub use error_kind::ErrorKind;
+pub use last_words::{Added, Addendum, AttemptKey, Corrected, LastWords, Unheard};
 pub use layout::{CheckLayout, Layout, MetricLayout, StageLayout, StepLayout, WorkflowLayout};
 pub use result::*;
 pub use sample::*;

@@ -239,6 +239,9 @@ impl fmt::Display for StreamKey {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OfAttempt {
     pub tally: Tally,
+    /// Requests that were written to a connection, and those that were answered.
+    pub sent: u64,
+    pub completed: u64,
     /// Requests that it had begun.
     pub issued: u64,
     /// Units of its schedule that it had begun or dropped.
@@ -567,6 +570,8 @@ impl Merge {
         let streams = keys.iter().filter_map(|key| self.streams.get(key));
         Some(streams.fold(OfAttempt::default(), |sum, stream| OfAttempt {
             tally: sum.tally.plus(&Tally::of(&stream.cursor.counters)),
+            sent: sum.sent + stream.cursor.counters.sent_and_completed().0,
+            completed: sum.completed + stream.cursor.counters.sent_and_completed().1,
             issued: sum.issued + stream.generator.issued,
             begun: sum.begun + stream.generator.begun,
             frames: sum.frames + stream.cursor.applied_through(),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::error_kind::ErrorKind;
+use crate::last_words::LastWords;
 use crate::layout::Layout;
 use crate::script_result::ScriptResult;
 use crate::window::Window;
@@ -22,6 +23,8 @@ pub struct RunResult {
     pub layout: Arc<Layout>,
     pub totals: Window,
     pub issued: Issued,
+    /// Of a fleet: whose last word was missing, and what came since.
+    pub last_words: LastWords,
     pub workflows: Vec<WorkflowResult>,
     pub thresholds: Vec<ThresholdResult>,
     pub error_samples: Vec<ErrorSample>,

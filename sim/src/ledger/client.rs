@@ -11,7 +11,7 @@ use std::time::Duration;
 use control::fleet::message::Steer;
 use control::ledger::{
     AttemptStatus, AttemptTerms, BlobRef, Command, CreateJob, Grace, IdempotencyKey, Lapse,
-    Outcome, Payload, RequestId, StopCause,
+    Outcome, Payload, RequestId, StopCause, Word,
 };
 use fastrand::Rng;
 use fence::{Attempt, BootId, Epoch, JobId, NodeId, ShardKey, WorkflowNo};
@@ -358,7 +358,7 @@ impl Client {
                     counters: counters(shard, attempt),
                     result: self.blobs.last().copied(),
                     sent_until_ms: None,
-                    certain: true,
+                    word: Word::Whole,
                 }
             }
             11 => Command::CommitContext {

@@ -262,7 +262,7 @@ impl Message for Told {
 
     fn since(&self) -> u8 {
         match self {
-            Self::Taken | Self::NotOwner { .. } | Self::UnknownJob => 1,
+            Self::Taken | Self::NotOwner { .. } | Self::UnknownJob | Self::Settled => 1,
         }
     }
 }

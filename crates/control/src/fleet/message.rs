@@ -386,6 +386,8 @@ pub enum Told {
     NotOwner { owner: Option<NodeId> },
     /// A linearizable read knows of no such job.
     UnknownJob,
+    /// The job has ended, and the ledger has this already: it need not be told again.
+    Settled,
 }
 
 /// A worker's last word on an attempt; it lies in its outbox until it is durable on the managers' side.

@@ -32,6 +32,7 @@ use crate::ledger::{BlobRef, Command, StopCause};
 
 mod adopt;
 mod again;
+mod amend;
 mod answers;
 mod begin;
 mod cancel;
@@ -72,7 +73,7 @@ pub use event::{
 pub use manifest::{
     DataPart, Manifest, OnWorkerLoss, Part, Policy, Provided, WhenFull, WhenNoneLeft,
 };
-pub use report::decode_report;
+pub use report::{decode_report, encode_report};
 pub use settings::Settings;
 pub use shard::{State as ShardState, Transition};
 pub use tools::blob_of;

@@ -202,11 +202,11 @@ impl Statistics {
 
     /// What was applied of an attempt.
     pub fn counters(&self, workflow: u32, shard: u32, attempt: u32) -> Option<(Counters, u64)> {
-        let OfAttempt { tally, issued, begun, frames } =
+        let OfAttempt { tally, sent, completed, issued, begun, frames } =
             self.merge.of_one_attempt(workflow, shard, attempt)?;
         let counters = Counters {
             issued: issued.max(tally.requests),
-            completed: tally.requests,
+            completed,
             failed: tally.failed,
             iterations: tally.iterations,
             interrupted: tally.interrupted,
@@ -216,6 +216,7 @@ impl Statistics {
             bytes_sent: tally.bytes_sent,
             bytes_received: tally.bytes_received,
             begun,
+            sent,
         };
         Some((counters, frames))
     }

@@ -187,7 +187,8 @@ impl Worker {
                         self.outbox.remove(run);
                         out.push(Effect::Remove { run });
                     }
-                    Heard::Unclaimed(_) | Heard::Nothing => {}
+                    Heard::Settled(Matter::Ended(run)) => self.forget(run, out),
+                    Heard::Unclaimed(_) | Heard::Settled(_) | Heard::Nothing => {}
                 }
             }
             Event::TellFailed { number } => {

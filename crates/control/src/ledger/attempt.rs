@@ -7,9 +7,9 @@ use fence::{Attempt, Epoch, JobId, ShardKey};
 
 use super::State;
 use super::apply::Here;
-use super::command::{AttemptTerms, Command, Lapse, UnitGrant};
+use super::command::{AttemptTerms, Command, Lapse, UnitGrant, Word};
 use super::history::EventKind;
-use super::job::{AttemptEnd, AttemptRecord, Job, Revoked, Shard};
+use super::job::{Addendum, AttemptEnd, AttemptRecord, Job, Revoked, Shard};
 use super::limits::{Limits, Resource};
 use super::reply::{Refusal, Reply};
 
@@ -67,6 +67,7 @@ impl State {
             revoked: None,
             end: None,
             sealed: None,
+            addendum: None,
         });
         self.derived.attempts += 1;
         let ShardKey { job, workflow, shard } = *key;
@@ -109,7 +110,7 @@ impl State {
             counters,
             result,
             sent_until_ms,
-            certain,
+            word,
         } = command
         else {
             return Ok(here.done());
@@ -118,6 +119,9 @@ impl State {
         let job = self.jobs.get_mut(&key.job).map(Arc::make_mut).ok_or(Refusal::UnknownJob)?;
         let held = under.map_or(Ok(()), |under| job.require_held(under));
         let record = attempt_mut(job, key, attempt)?;
+        if record.is_unheard() && *word != Word::Owner {
+            return self.amend_attempt(here, command);
+        }
         if let Some(end) = &record.end {
             let reply = Reply::Already { epoch: end.epoch };
             if canary::active(Canary::ApplyResultTwice) {
@@ -127,8 +131,8 @@ impl State {
         }
         held?;
         let (epoch, counters) = (here.epoch, *counters);
-        let (result, sent_until_ms, certain) = (*result, *sent_until_ms, *certain);
-        record.end = Some(AttemptEnd { epoch, status, counters, result, sent_until_ms, certain });
+        let (result, sent_until_ms, word) = (*result, *sent_until_ms, *word);
+        record.end = Some(AttemptEnd { epoch, status, counters, result, sent_until_ms, word });
         let superseded = record.sealed.is_some();
         job.totals.add(&counters);
         let ShardKey { job, workflow, shard } = *key;
@@ -137,6 +141,31 @@ impl State {
         if superseded {
             return Ok(Reply::Superseded { epoch, by: attempt.next() });
         }
+        Ok(here.done())
+    }
+
+    /// The worker of an attempt that its owner has ended is back: its word is kept beside the end, which stays (R5).
+    fn amend_attempt(&mut self, here: Here, command: &Command) -> Result<Reply, Refusal> {
+        let Command::EndAttempt { shard: key, attempt, status, counters, result, word, .. } =
+            *command
+        else {
+            return Ok(here.done());
+        };
+        let Limits { addenda_per_job, addenda_bytes, .. } = self.limits;
+        let bytes = result.map_or(0, |blob| blob.bytes);
+        let fits = self.derived.addenda_bytes.saturating_add(bytes) <= addenda_bytes;
+        // The counts are small, and say what matters most.
+        let result = result.filter(|_| fits);
+        let job = self.jobs.get_mut(&key.job).map(Arc::make_mut).ok_or(Refusal::UnknownJob)?;
+        if job.addenda().0 >= addenda_per_job as usize {
+            return Err(Refusal::Full(Resource::Addenda { limit: addenda_per_job }));
+        }
+        let record = attempt_mut(job, &key, attempt)?;
+        let (epoch, at) = (here.epoch, here.at);
+        record.addendum = Some(Addendum { epoch, at, status, counters, result, word });
+        self.derived.addenda_bytes += result.map_or(0, |blob| blob.bytes);
+        let ShardKey { job, workflow, shard } = key;
+        self.record(job, here.event(EventKind::AttemptAmended { workflow, shard, attempt }));
         Ok(here.done())
     }
 

@@ -50,7 +50,7 @@ fn end(attempt: u32) -> Command {
         counters: Counters { completed: 10, ..Counters::default() },
         result: None,
         sent_until_ms: None,
-        certain: true,
+        word: Word::Whole,
     }
 }
 

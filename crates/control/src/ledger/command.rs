@@ -94,7 +94,8 @@ pub enum Command {
     },
     /// A worker's last word on an attempt. The word itself is not fenced (R3): the first one for (shard, attempt) is
     /// taken, later ones are repeats. An owner that passes it on is: a new owner goes by what the ledger had when it
-    /// took over, and the worker says it again to that one.
+    /// took over, and the worker says it again to that one. Where the owner has written an end itself, the worker's
+    /// word becomes an addendum to it.
     EndAttempt {
         shard: ShardKey,
         /// The owner's that passes it on; none: the job has no owner any more.
@@ -105,8 +106,7 @@ pub enum Command {
         result: Option<BlobRef>,
         /// The job's age when it sent its last request, if its worker has said so.
         sent_until_ms: Option<u64>,
-        /// Its counts are all that it did, by its worker's own word; or it never ran.
-        certain: bool,
+        word: Word,
     },
     /// What a layer leaves to the next one. Layers come in order, from 0; the first commit of each is the one.
     CommitContext {
@@ -330,6 +330,25 @@ impl fmt::Display for AttemptStatus {
     }
 }
 
+/// Whose word the end of an attempt is, and what it is worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Word {
+    /// Its worker's: these counts are all that it did. Or it is certain that it never ran.
+    Whole,
+    /// Its worker's, whose machine was restarted under it: what its files say may be older than its death.
+    Partial,
+    /// Its owner's, of a worker that was not heard again: it may have done more, and may still say so.
+    Owner,
+}
+
+impl Word {
+    /// What a worker says itself.
+    #[must_use]
+    pub fn of_worker(certain: bool) -> Self {
+        if certain { Self::Whole } else { Self::Partial }
+    }
+}
+
 /// How a job came out (R5). Separate from where it is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Outcome {
@@ -371,6 +390,8 @@ pub struct Counters {
     /// Units of the schedule that were taken: arrivals, or iterations where those are counted. Of an attempt that was
     /// lost, how far it may have come. Nobody begins them again (R5a).
     pub begun: u64,
+    /// Requests that were written to a connection, of those that are counted.
+    pub sent: u64,
 }
 
 impl Counters {
@@ -390,6 +411,15 @@ impl Counters {
         }
     }
 
+    /// What this one has more than the other, number by number.
+    #[must_use]
+    pub fn beyond(mut self, other: &Self) -> Self {
+        for (mine, known) in self.fields_mut().into_iter().zip(other.fields()) {
+            *mine = mine.saturating_sub(known);
+        }
+        self
+    }
+
     /// Units of the schedule of which it is known what became of them.
     #[must_use]
     pub fn counted(&self) -> u64 {
@@ -398,7 +428,7 @@ impl Counters {
 
     /// Every number, in the order of the struct.
     #[must_use]
-    pub fn fields(&self) -> [u64; 11] {
+    pub fn fields(&self) -> [u64; 12] {
         let Self { issued, completed, failed, iterations, interrupted, dropped, .. } = *self;
         let Self { checks_passed, checks_failed, bytes_sent, bytes_received, begun, .. } = *self;
         [
@@ -413,10 +443,11 @@ impl Counters {
             bytes_sent,
             bytes_received,
             begun,
+            self.sent,
         ]
     }
 
-    fn fields_mut(&mut self) -> [&mut u64; 11] {
+    fn fields_mut(&mut self) -> [&mut u64; 12] {
         [
             &mut self.issued,
             &mut self.completed,
@@ -429,6 +460,7 @@ impl Counters {
             &mut self.bytes_sent,
             &mut self.bytes_received,
             &mut self.begun,
+            &mut self.sent,
         ]
     }
 }

@@ -84,6 +84,12 @@ pub enum EventKind {
     /// Live control; other changes are `Steered`.
     Paused,
     Resumed,
+    /// The worker of an attempt that its owner had ended has said its own word.
+    AttemptAmended {
+        workflow: WorkflowNo,
+        shard: u32,
+        attempt: Attempt,
+    },
 }
 
 /// A job's events: the first and the last ones, and how many between them were dropped.

@@ -9,14 +9,15 @@
 //! | LEDG-28 | cancel and outcome agree, nothing but teardowns was started after a cancel, nothing after an end |
 //! | IDEM-2 | everything is within its limits, and what is counted is counted right |
 //! | IX-16 | exactly the ended jobs wait for retirement |
+//! | R27 | an addendum is a worker's word, after one that its owner had written for it |
 //! | R3 | answers kept are within the session's window |
 
 use std::fmt;
 
 use fence::{Epoch, JobId};
 
-use super::command::{Counters, Lapse, Outcome};
-use super::job::{AttemptRecord, Job, Shard};
+use super::command::{Counters, Lapse, Outcome, Word};
+use super::job::{AttemptEnd, AttemptRecord, Job, Shard};
 use super::limits::RETRIES_MAX;
 use super::{Limits, State};
 
@@ -74,6 +75,9 @@ impl State {
                 )
             },
         )?;
+        demand(derived.addenda_bytes == self.derived.addenda_bytes, "IDEM-2", || {
+            "the bytes of addenda are not those that were counted".to_owned()
+        })?;
         demand(self.recent.epochs().is_sorted(), "P4", || {
             "the events for watchers are not in the order of the log".to_owned()
         })
@@ -206,6 +210,14 @@ fn check_shard(shard: &Shard) -> Result<(), Violation> {
     demand(attempts.len() <= most, "R5", || format!("{} attempts of {most}", attempts.len()))?;
     for pair in attempts.windows(2) {
         check_pair(&pair[0], &pair[1])?;
+    }
+    for record in attempts {
+        let by_owner = |end: &&AttemptEnd| end.word == Word::Owner;
+        let owners = record.end.as_ref().filter(by_owner).map(|end| end.epoch);
+        let sound = record.addendum.as_ref().is_none_or(|addendum| {
+            addendum.word != Word::Owner && owners.is_some_and(|end| end < addendum.epoch)
+        });
+        demand(sound, "R27", || format!("an addendum to what was no owner's word: {record:?}"))?;
     }
     let last = &attempts[attempts.len() - 1];
     demand(last.sealed.is_none(), "R17", || "the last attempt is sealed".to_owned())?;

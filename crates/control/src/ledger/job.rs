@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::command::{
     AttemptStatus, AttemptTerms, BlobRef, Counters, CreateJob, Lapse, Outcome, Payload, SessionId,
-    StopCause,
+    StopCause, Word,
 };
 use super::history::History;
 use super::key::IdempotencyKey;
@@ -105,6 +105,7 @@ pub struct AttemptRecord {
     pub end: Option<AttemptEnd>,
     /// The start of the next attempt. What this one reports later is counted, but speaks for the shard no more.
     pub sealed: Option<Epoch>,
+    pub addendum: Option<Addendum>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -126,8 +127,22 @@ pub struct AttemptEnd {
     pub result: Option<BlobRef>,
     /// The job's age when it sent its last request, by its worker's clock.
     pub sent_until_ms: Option<u64>,
-    /// The counts are all that it did. Otherwise its worker has not said its last word.
-    pub certain: bool,
+    pub word: Word,
+}
+
+/// A worker's own word on an attempt whose end its owner had written (R27): the end stays as it is, and so does what
+/// came of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Addendum {
+    pub epoch: Epoch,
+    /// For people: when it was taken.
+    pub at: Hlc,
+    pub status: AttemptStatus,
+    /// All that the worker has counted, not only what is new.
+    pub counters: Counters,
+    /// The report. None: there was no more room for reports that come late.
+    pub result: Option<BlobRef>,
+    pub word: Word,
 }
 
 /// What a layer left to the next one.
@@ -238,6 +253,19 @@ impl AttemptRecord {
     pub fn was_lost_falsely(&self) -> bool {
         let suspected = self.revoked.as_ref().is_some_and(|revoked| revoked.suspected);
         suspected && self.end.as_ref().is_some_and(|end| end.status == AttemptStatus::Stopped)
+    }
+
+    /// Its end was written by its owner, and its worker has not been heard since.
+    #[must_use]
+    pub fn is_unheard(&self) -> bool {
+        self.addendum.is_none() && self.end.as_ref().is_some_and(|end| end.word == Word::Owner)
+    }
+
+    /// What its worker did beyond what its owner had written.
+    #[must_use]
+    pub fn added(&self) -> Option<Counters> {
+        let known = self.end.as_ref().map(|end| end.counters).unwrap_or_default();
+        self.addendum.as_ref().map(|addendum| addendum.counters.beyond(&known))
     }
 }
 
@@ -374,6 +402,15 @@ impl Job {
         self.paused_since_ms.is_some()
     }
 
+    /// How many addenda there are, and the bytes of their reports.
+    #[must_use]
+    pub fn addenda(&self) -> (usize, u64) {
+        let addenda = self.attempts().filter_map(|record| record.addendum.as_ref());
+        addenda.fold((0, 0), |(count, bytes), addendum| {
+            (count + 1, bytes + addendum.result.map_or(0, |blob| blob.bytes))
+        })
+    }
+
     /// Bytes of texts and inline payloads.
     #[must_use]
     pub fn text_bytes(&self) -> u64 {
@@ -397,11 +434,12 @@ impl Job {
         // A rehearsal names a plan that nobody will ever read.
         let plan = (!self.rehearsal).then_some(self.plan);
         let results = self.attempts().filter_map(|record| record.end.as_ref()?.result);
+        let late = self.attempts().filter_map(|record| record.addendum.as_ref()?.result);
         let contexts = self.contexts.iter().filter_map(|context| match context.payload {
             Payload::Blob(blob) => Some(blob),
             Payload::Inline(_) => None,
         });
-        plan.into_iter().chain(results).chain(contexts).chain(self.result)
+        plan.into_iter().chain(results).chain(late).chain(contexts).chain(self.result)
     }
 }
 

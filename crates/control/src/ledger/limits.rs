@@ -66,6 +66,10 @@ pub struct Limits {
     pub recent_events: u32,
     /// How long an ended job is known to people, if there is room; its key is kept for `committed_ttl_ms` in any case.
     pub kept_ms: u64,
+    /// Attempts of one job whose workers may be heard after their owner has ended them.
+    pub addenda_per_job: u32,
+    /// Reports of such workers, of all jobs together. Beyond it only their counts are kept.
+    pub addenda_bytes: u64,
 }
 
 impl Default for Limits {
@@ -96,6 +100,8 @@ impl Default for Limits {
             history_last: 48,
             recent_events: 10_000,
             kept_ms: 600_000,
+            addenda_per_job: 4_096,
+            addenda_bytes: 1 << 30,
         }
     }
 }
@@ -189,6 +195,10 @@ pub enum Resource {
     Rates {
         limit: u32,
     },
+    /// Words of workers that came after their attempts were ended.
+    Addenda {
+        limit: u32,
+    },
 }
 
 impl fmt::Display for Resource {
@@ -202,6 +212,7 @@ impl fmt::Display for Resource {
             Self::Shards { limit } => write!(f, "a job has at most {limit} shards"),
             Self::Layers { limit } => write!(f, "a job has at most {limit} layers"),
             Self::Sets { limit } => write!(f, "a job has at most {limit} data sets"),
+            Self::Addenda { limit } => write!(f, "a job takes at most {limit} addenda"),
             Self::Steers { limit } => {
                 write!(f, "a job is steered in at most {limit} ways at a time")
             }

@@ -119,6 +119,8 @@ impl State {
             let attempts = job.attempts().count() as u64;
             self.derived.attempts = self.derived.attempts.saturating_sub(attempts);
             self.derived.bytes = self.derived.bytes.saturating_sub(job.text_bytes());
+            let (_, late) = job.addenda();
+            self.derived.addenda_bytes = self.derived.addenda_bytes.saturating_sub(late);
         }
         self.record(id, Event { epoch, at, kind: EventKind::Retired });
         true
@@ -130,6 +132,7 @@ impl State {
         for (id, job) in &self.jobs {
             derived.attempts += job.attempts().count() as u64;
             derived.bytes = derived.bytes.saturating_add(job.text_bytes());
+            derived.addenda_bytes = derived.addenda_bytes.saturating_add(job.addenda().1);
             match self.key_needed_until_ms(*id) {
                 Some(deadline) => derived.expiry.insert((deadline, *id)),
                 None => derived.active.insert(*id),

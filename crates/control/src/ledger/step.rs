@@ -170,6 +170,7 @@ fn check_shard(old: &Shard, new: &Shard) -> Result<(), Violation> {
             && old.terms.units_end <= new.terms.units_end
             && (old.revoked.is_none() || old.revoked == new.revoked)
             && (old.end.is_none() || old.end == new.end)
+            && (old.addendum.is_none() || old.addendum == new.addendum)
             && (old.sealed.is_none() || old.sealed == new.sealed);
         demand(same, "R17", || format!("{old:?} became {new:?}"))?;
     }

@@ -9,7 +9,7 @@ use control::fleet::message::Steer;
 use control::ledger::{
     AttemptStatus, AttemptTerms, Busy, Command, Counters, Event, EventKind, Field, Grace,
     KeyProblem, Lapse, Outcome, Payload, Problem, Proposal, Refusal, Rejection, Reply, RequestId,
-    Resource, StopCause, Submission,
+    Resource, StopCause, Submission, Word,
 };
 use fence::{Attempt, BootId, Epoch, Hlc, JobId, NodeId, ShardKey, WorkflowNo};
 use serde::Serialize;
@@ -47,6 +47,7 @@ fn commands() -> Vec<Command> {
         bytes_sent: 8,
         bytes_received: 9,
         begun: 10,
+        sent: 12,
     };
     let end = |status, result: Option<control::ledger::BlobRef>| {
         let under = result.map(|_| epoch);
@@ -58,8 +59,18 @@ fn commands() -> Vec<Command> {
             counters,
             result,
             sent_until_ms: None,
-            certain: true,
+            word: Word::Whole,
         }
+    };
+    let in_word = |word| Command::EndAttempt {
+        shard: SHARD,
+        under: None,
+        attempt,
+        status: AttemptStatus::Interrupted,
+        counters,
+        result: None,
+        sent_until_ms: None,
+        word,
     };
     let finish = |outcome| Command::FinishJob { job: JOB, epoch, outcome, detail: text("d") };
     let stop = |cause| Command::StopJob { job: JOB, epoch, cause, reason: text("r") };
@@ -87,6 +98,8 @@ fn commands() -> Vec<Command> {
         end(AttemptStatus::Failed, None),
         end(AttemptStatus::Stopped, None),
         end(AttemptStatus::Interrupted, None),
+        in_word(Word::Partial),
+        in_word(Word::Owner),
         context(Payload::Inline(vec![1, 2, 3])),
         context(Payload::Blob(blob(3))),
         Command::CancelJob {
@@ -163,6 +176,7 @@ fn refusals() -> Vec<Refusal> {
         Refusal::Full(Resource::Sets { limit: 1 }),
         Refusal::Full(Resource::Steers { limit: 1 }),
         Refusal::Full(Resource::Rates { limit: 1 }),
+        Refusal::Full(Resource::Addenda { limit: 1 }),
         Refusal::Invalid(Problem::Division { workflow: WorkflowNo(1), shards: 0 }),
         Refusal::Invalid(Problem::Rate),
     ]
@@ -220,6 +234,7 @@ fn events() -> Vec<Event> {
         EventKind::CancelForced,
         EventKind::Paused,
         EventKind::Resumed,
+        EventKind::AttemptAmended { workflow, shard, attempt },
     ];
     let at = Hlc { wall_ms: 9, logical: 8, node: NodeId(7) };
     kinds.map(|kind| Event { epoch: epoch(5), at, kind }).into()

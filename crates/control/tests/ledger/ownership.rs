@@ -1,6 +1,8 @@
 //! Who owns a job, and what an owner that has been replaced can still do: nothing.
 
-use control::ledger::{AttemptStatus, Command, Lapse, Outcome, Payload, Phase, Refusal, Reply};
+use control::ledger::{
+    AttemptStatus, Command, Lapse, Outcome, Payload, Phase, Refusal, Reply, Word,
+};
 use fence::{Attempt, Epoch, GroupId, JobId};
 
 use crate::world::{ALICE, BOB, GROUP, World, end, refused, session, shard, start};
@@ -91,7 +93,7 @@ fn a_replaced_owner_ends_no_attempt() {
                 counters,
                 result,
                 sent_until_ms: None,
-                certain: true,
+                word: Word::Whole,
             }
         }
         other => panic!("{other:?}"),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use control::fleet::message::Steer;
 use control::ledger::{
     AttemptTerms, BlobRef, Command, Counters, CreateJob, Grace, IdempotencyKey, Lapse, Limits,
-    Payload, Proposal, Reply, RequestId, State, StopCause, check_step,
+    Payload, Proposal, Reply, RequestId, State, StopCause, Word, check_step,
 };
 use fence::{Attempt, BootId, Epoch, GroupId, Hlc, JobId, NodeId, ShardKey, WorkflowNo};
 use proptest::prelude::*;
@@ -198,6 +198,7 @@ fn command() -> impl Strategy<Value = Command> {
     let grace = (0..9_000_000u64, any::<u64>(), asides)
         .prop_map(|(stop_ms, teardown_ms, asides)| Grace { stop_ms, teardown_ms, asides });
     let grace = prop::option::of(grace);
+    let word = prop_oneof![Just(Word::Whole), Just(Word::Partial), Just(Word::Owner)];
     prop_oneof![
         1 => Just(Command::OpenSession),
         4 => (text.clone(), 0..4u64, 0..2u8, prop_oneof![Just(0), any::<u64>()]).prop_map(
@@ -228,10 +229,10 @@ fn command() -> impl Strategy<Value = Command> {
                 Command::GrantRows { shard, epoch, attempt, set, count, of }
             }
         ),
-        2 => (shard, prop::option::of(epoch.clone()), attempt, status(), counters).prop_map(
-            |(shard, under, attempt, status, counters)| {
+        2 => (shard, prop::option::of(epoch.clone()), attempt, status(), counters, word).prop_map(
+            |(shard, under, attempt, status, counters, word)| {
                 let result = Some(blob(1));
-                Command::EndAttempt { shard, under, attempt, status, counters, result, sent_until_ms: None, certain: true }
+                Command::EndAttempt { shard, under, attempt, status, counters, result, sent_until_ms: None, word }
             }
         ),
         1 => (job.clone(), epoch.clone(), any::<u32>(), payload).prop_map(

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use control::ledger::{
     AttemptStatus, AttemptTerms, BlobRef, Command, Counters, CreateJob, Grace, IdempotencyKey,
     Lapse, Limits, Outcome, Proposal, Refusal, Reply, RequestId, SessionId, State, Submission,
-    check_step,
+    Word, check_step,
 };
 use fence::{Attempt, BootId, Epoch, GroupId, Hlc, JobId, NodeId, ShardKey, WorkflowNo};
 
@@ -222,7 +222,7 @@ pub fn end(job: JobId, attempt: u32, status: AttemptStatus, completed: u64) -> C
         counters: Counters { completed, ..Counters::default() },
         result: Some(blob(2)),
         sent_until_ms: None,
-        certain: true,
+        word: Word::Whole,
     }
 }
 

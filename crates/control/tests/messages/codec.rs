@@ -267,6 +267,7 @@ enum LaterTold {
     Taken,
     NotOwner { owner: Option<NodeId> },
     UnknownJob,
+    Settled,
     ComeBack { after_ms: u64 },
 }
 
@@ -275,7 +276,7 @@ impl Message for LaterTold {
 
     fn since(&self) -> u8 {
         match self {
-            Self::Taken | Self::NotOwner { .. } | Self::UnknownJob => CONTRACT,
+            Self::Taken | Self::NotOwner { .. } | Self::UnknownJob | Self::Settled => CONTRACT,
             Self::ComeBack { .. } => CONTRACT + 1,
         }
     }
@@ -289,6 +290,7 @@ fn a_later_programs_words_are_read_as_far_as_they_are_known() {
         (LaterTold::Taken, Told::Taken),
         (LaterTold::NotOwner { owner }, Told::NotOwner { owner }),
         (LaterTold::UnknownJob, Told::UnknownJob),
+        (LaterTold::Settled, Told::Settled),
     ];
     for (said, heard) in known {
         assert_eq!(decode::<Told>(&encode(&said).unwrap()), Ok(heard));

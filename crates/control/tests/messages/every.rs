@@ -271,7 +271,7 @@ every!(AttemptStatus:
 );
 
 fn counters() -> impl Strategy<Value = Counters> {
-    any::<[u64; 11]>().prop_map(|n| Counters {
+    any::<[u64; 12]>().prop_map(|n| Counters {
         issued: n[0],
         completed: n[1],
         failed: n[2],
@@ -283,6 +283,7 @@ fn counters() -> impl Strategy<Value = Counters> {
         bytes_received: n[8],
         begun: n[9],
         interrupted: n[10],
+        sent: n[11],
     })
 }
 

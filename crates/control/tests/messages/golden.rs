@@ -103,6 +103,7 @@ fn report(status: AttemptStatus) -> EndReport {
         bytes_sent: 8,
         bytes_received: 9,
         begun: 10,
+        sent: 12,
     };
     EndReport {
         shard: SHARD,
@@ -194,7 +195,7 @@ fn bytes_on_the_wire_keep_their_meaning() {
     lines(&mut text, &answers());
     lines(&mut text, &tells());
     let owner = Some(NODE);
-    lines(&mut text, &[Told::Taken, Told::NotOwner { owner }, Told::UnknownJob]);
+    lines(&mut text, &[Told::Taken, Told::NotOwner { owner }, Told::UnknownJob, Told::Settled]);
     let taken = FramesAnswer::Taken {
         resume: vec![(STREAM, Ok(23)), (STREAM, Err("e".to_owned()))],
         acks: vec![(STREAM, 24, 25)],

@@ -106,6 +106,7 @@ every!(Told:
     Told::Taken => Just(Told::Taken),
     Told::NotOwner { .. } => option::of(node()).prop_map(|owner| Told::NotOwner { owner }),
     Told::UnknownJob => Just(Told::UnknownJob),
+    Told::Settled => Just(Told::Settled),
 );
 
 every!(FramesAnswer:

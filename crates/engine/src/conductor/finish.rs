@@ -57,6 +57,7 @@ impl Conductor {
             stop: self.job.stop_reason(),
             layout: self.program.layout.clone(),
             issued,
+            last_words: stats::LastWords::default(),
             workflows,
             thresholds,
             error_samples,

@@ -268,6 +268,7 @@ impl Desk {
         let clock = self.clock();
         let worker = self.owner.worker_of_attempt(&report.shard, report.attempt);
         if worker == Some(report.worker)
+            && !self.owner.has_given_up(&report.shard, report.attempt)
             && let Some(statistics) = &mut self.statistics
         {
             statistics.ended(report, clock);

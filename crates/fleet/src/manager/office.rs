@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use control::fleet::message::{Ask, EndReport, Frames, FramesAnswer, Renew, Tell, Told};
-use control::ledger::{Command, State};
+use control::fleet::message::{Frames, FramesAnswer, Renew, Tell, Told};
+use control::ledger::State;
 use fence::{JobId, NodeId};
 use ledger::ReadLevel;
 use tokio::sync::oneshot;
@@ -14,7 +14,7 @@ use trust::Role;
 
 use super::desk::{DeskHandle, Input};
 use super::transfers::{self, Chunks};
-use super::{Shared, authority, breakers, relay};
+use super::{Shared, addenda, authority, relay};
 use crate::wire::proto::office_server::Office;
 use crate::wire::proto::relay_request::Kind;
 use crate::wire::proto::{BlobRef, GroupReply, GroupRequest, Sealed};
@@ -79,32 +79,6 @@ impl Service {
         let parts = self.0.parts()?;
         relay::to_owner(&parts, owner?, worker?, kind, sealed).await
     }
-
-    /// A worker's last word on an attempt of a job that has no owner any more: it is written, and let go.
-    fn late(&self, report: &EndReport) {
-        let shared = Arc::clone(&self.0);
-        let EndReport { shard, attempt, status, counters, worker, certain, .. } = *report;
-        tokio::spawn(async move {
-            let Some(parts) = shared.parts() else { return };
-            let (under, result, sent_until_ms) = (None, None, None);
-            let command = Command::EndAttempt {
-                shard,
-                under,
-                attempt,
-                status,
-                counters,
-                result,
-                sent_until_ms,
-                certain,
-            };
-            if let ledger::Written::Committed { .. } =
-                parts.ledger.propose(command, Duration::from_secs(5)).await
-            {
-                let forget = Ask::Forget { shard, attempt };
-                let _ = breakers::ask(&shared, &parts, worker, &forget).await;
-            }
-        });
-    }
 }
 
 /// What a worker tells the owner of its job, which is led here.
@@ -157,12 +131,10 @@ impl Office for Service {
                     }
                     Told::NotOwner { owner }
                 }
-                Where::Ended => {
-                    if let Tell::Ended(report) = tell {
-                        self.late(&report);
-                    }
-                    Told::Taken
-                }
+                Where::Ended => match tell {
+                    Tell::Ended(report) => addenda::take(&self.0, node, *report).await?,
+                    _ => Told::Taken,
+                },
                 Where::Nowhere => Told::UnknownJob,
             },
         };

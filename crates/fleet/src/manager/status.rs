@@ -8,14 +8,18 @@ use control::ledger::{self, Counters, Job, Phase};
 use engine::secrets::mask_credentials;
 use fence::JobId;
 use stats::merge::{Head, ScriptHead};
-use stats::{RunResult, ScriptFailure, StopReason, TimelineEntry, WorkflowResult};
+use stats::{AttemptKey, RunResult, ScriptFailure, StopReason, TimelineEntry, WorkflowResult};
 
+use super::addenda;
 use crate::bundle::BundleHead;
 use crate::wire::job_bytes;
 use crate::wire::proto::{self, JobStatus, Note, ShardStatus, WorkflowStatus};
 
 /// Entries of a timeline in one status; the newest are the ones that matter.
 const NOTES_MAX: usize = 200;
+
+/// Addenda in one status; a result has all of them.
+const ADDENDA_MAX: usize = 50;
 
 /// The state of a job that nothing happens to any more.
 const ENDED: &str = "ended";
@@ -35,6 +39,21 @@ pub fn counters(counters: &Counters) -> proto::Counters {
     proto::Counters { issued, completed, failed, iterations, dropped }
 }
 
+fn addendum(addendum: &stats::Addendum) -> proto::Addendum {
+    let stats::Added { issued, sent, completed, failed, iterations } = addendum.added;
+    let stats::AttemptKey { workflow, shard, attempt } = addendum.of;
+    proto::Addendum {
+        at_unix_ms: addendum.at_unix_ms,
+        worker: addendum.worker.clone(),
+        workflow,
+        shard,
+        attempt,
+        added: Some(proto::Counters { issued, completed, failed, iterations, dropped: 0 }),
+        sent,
+        certain: addendum.certain,
+    }
+}
+
 /// What the ledger says of a job.
 pub fn of_ledger(id: JobId, job: &Job, now_ms: u64) -> JobStatus {
     let (state, outcome) = match job.phase() {
@@ -49,6 +68,9 @@ pub fn of_ledger(id: JobId, job: &Job, now_ms: u64) -> JobStatus {
         (None, Some(cancel)) => cancel.reason.clone(),
         (None, None) => String::new(),
     };
+    let addenda = addenda::of_job(job);
+    let addenda_more = addenda.len().saturating_sub(ADDENDA_MAX);
+    let unheard = job.attempts().filter(|record| record.is_unheard()).count();
     let ran_ms = job.end.as_ref().map_or(0, |end| end.ended_ms.saturating_sub(job.created_ms));
     JobStatus {
         job: job_bytes(id),
@@ -66,6 +88,9 @@ pub fn of_ledger(id: JobId, job: &Job, now_ms: u64) -> JobStatus {
         live: false,
         submitted_by: job.tenant.clone(),
         cancelled_by: job.cancel.as_ref().map(|it| it.requestor.clone()).unwrap_or_default(),
+        addenda: addenda[addenda_more..].iter().map(addendum).collect(),
+        addenda_more: u32::try_from(addenda_more).unwrap_or(u32::MAX),
+        unheard: u32::try_from(unheard).unwrap_or(u32::MAX),
     }
 }
 
@@ -190,9 +215,12 @@ pub fn result(
     for (what, error) in errors {
         notes.extend(error.as_ref().map(|error| mask_credentials(format!("{what}: {error}"))));
     }
-    for (shard, attempt) in &conclusion.unheard {
+    for unheard in &conclusion.last_words.unheard {
+        let AttemptKey { workflow, shard, attempt } = unheard.of;
+        let name = manifest.workflows.get(workflow as usize).map(|part| &*part.name);
+        let name = name.unwrap_or("setup and teardown");
         notes.push(format!(
-            "attempt {attempt} of {shard} had no last word: it may have issued more than was counted"
+            "attempt {attempt} of {name}, shard {shard}, had no last word: it may have issued more than was counted"
         ));
     }
     for (shard, attempt) in &conclusion.cut {
@@ -204,7 +232,7 @@ pub fn result(
         started_unix_ms: super::millis(wall.saturating_sub(elapsed)),
         elapsed,
         outcome: conclusion.outcome,
-        issued: conclusion.issued,
+        last_words: conclusion.last_words.clone(),
         stop: conclusion.stop.clone(),
         workflows: workflows.collect(),
         timeline: timeline.collect(),

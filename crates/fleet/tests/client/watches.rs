@@ -35,6 +35,7 @@ fn result_bytes() -> Vec<u8> {
     let layout = engine::attempt::layout_of(&layout.unwrap()).unwrap();
     let result = RunResult {
         issued: stats::Issued::Exact(0),
+        last_words: stats::LastWords::default(),
         plan: "p".to_owned(),
         started_unix_ms: 0,
         elapsed: Duration::from_secs(2),

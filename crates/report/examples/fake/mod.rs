@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use plan::MetricKind;
 use stats::{
-    CheckLayout, DropCause, ErrorKind, ErrorSample, GeneratorStats, HistoryPoint, Issued, Layout,
-    MetricLayout, Outcome, RunResult, StageLayout, StepLayout, StopReason, ThresholdResult,
-    TimelineEntry, Unit, Verdict, VerdictState, Window, WorkflowLayout, WorkflowResult,
-    WorkflowStatus,
+    CheckLayout, DropCause, ErrorKind, ErrorSample, GeneratorStats, HistoryPoint, Issued,
+    LastWords, Layout, MetricLayout, Outcome, RunResult, StageLayout, StepLayout, StopReason,
+    ThresholdResult, TimelineEntry, Unit, Verdict, VerdictState, Window, WorkflowLayout,
+    WorkflowResult, WorkflowStatus,
 };
 
 fn step(name: &str, workflow: usize, method: &str, route: &str) -> StepLayout {
@@ -165,6 +165,7 @@ pub fn good() -> RunResult {
         verdict: Verdict { state: VerdictState::Valid, reasons: vec![] },
         stop: StopReason::Finished,
         issued: Issued::Exact(totals(&layout).sent()),
+        last_words: LastWords::default(),
         totals: totals(&layout),
         layout,
         workflows: vec![workflow("shop", 0, 30, 50), workflow("search", 30, 40, 12)],
@@ -351,4 +352,20 @@ pub fn quick_refused() -> RunResult {
         exchange: None,
     }];
     result
+}
+
+/// A run on a fleet: a worker was not heard of when the result was made, and came back.
+pub fn with_addendum() -> RunResult {
+    let of = stats::AttemptKey { workflow: 0, shard: 0, attempt: 1 };
+    let added = stats::Added { issued: 9, sent: 8, completed: 7, failed: 0, iterations: 6 };
+    let addendum = stats::Addendum {
+        of,
+        at_unix_ms: 1_794_945_600_000,
+        worker: "3f2a0000-0000-0000-0000-000000000001".to_owned(),
+        added,
+        certain: true,
+    };
+    let unheard = vec![stats::Unheard { of, more_at_most: Some(30) }];
+    let last_words = LastWords { told: 1_000, unheard, addenda: vec![addendum] };
+    RunResult { issued: last_words.issued(), last_words, ..good() }
 }

@@ -6,8 +6,8 @@ use stats::{CustomValue, DropCause, Issued, RunResult, WorkflowStatus};
 
 use super::table::{Cell, Row, Table, Tone};
 use super::{Page, line, wrap};
-use crate::format;
 use crate::rollup::per_second;
+use crate::{addenda, format};
 
 impl Page<'_> {
     pub(super) fn metrics(&mut self) {
@@ -59,6 +59,9 @@ impl Page<'_> {
                 let text = "unknown: a worker has not said its last word";
                 self.labelled("issued", text);
             }
+        }
+        for (number, text) in addenda::lines(self.result).iter().enumerate() {
+            self.labelled(if number == 0 { "addenda" } else { "" }, text);
         }
         self.statuses();
         let transfer = |n: u64| {

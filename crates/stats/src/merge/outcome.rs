@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Merge;
+use crate::last_words::LastWords;
 use crate::layout::Layout;
 use crate::result::{
-    ErrorSample, GeneratorStats, HistoryPoint, Issued, Outcome, RunResult, StopReason,
-    ThresholdResult, TimelineEntry, Verdict, WorkflowResult,
+    ErrorSample, GeneratorStats, HistoryPoint, Outcome, RunResult, StopReason, ThresholdResult,
+    TimelineEntry, Verdict, WorkflowResult,
 };
 use crate::script_result::{ScriptFailure, ScriptResult, threshold_results};
 use crate::series::{SeriesLayout, SeriesWindow, ThresholdOutcome};
@@ -41,7 +42,7 @@ pub struct Head {
     pub started_unix_ms: u64,
     pub elapsed: Duration,
     pub outcome: Outcome,
-    pub issued: Issued,
+    pub last_words: LastWords,
     pub stop: StopReason,
     pub workflows: Vec<WorkflowResult>,
     pub timeline: Vec<TimelineEntry>,
@@ -223,7 +224,8 @@ impl Finished {
             stop: head.stop,
             layout: self.layout,
             totals: self.totals,
-            issued: head.issued,
+            issued: head.last_words.issued(),
+            last_words: head.last_words,
             workflows,
             thresholds: self.thresholds,
             error_samples: self.error_samples,

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::fixture::{Happening, layout, made_up, one_tick, threshold};
-use crate::result::{Issued, Outcome, StopReason, VerdictState};
+use crate::result::{Outcome, StopReason, VerdictState};
 use crate::snapshot::Snapshot;
 use crate::stream::{Sender, SenderLimits};
 use crate::window::Window;
@@ -338,7 +338,7 @@ fn a_merged_run_reports_what_a_local_run_would() {
         started_unix_ms: 5,
         elapsed: ms(3000),
         outcome: Outcome::Completed,
-        issued: Issued::Exact(0),
+        last_words: crate::LastWords::default(),
         stop: StopReason::Finished,
         workflows: Vec::new(),
         timeline: Vec::new(),

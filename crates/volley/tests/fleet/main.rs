@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod back;
 mod cluster;
 mod jobs;
 mod joins;

@@ -7,7 +7,7 @@ use control::breaker::{Change, Outcome, Permit};
 use control::fleet::message::{Answer, Ask, Frames, FramesAnswer, Renew, Renewal, Tell, Told};
 use control::fleet::owner::{Event, NoAnswer};
 use control::fleet::routing::{self, Pace, Presence, Signs};
-use control::ledger::Command;
+use control::ledger::{Command, Word};
 use fence::{Attempt, BootId, Epoch, JobId, NodeId, ShardKey};
 
 use super::super::plan::Mark;
@@ -261,7 +261,7 @@ impl World {
                         counters,
                         result: None,
                         sent_until_ms: None,
-                        certain: true,
+                        word: Word::of_worker(report.certain),
                     };
                     self.propose(m, what, command);
                 }

@@ -29,9 +29,9 @@ use crate::fleet::message::{Halt, Task};
 use crate::fleet::pool::{Dice, Pool, Worker};
 use crate::fleet::timeouts::{Budget, Timeouts};
 use crate::job::{self, BadShape};
-use crate::ledger::{self, AttemptRecord, AttemptStatus, Lapse, Payload};
+use crate::ledger::{self, AttemptRecord, AttemptStatus, Lapse, Payload, Word};
 
-/// The ledger's time moves once a second, and more slowly while nobody leads it.
+/// By how much the ledger's time may be behind where a schedule stands: it moves on with the next entry only.
 const LEDGER_TIME_BEHIND: Duration = Duration::from_secs(2);
 
 /// Everything that an owner starts from.
@@ -210,7 +210,9 @@ impl Owner {
             let records = known.attempts.iter();
             shard.tries = records.map(|record| self.as_try(sid, record, began)).collect();
             for (number, one) in (1..).map(Attempt).zip(&known.attempts) {
-                if one.end.as_ref().is_some_and(|end| !end.certain) {
+                let word = |end: &ledger::AttemptEnd| end.word;
+                let last = one.addendum.as_ref().map(|addendum| addendum.word);
+                if last.or(one.end.as_ref().map(word)).is_some_and(|word| word != Word::Whole) {
                     self.unheard.push((shard.key, number));
                 }
             }

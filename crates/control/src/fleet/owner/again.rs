@@ -5,7 +5,7 @@ use super::shard::{State, Step, Stopping};
 use super::wave::{Kind, WaveStep};
 use super::{Effect, Owner, Purpose, Sid};
 use crate::fleet::message::Halt;
-use crate::ledger::{AttemptStatus, Command, Counters, Lapse};
+use crate::ledger::{AttemptStatus, Command, Counters, Lapse, Word};
 
 impl Owner {
     /// Timers of shards: proofs, preparing that takes too long, runs that do not end, stops that are not carried out.
@@ -81,7 +81,7 @@ impl Owner {
         let unheard = shard.current().is_some_and(|one| one.end.is_none() && !one.reporting);
         let (proof, used) = (shard.proof, shard.retries_used());
         if unheard && proof == Lapse::LeaseLapsed && self.sealing.insert((sid, attempt)) {
-            // Its worker is gone. What is known of it is made durable now; its own word, if it ever comes, is a repeat.
+            // Its worker is gone. What is known of it is made durable now; its own word, if it ever comes, is added.
             self.out.push(Effect::Seal { shard: key, attempt });
             self.changed();
         }
@@ -194,7 +194,7 @@ impl Owner {
             counters: Counters::default(),
             result: None,
             sent_until_ms: None,
-            certain: true,
+            word: Word::Whole,
         };
         self.commit(Purpose::End(sid, attempt), command);
         self.out.push(Effect::NeverRan { shard: key, attempt });

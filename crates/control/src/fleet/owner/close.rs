@@ -74,8 +74,7 @@ impl Owner {
             setup_error: self.machine.setup_error().map(str::to_owned),
             teardown_error: self.machine.teardown_error().map(str::to_owned),
             timeline: self.timeline.clone(),
-            issued: self.issued(),
-            unheard: self.unheard.clone(),
+            last_words: self.last_words(),
             cut: self.cut.clone(),
             unrun: self.unrun(),
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fence::{Attempt, BootId, NodeId, ShardKey};
 use serde::{Deserialize, Serialize};
-use stats::{DropCause, Issued, Outcome, StopReason, WorkflowStatus};
+use stats::{DropCause, LastWords, Outcome, StopReason, WorkflowStatus};
 
 use super::shard::Transition;
 use crate::fleet::message::{Answer, Ask, Steer, Tell};
@@ -205,9 +205,8 @@ pub struct Conclusion {
     pub setup_error: Option<String>,
     pub teardown_error: Option<String>,
     pub timeline: Vec<Note>,
-    pub issued: Issued,
-    /// Attempts whose last word is the owner's, not their worker's: what they issued beyond it is not known.
-    pub unheard: Vec<(ShardKey, Attempt)>,
+    /// What workers told of requests, and whose last word is the owner's: what those issued beyond it is not known.
+    pub last_words: LastWords,
     /// Attempts whose totals were too large to keep.
     pub cut: Vec<(ShardKey, Attempt)>,
     /// Units of the schedule that nobody has run, and nobody will.

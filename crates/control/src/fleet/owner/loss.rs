@@ -46,6 +46,8 @@ impl Owner {
             alive: self.now,
             heard: None,
             reporting: false,
+            by_owner: false,
+            issued_late: 0,
             end: None,
             revoked: false,
             suspected: false,

@@ -32,6 +32,9 @@ impl Owner {
             self.counts.lies += 1;
             return;
         }
+        if self.sealing.contains(&(sid, attempt)) || one.by_owner {
+            return self.amend(sid, report);
+        }
         if one.end.is_some() {
             self.counts.repeats += 1;
             let errand = Errand::Forget(report.shard, attempt, report.worker);
@@ -76,7 +79,7 @@ impl Owner {
     }
 
     /// Makes a report durable: first beside the ledger, then in it.
-    fn keep(&mut self, sid: Sid, mut report: EndReport) {
+    pub(super) fn keep(&mut self, sid: Sid, mut report: EndReport) {
         let attempt = report.attempt;
         let mut content = encode_report(&report);
         if content.len() > self.settings.result_bytes {
@@ -102,7 +105,7 @@ impl Owner {
                     counters: report.counters,
                     result: Some(blob_of(&encode_report(report))),
                     sent_until_ms: self.sent_until(report).map(millis),
-                    certain: report.certain,
+                    word: self.word_of(sid, report),
                 };
                 self.commit(Purpose::End(sid, attempt), command);
             }
@@ -124,7 +127,14 @@ impl Owner {
         let Some(shard) = self.shards.get_mut(&sid) else { return };
         let current = shard.attempt() == attempt;
         let Some(one) = shard.attempt_mut(attempt) else { return };
+        if one.end.is_some() && one.by_owner {
+            if let Some(report) = report {
+                self.amended(sid, &report);
+            }
+            return;
+        }
         one.end = Some(status);
+        let by_owner = one.by_owner;
         let (worker, own_core) = (one.worker, !one.shared);
         if let Some(report) = &report {
             one.counters = report.counters;
@@ -132,8 +142,10 @@ impl Owner {
                 // A worker gives a core back before it says that an attempt has ended.
                 self.pool.returned(worker, 1);
             }
-            let errand = Errand::Forget(report.shard, attempt, report.worker);
-            self.send(errand);
+            // Of what the owner has written itself its worker must not let go.
+            if !by_owner {
+                self.send(Errand::Forget(report.shard, attempt, report.worker));
+            }
         }
         self.count_lost(sid);
         // Replaced, and the answer to the start of the next one is on its way: only the counts were taken (R17).
@@ -328,7 +340,7 @@ impl Owner {
             self.counts.repeats += 1;
             return;
         }
-        one.reporting = true;
+        (one.reporting, one.by_owner) = (true, true);
         let begun = counters.begun.max(may_have_begun);
         (one.counters.begun, one.known) = (begun, true);
         let report = EndReport {
@@ -351,7 +363,7 @@ impl Owner {
     }
 }
 
-pub(super) fn encode_report(report: &EndReport) -> Vec<u8> {
+pub fn encode_report(report: &EndReport) -> Vec<u8> {
     postcard::to_allocvec(report).expect("a report has a form in postcard")
 }
 

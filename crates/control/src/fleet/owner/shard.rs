@@ -170,6 +170,10 @@ pub(super) struct Try {
     /// A report of it is on its way into the ledger.
     pub reporting: bool,
     pub end: Option<AttemptStatus>,
+    /// That end is the owner's word; its worker's own may still come.
+    pub by_owner: bool,
+    /// Requests that its worker has told of since, beyond its counters.
+    pub issued_late: u64,
     pub revoked: bool,
     /// It was revoked because its worker was taken for gone.
     pub suspected: bool,
@@ -274,6 +278,10 @@ impl Shard {
     /// How many retries the next attempt makes.
     pub fn retries_used(&self) -> usize {
         self.tries.iter().filter(|one| !one.was_lost_falsely()).count()
+    }
+
+    pub fn get(&self, attempt: Attempt) -> Option<&Try> {
+        self.tries.get((attempt.0 as usize).checked_sub(1)?)
     }
 
     pub fn attempt_mut(&mut self, attempt: Attempt) -> Option<&mut Try> {

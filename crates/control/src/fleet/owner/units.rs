@@ -12,11 +12,13 @@
 //! begun, or may have, and nobody has counted, was lost with its worker. That is known when its end is; a tail that
 //! comes late is in its counts by then, so nothing is counted twice.
 
-use fence::{Attempt, WorkflowNo};
-use stats::Issued;
+use std::collections::BTreeSet;
+
+use fence::{Attempt, ShardKey, WorkflowNo};
+use stats::{AttemptKey, LastWords, Unheard};
 
 use super::shard::Try;
-use super::{Effect, Errand, Owner, Part, Purpose, Sid};
+use super::{Effect, Errand, Owner, Purpose, Sid};
 use crate::budget::{self, Budget};
 use crate::ledger::{AttemptRecord, AttemptTerms, Command, Reply, UnitGrant};
 
@@ -81,6 +83,8 @@ impl Owner {
             alive: self.now,
             heard: None,
             reporting: false,
+            by_owner: record.is_unheard(),
+            issued_late: record.added().map_or(0, |added| added.issued),
             end: record.end.as_ref().map(|end| end.status),
             revoked: record.revoked.is_some(),
             suspected: record.revoked.as_ref().is_some_and(|revoked| revoked.suspected),
@@ -151,30 +155,29 @@ impl Owner {
 
     /// How many requests were begun. An attempt that has not said its last word may have begun more than it told of: at
     /// most all of what was lost with it.
-    pub(super) fn issued(&self) -> Issued {
+    pub(super) fn last_words(&self) -> LastWords {
         let tries = self.shards.values().flat_map(|shard| &shard.tries);
-        let told: u64 = tries.map(|one| one.counters.issued).fold(0, u64::saturating_add);
-        let mut more = Some(0u64);
-        for (sid, shard) in &self.shards {
-            if !self.unheard.iter().any(|(key, _)| *key == shard.key) {
-                continue;
-            }
-            let part = self.manifest.workflows.get(sid.0 as usize);
-            let bounded = part.filter(|part| part.units.is_counted() || part.units.is_open());
-            // What an attempt has issued at a rate is bounded by where the next one began.
-            let last = (shard.key, shard.attempt());
-            let replaced = |part: &&Part| part.units.is_counted() || !self.unheard.contains(&last);
-            let each = bounded.filter(replaced).and_then(|part| part.requests_max);
-            let of_shard = self.lost_units.range((*sid, Attempt(0))..=(*sid, Attempt(u32::MAX)));
-            let lost: u64 = of_shard.map(|(_, count)| *count).sum();
-            more =
-                more.zip(each).map(|(more, each)| more.saturating_add(lost.saturating_mul(each)));
-        }
-        match more {
-            _ if self.unheard.is_empty() => Issued::Exact(told),
-            Some(more) => Issued::Bound(told.saturating_add(more)),
-            None => Issued::Unknown,
-        }
+        let issued = tries.map(|one| one.counters.issued.saturating_add(one.issued_late));
+        let told = issued.fold(0, u64::saturating_add);
+        let unheard: BTreeSet<(ShardKey, Attempt)> = self.unheard.iter().copied().collect();
+        let unheard = unheard.into_iter().map(|(key, attempt)| Unheard {
+            of: AttemptKey { workflow: key.workflow.0, shard: key.shard, attempt: attempt.0 },
+            more_at_most: self.more_at_most((key.workflow.0, key.shard), attempt),
+        });
+        LastWords { told, unheard: unheard.collect(), addenda: Vec::new() }
+    }
+
+    /// What an attempt that was not heard again can have begun beyond what it told of.
+    fn more_at_most(&self, sid: Sid, attempt: Attempt) -> Option<u64> {
+        let part = self.manifest.workflows.get(sid.0 as usize)?;
+        // What an attempt has issued at a rate is bounded by where the next one began.
+        let replaced = self.shards.get(&sid).is_some_and(|shard| shard.attempt() > attempt);
+        let bounded = part.units.is_counted() || part.units.is_open() && replaced;
+        let each = part.requests_max.filter(|_| bounded)?;
+        // Arrivals that were due before the next one joined are counted as lost with that one.
+        let since = self.lost_units.range((sid, attempt)..=(sid, Attempt(u32::MAX)));
+        let lost = since.fold(0, |sum: u64, (_, count)| sum.saturating_add(*count));
+        Some(lost.saturating_mul(each))
     }
 
     /// What was lost with an attempt whose end is known, and with those before it.

@@ -66,6 +66,16 @@ impl Owner {
         shard.tries.get(place).map(|one| one.worker)
     }
 
+    /// Its end is the owner's word, or on its way to be: what its worker still says of it is an addendum, and its
+    /// statistics count no more.
+    #[must_use]
+    pub fn has_given_up(&self, key: &ShardKey, attempt: Attempt) -> bool {
+        let sid = (key.workflow.0, key.shard);
+        let shard = self.shards.get(&sid).filter(|_| key.job == self.id);
+        let by_owner = shard.and_then(|shard| shard.get(attempt)).is_some_and(|one| one.by_owner);
+        by_owner || self.sealing.contains(&(sid, attempt))
+    }
+
     pub fn shards(&self) -> impl Iterator<Item = (ShardKey, ShardState, Attempt)> {
         self.shards.values().map(|shard| (shard.key, shard.state, shard.attempt()))
     }

@@ -245,7 +245,7 @@ impl Worker {
     }
 
     /// The report is durable elsewhere. What still runs has none yet, and will be told when it has.
-    fn forget(&mut self, run: Run, out: &mut Vec<Effect>) {
+    pub(super) fn forget(&mut self, run: Run, out: &mut Vec<Effect>) {
         if self.outbox.remove(run) {
             self.counts.reports_forgotten += 1;
             self.post.settle(Matter::Ended(run));

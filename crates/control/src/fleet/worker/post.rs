@@ -72,6 +72,8 @@ pub(super) enum Heard {
     Nothing,
     /// Nobody has known its job for a long time.
     Unclaimed(Matter),
+    /// It is durable where it belongs.
+    Settled(Matter),
 }
 
 #[derive(Clone, Debug, Default)]
@@ -190,6 +192,10 @@ impl Post {
                 if let Matter::Draining(_) | Matter::MoreTime(_) = matter {
                     self.settle(matter);
                 }
+            }
+            Told::Settled => {
+                self.settle(matter);
+                return Heard::Settled(matter);
             }
             Told::NotOwner { owner } => {
                 entry.unknown_since = None;

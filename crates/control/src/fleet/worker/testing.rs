@@ -152,6 +152,7 @@ impl Rig {
                         Told::NotOwner { owner: Some(NodeId::from(number(owner))) }
                     }
                     ["unknown"] => Told::UnknownJob,
+                    ["settled"] => Told::Settled,
                     ["failed"] => return self.step(Event::TellFailed { number: number(place) }),
                     other => panic!("{other:?}"),
                 };

@@ -15,7 +15,7 @@ use trust::{Identity, Role};
 
 use super::{BLOB_WITHIN, DESK_WITHIN, Service, unavailable};
 use crate::manager::desk::DeskHandle;
-use crate::manager::{lock, status};
+use crate::manager::{addenda, lock, status};
 use crate::wire::proto;
 use crate::wire::proto::jobs_client::JobsClient;
 use crate::wire::{job_bytes, job_from};
@@ -72,11 +72,12 @@ impl Service {
                     return Ok(());
                 }
             } else {
-                let (result, epoch, owner) = self
+                let (result, epoch, owner, addenda) = self
                     .job(job, |job, _| {
                         let result = job.end.as_ref().map(|end| (job.result, end.outcome));
                         let epoch = job.epoch.map(|epoch| epoch.number);
-                        (result, epoch, job.owner.map(|owner| owner.node))
+                        let owner = job.owner.map(|owner| owner.node);
+                        (result, epoch, owner, addenda::of_job(job))
                     })
                     .await?;
                 if passed_on && result.is_none() && owner != Some(me) {
@@ -93,7 +94,7 @@ impl Service {
                         None => Ok(Vec::new()),
                     };
                     let content = content.map_err(|error| unavailable(&error))?;
-                    let content = status::as_decided(content, outcome);
+                    let content = addenda::amended(status::as_decided(content, outcome), addenda);
                     let epoch = epoch.unwrap_or_default();
                     let event = Event { epoch, seq: u64::MAX, what: What::Final(content) };
                     send(events, &event).await;

@@ -1,7 +1,7 @@
 //! What people see of jobs and nodes: status, lists, results, logs.
 
 use control::fleet::owner::{blob_of, decode_report};
-use control::ledger::{BlobRef, Counters, Job};
+use control::ledger::{AttemptRecord, BlobRef, Counters, Job};
 use engine::secrets::mask_credentials;
 use fence::{JobId, NodeId};
 use ledger::ReadLevel;
@@ -13,7 +13,7 @@ use trust::Role;
 use super::{BLOB_WITHIN, READ_WITHIN, Service, counts, unavailable};
 use crate::manager::desk::Input;
 use crate::manager::transfers::{self, Chunks};
-use crate::manager::{status, survey};
+use crate::manager::{addenda, status, survey};
 use crate::wire::proto::{self, JobStatus};
 use crate::wire::{job_bytes, job_from};
 
@@ -102,8 +102,11 @@ impl Service {
     ) -> Result<Response<Chunks>, Status> {
         let who = self.who(&request)?;
         let job = job_from(&request.get_ref().job)?;
-        let look = |job: &Job, _| (job.result, job.end.as_ref().map(|end| end.outcome));
-        let (result, ended) = self.job(job, look).await?;
+        let look = |job: &Job, _| {
+            let outcome = job.end.as_ref().map(|end| end.outcome);
+            (job.result, outcome, addenda::of_job(job))
+        };
+        let (result, ended, addenda) = self.job(job, look).await?;
         let Some((blob, outcome)) = result.zip(ended) else {
             return Err(Status::failed_precondition(if ended.is_some() {
                 "the job ended without a result; `volley status` says why"
@@ -112,12 +115,13 @@ impl Service {
             }));
         };
         let node = who.map(|who| who.node);
-        if outcome == control::ledger::Outcome::Cancelled {
-            // Its owner may have found another one before the cancel came.
+        if outcome == control::ledger::Outcome::Cancelled || !addenda.is_empty() {
+            // Its owner may have found another one before the cancel came; and workers may have come back since.
             let parts = self.0.serving()?;
+            let _room = self.0.transfers.room(&parts, node, blob.bytes).await?;
             let content = parts.ledger.get_blob(&blob, BLOB_WITHIN).await;
             let content = content.map_err(|error| unavailable(&error))?;
-            let content = status::as_decided(content, outcome);
+            let content = addenda::amended(status::as_decided(content, outcome), addenda);
             return Ok(Response::new(transfers::small(&blob_of(&content), content)));
         }
         let chunks = transfers::download(&self.0, node, &blob).await?;
@@ -133,8 +137,11 @@ impl Service {
         let parts = self.0.serving()?;
         let (plan, ends) = self
             .job(id, |job, _| {
-                let ends: Vec<BlobRef> =
-                    job.attempts().filter_map(|record| record.end.as_ref()?.result).collect();
+                // A worker's own word says more than what its owner had written for it.
+                let late = |record: &AttemptRecord| record.addendum.as_ref()?.result;
+                let end = |record: &AttemptRecord| record.end.as_ref()?.result;
+                let last = |record| late(record).or_else(|| end(record));
+                let ends: Vec<BlobRef> = job.attempts().filter_map(last).collect();
                 (job.plan, ends)
             })
             .await?;

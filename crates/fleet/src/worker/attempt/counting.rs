@@ -153,6 +153,7 @@ fn add(counters: &mut Counters, window: &Window) {
             counters.checks_failed += check.fails;
         }
         for step in &block.steps {
+            counters.sent += step.sent;
             counters.completed += step.completed;
             counters.failed += step.failed;
             counters.bytes_sent += step.bytes_sent;

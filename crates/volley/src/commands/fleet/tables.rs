@@ -147,7 +147,50 @@ pub fn job_json(job: &proto::JobStatus) -> Value {
             "iterations": counters.iterations, "dropped": counters.dropped, "live": job.live,
         },
         "workflows": workflows, "timeline": timeline,
+        "unheard": job.unheard, "addenda_more": job.addenda_more,
+        "addenda": job.addenda.iter().map(addendum_json).collect::<Vec<Value>>(),
     })
+}
+
+fn addendum_json(addendum: &proto::Addendum) -> Value {
+    let added = addendum.added.unwrap_or_default();
+    json!({
+        "at": stats::time::rfc3339_ms(addendum.at_unix_ms), "worker": addendum.worker,
+        "workflow_number": addendum.workflow, "shard": addendum.shard,
+        "attempt": addendum.attempt, "certain": addendum.certain,
+        "added": {
+            "issued": added.issued, "sent": addendum.sent, "completed": added.completed,
+            "failed": added.failed, "iterations": added.iterations,
+        },
+    })
+}
+
+/// What workers have said after their attempts were ended for them, and how many have not been heard.
+fn last_words(job: &proto::JobStatus) -> Vec<(&'static str, String)> {
+    let mut lines = Vec::new();
+    if job.addenda_more > 0 {
+        lines.push(("addendum", format!("{} earlier ones (volley results JOB)", job.addenda_more)));
+    }
+    for addendum in &job.addenda {
+        let added = addendum.added.unwrap_or_default();
+        let at = stats::time::rfc3339_ms(addendum.at_unix_ms);
+        let [issued, sent, completed] =
+            [added.issued, addendum.sent, added.completed].map(format::count);
+        let proto::Addendum { workflow, shard, attempt, .. } = addendum;
+        lines.push((
+            "addendum",
+            format!(
+                "{at}  worker {}, shard {workflow}/{shard}, attempt {attempt}: {issued} issued, {sent} sent, \
+                 {completed} completed more",
+                start(&addendum.worker)
+            ),
+        ));
+    }
+    if job.unheard > 0 {
+        let attempts = format::plural(u64::from(job.unheard), "attempt");
+        lines.push(("unheard", format!("{attempts} without a last word of their workers")));
+    }
+    lines
 }
 
 /// By whom; nothing if it is its own client, as it mostly is.
@@ -189,6 +232,7 @@ pub fn job(job: &proto::JobStatus) -> String {
         );
         line("requests", &counts);
     }
+    last_words(job).iter().for_each(|(name, text)| line(name, text));
     let mut rows = Vec::new();
     for workflow in &job.workflows {
         if workflow.shards.is_empty() {

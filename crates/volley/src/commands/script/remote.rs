@@ -101,6 +101,9 @@ pub fn tell_plainly(result: &RunResult, output: &OutputArgs, on_stderr: bool) ->
         };
         super::put(&results.text(SummaryMode::default()), on_stderr || output.data_on_stdout());
     }
+    if !output.quiet {
+        report::addenda::lines(result).iter().for_each(|line| eprintln!("addenda: {line}"));
+    }
     if output.quiet || !exit.passed() {
         let word = if exit.passed() { "passed" } else { "failed" };
         eprintln!("{word}: {}", exit.reason);

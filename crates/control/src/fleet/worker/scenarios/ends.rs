@@ -122,6 +122,27 @@ fn a_restart_brings_reports_and_makes_those_that_are_missing() {
     assert_eq!(rig.worker.counts().reports_recovered, 1);
 }
 
+/// R27: when its job has ended, what a killed process had issued is told all the same, and let go of when a manager
+/// says that the ledger has it.
+#[test]
+fn a_report_is_told_until_somebody_says_that_it_is_settled() {
+    let counters = crate::ledger::Counters { issued: 42, ..Default::default() };
+    let run = run("s1.3");
+    let file = IssuedFile { run, boot: testing::BOOT, counters, certain: true };
+    let mut settings = testing::settings(1);
+    settings.boot = settings.boot.next();
+    let (worker, _) = Worker::recover(settings, vec![], vec![file], at(0.0)).unwrap();
+    let mut rig = Rig { worker, ..Rig::new(1) };
+    rig.play(
+        "0    managers m2      => tell 1 m2 s1.3 interrupted
+         0.1  tell 1 taken     =>
+         15.2 tick             => tell 2 m2 s1.3 interrupted
+         15.3 tell 2 settled   => remove s1.3",
+    );
+    assert!(rig.worker.outbox().is_empty());
+    assert_eq!(rig.worker.counts().reports_forgotten, 1);
+}
+
 /// R5: a worker that is shut down stops at once and says that its attempts were interrupted, so that they are retried
 /// elsewhere without waiting for their leases.
 #[test]
