@@ -68,9 +68,6 @@ pub fn of_ledger(id: JobId, job: &Job, now_ms: u64) -> JobStatus {
         (None, Some(cancel)) => cancel.reason.clone(),
         (None, None) => String::new(),
     };
-    let addenda = addenda::of_job(job);
-    let addenda_more = addenda.len().saturating_sub(ADDENDA_MAX);
-    let unheard = job.attempts().filter(|record| record.is_unheard()).count();
     let ran_ms = job.end.as_ref().map_or(0, |end| end.ended_ms.saturating_sub(job.created_ms));
     JobStatus {
         job: job_bytes(id),
@@ -88,9 +85,20 @@ pub fn of_ledger(id: JobId, job: &Job, now_ms: u64) -> JobStatus {
         live: false,
         submitted_by: job.tenant.clone(),
         cancelled_by: job.cancel.as_ref().map(|it| it.requestor.clone()).unwrap_or_default(),
+        ..JobStatus::default()
+    }
+}
+
+/// The same, with what workers have said late or not at all: it is looked for in every attempt.
+pub fn whole_of_ledger(id: JobId, job: &Job, now_ms: u64) -> JobStatus {
+    let addenda = addenda::of_job(job);
+    let addenda_more = addenda.len().saturating_sub(ADDENDA_MAX);
+    let unheard = job.attempts().filter(|record| record.is_unheard()).count();
+    JobStatus {
         addenda: addenda[addenda_more..].iter().map(addendum).collect(),
         addenda_more: u32::try_from(addenda_more).unwrap_or(u32::MAX),
         unheard: u32::try_from(unheard).unwrap_or(u32::MAX),
+        ..of_ledger(id, job, now_ms)
     }
 }
 

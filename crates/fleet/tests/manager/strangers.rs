@@ -81,7 +81,7 @@ async fn a_worker_speaks_for_its_own_attempts_only() {
         Tell::Ready { shard, attempt },
         Tell::RowsWanted { shard, attempt, set: 0, at_least: 1_000 },
         Tell::Abort { shard, attempt, reason: "because".to_owned() },
-        Tell::Ended(Box::new(report)),
+        Tell::Ended(Box::new(report.clone())),
         Tell::MoreTime { job, worker, boot, progress: 1 },
     ];
     for tell in tells {
@@ -100,6 +100,11 @@ async fn a_worker_speaks_for_its_own_attempts_only() {
 
     let ended = reaches(&client, job, "ended").await;
     assert_eq!(ended.outcome, "COMPLETED", "{ended:?}");
+    // Nor does it add anything to a result that is made.
+    denied(office.tell(seal(&Tell::Ended(Box::new(report.clone()))).unwrap()).await);
+    let in_its_name = EndReport { worker: center.local.workers[0].node, ..report };
+    denied(office.tell(seal(&Tell::Ended(Box::new(in_its_name))).unwrap()).await);
+    assert!(client.status(job).await.unwrap().addenda.is_empty());
 }
 
 /// The largest blob on the manager's disk: the bundle.

@@ -34,6 +34,19 @@ fn counters() -> proto::Counters {
     proto::Counters { issued: 1, completed: 2, failed: 3, iterations: 4, dropped: 5 }
 }
 
+fn addendum() -> proto::Addendum {
+    proto::Addendum {
+        at_unix_ms: 1,
+        worker: text("w"),
+        workflow: 2,
+        shard: 3,
+        attempt: 4,
+        added: Some(counters()),
+        sent: 5,
+        certain: true,
+    }
+}
+
 fn status() -> proto::JobStatus {
     let shard = proto::ShardStatus { shard: 1, attempt: 2, state: text("s"), worker: text("w") };
     let workflow = proto::WorkflowStatus { name: text("n"), state: text("s"), shards: vec![shard] };
@@ -53,6 +66,9 @@ fn status() -> proto::JobStatus {
         live: true,
         submitted_by: text("client"),
         cancelled_by: text("operator"),
+        addenda: vec![addendum()],
+        addenda_more: 6,
+        unheard: 7,
     }
 }
 
@@ -185,6 +201,7 @@ fn of_jobs(tested: &mut BTreeSet<String>) {
     examine(t, &status().workflows[0]);
     examine(t, &status().workflows[0].shards[0]);
     examine(t, &status().timeline[0]);
+    examine(t, &addendum());
     examine(t, &proto::WatchRequest { job: job(), epoch: 1, seq: 2, window: 3, views: true });
     examine(t, &proto::WatchEvent { event: Bytes::from_static(b"event") });
     for what in wishes() {

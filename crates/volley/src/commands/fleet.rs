@@ -207,7 +207,7 @@ async fn show_job(
     let job = client.find(job).await.map_err(|error| door.explain(&error))?;
     let status = client.status(job).await.map_err(|error| door.explain(&error))?;
     if as_json {
-        print::line(&tables::job_json(&status).to_string());
+        print::line(&tables::whole_job_json(&status).to_string());
     } else {
         print::out(&tables::job(&status));
     }

@@ -37,7 +37,8 @@ impl Service {
     ) -> Result<Response<JobStatus>, Status> {
         let who = self.who(&request)?;
         let job = job_from(&request.get_ref().job)?;
-        let look = |known: &Job, now_ms| (status::of_ledger(job, known, now_ms), known.totals);
+        let look =
+            |known: &Job, now_ms| (status::whole_of_ledger(job, known, now_ms), known.totals);
         let (mut known, ended) = self.job(job, look).await?;
         if let Some(desk) = self.0.desk(job) {
             status::count(&mut known, &ended, *desk.counted.borrow());

@@ -147,9 +147,16 @@ pub fn job_json(job: &proto::JobStatus) -> Value {
             "iterations": counters.iterations, "dropped": counters.dropped, "live": job.live,
         },
         "workflows": workflows, "timeline": timeline,
-        "unheard": job.unheard, "addenda_more": job.addenda_more,
-        "addenda": job.addenda.iter().map(addendum_json).collect::<Vec<Value>>(),
     })
+}
+
+/// One job alone: with what its workers have said late, or not at all.
+pub fn whole_job_json(job: &proto::JobStatus) -> Value {
+    let mut json = job_json(job);
+    json["unheard"] = json!(job.unheard);
+    json["addenda"] = job.addenda.iter().map(addendum_json).collect();
+    json["addenda_more"] = json!(job.addenda_more);
+    json
 }
 
 fn addendum_json(addendum: &proto::Addendum) -> Value {
@@ -416,6 +423,32 @@ mod tests {
         one.outcome = "COMPLETED".to_owned();
         one.state = "ended".to_owned();
         assert!(!list(&one).contains('+'), "the end is the end: {}", list(&one));
+    }
+
+    #[test]
+    fn a_job_shows_who_came_back_and_who_has_not_been_heard() {
+        let mut one = some_job(1 << 120, "ended", "COMPLETED");
+        assert!(!job(&one).contains("unheard") && !job(&one).contains("addendum"), "{}", job(&one));
+        let added = proto::Counters { issued: 1_200, completed: 9, ..proto::Counters::default() };
+        one.unheard = 1;
+        one.addenda = vec![proto::Addendum {
+            at_unix_ms: 1_794_945_600_000,
+            worker: "aaaaaaaa-bbbb".to_owned(),
+            shard: 3,
+            attempt: 2,
+            added: Some(added),
+            sent: 10,
+            certain: true,
+            ..proto::Addendum::default()
+        }];
+        let text = job(&one);
+        let line = "addendum   2026-11-17T20:00:00.000Z  worker aaaaaaaa, shard 0/3, attempt 2: 1,200 issued, 10 sent";
+        assert!(text.contains(line) && text.contains("unheard    1 attempt"), "{text}");
+        let json = whole_job_json(&one);
+        assert_eq!(
+            (&json["unheard"], &json["addenda"][0]["added"]["sent"]),
+            (&json!(1), &json!(10))
+        );
     }
 
     #[test]
