@@ -19,9 +19,9 @@
 //! arrival `i` is shard `i mod n`'s under every rate, so no number is issued twice, and in the end all have issued the
 //! same ones.
 //!
-//! **Who joins** issues nothing that the whole schedule has before the moment of joining, whenever it hears of a change,
-//! nor what an attempt before it may have issued by an older schedule ([`begun_at_most`]). That is bounded, because
-//! every renewal of a lease brings the changes: whoever has not heard of one sends for no longer than a lease.
+//! **Who joins** issues nothing that the whole schedule has before the moment of joining, whenever it hears of a
+//! change, nor what an attempt before it may have issued by an older schedule ([`begun_at_most`]). That is bounded,
+//! because every renewal of a lease brings the changes: whoever has not heard of one sends for no longer than a lease.
 
 use std::time::Duration;
 

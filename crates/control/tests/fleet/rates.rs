@@ -1,5 +1,5 @@
-//! A rate that people change holds from one moment of the schedule on, for everybody who computes it: shards, their next
-//! attempts, the next owner, and the one who counts what nobody has run (R5a, R27).
+//! A rate that people change holds from one moment of the schedule on, for everybody who computes it: shards, their
+//! next attempts, the next owner, and the one who counts what nobody has run (R5a, R27).
 
 use std::collections::BTreeSet;
 use std::time::Duration;

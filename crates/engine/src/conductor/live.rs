@@ -14,7 +14,8 @@ use crate::options::{Control, Request};
 use crate::shard::Stop;
 use client::Mono;
 
-/// A new rate holds from a little later on, so that no shard has passed the moment already (`control::schedule`, rates).
+/// A new rate holds from a little later on, so that no shard has passed the moment already
+/// (`control::schedule`, rates).
 const RATE_CHANGE_AHEAD: Duration = Duration::from_millis(50);
 
 impl Conductor {

@@ -1,8 +1,8 @@
 //! Changes of rates as the owner needs them: from when they hold, and what a lost attempt may have begun under which.
 //!
-//! The rule is in [`crate::schedule`] (rates). The owner's part: it decides the moment when it proposes the change, keeps
-//! for each what is known of who has heard it, and lets the next attempt at a shard begin behind all that the one before
-//! may have issued.
+//! The rule is in [`crate::schedule`] (rates). The owner's part: it decides the moment when it proposes the change,
+//! keeps for each what is known of who has heard it, and lets the next attempt at a shard begin behind all that the one
+//! before may have issued.
 
 use std::time::Duration;
 
@@ -80,9 +80,9 @@ impl Owner {
         part.zip(length).map_or(Duration::ZERO, |(part, load)| part.length.saturating_sub(load))
     }
 
-    /// Arrivals of a shard that an attempt which is gone may have begun by a schedule that is no longer in force: it had
-    /// not said yet that it knew the changes, of a rate or a pause. What the present schedule has had so far is spent in
-    /// any case, and is not looked at here if there is nothing else.
+    /// Arrivals of a shard that an attempt which is gone may have begun by a schedule that is no longer in force: it
+    /// had not said yet that it knew the changes, of a rate or a pause. What the present schedule has had so far is
+    /// spent in any case, and is not looked at here if there is nothing else.
     pub(super) fn begun_by_old_rates(&self, sid: Sid, one: &Try) -> u64 {
         match one.may_run && !one.known {
             true => one.before_rates.max(self.unheard_rates(sid, one)),

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! A worker is told the whole of what is in force, under a number that rises with every change, in the ledger's count.
-//! So nothing depends on which messages arrive, or in which order, and a successor needs no more than the ledger. A start
-//! says it too, and renewals hand it over by whichever manager grants them.
+//! So nothing depends on which messages arrive, or in which order, and a successor needs no more than the ledger. A
+//! start says it too, and renewals hand it over by whichever manager grants them.
 
 use std::collections::BTreeSet;
 

@@ -46,8 +46,8 @@ impl Owner {
         }
     }
 
-    /// Units that an attempt has begun, or may have: of those that are counted all that it was granted, of arrivals also
-    /// those of a schedule that was in force before.
+    /// Units that an attempt has begun, or may have: of those that are counted all that it was granted, of arrivals
+    /// also those of a schedule that was in force before.
     pub(super) fn may_have_begun(&self, sid: Sid, attempt: Attempt) -> u64 {
         let place = (attempt.0 as usize).checked_sub(1);
         let tries = self.shards.get(&sid).map(|shard| &shard.tries);
