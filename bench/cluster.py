@@ -280,7 +280,7 @@ def part_workers(args):
             bad += not ok
             gaps.append(issued - completed)
             back.append(again if again is not None else float("inf"))
-            lost = [(at, n["event"]) for at, n in watch.notes if "lost" in n["event"]]
+            lost = [(at, n["event"]) for at, n in watch.notes if "on_worker_loss" in n["event"]]
             detected = lost[0][0] - killed if lost else float("inf")
             seen_after.append(detected)
             slow += back[-1] > 1.25 * LEASE_S + detected + 2

@@ -114,7 +114,9 @@ class Network:
         for other in others:
             if other == name:
                 continue
-            address, reset = self.addresses[other], ("-p", "tcp", "-j", "REJECT", "--reject-with", "tcp-reset")
+            # The reset itself must pass.
+            reset = ("-p", "tcp", "!", "--tcp-flags", "RST", "RST", "-j", "REJECT", "--reject-with", "tcp-reset")
+            address = self.addresses[other]
             self._rule(name, "-A", "INPUT", "-s", address, *reset)
             self._rule(name, "-A", "OUTPUT", "-d", address, *reset)
 

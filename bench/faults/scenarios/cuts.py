@@ -95,7 +95,7 @@ def worker_refused_by_its_owner(fleet: Fleet) -> Facts:
     return facts
 
 
-@scenario()
+@scenario(workers=6)
 def worker_refused_by_managers_five_times(fleet: Fleet) -> Facts:
     """A firewall refuses connections between a worker and all managers for a second, five times.
 

@@ -50,7 +50,7 @@ fn a_history_reads_like_what_happened() {
     let history = world.owner().history();
     assert!(history.iter().all(|moved| !moved.reason.is_empty()));
     assert!(history.is_sorted_by_key(|moved| moved.at));
-    let why = format!("worker {first} has ended: its machine refuses connections to it");
+    let why = format!("worker {first} refuses connections, and is heard nowhere");
     assert_eq!(history[2].reason, why);
     assert_eq!((history[1].attempt.0, history[4].attempt.0), (1, 2));
     assert_eq!(world.owner().counts().illegal, 0);

@@ -222,7 +222,10 @@ fn command() -> impl Strategy<Value = Command> {
             }
         ),
         2 => (shard.clone(), epoch.clone(), attempt.clone(), text.clone()).prop_map(
-            |(shard, epoch, attempt, reason)| Command::RevokeAttempt { shard, epoch, attempt, reason, heard_ms: None, suspected: false }
+            |(shard, epoch, attempt, reason)| {
+                let (heard_ms, suspected) = (None, false);
+                Command::RevokeAttempt { shard, epoch, attempt, reason, heard_ms, suspected }
+            }
         ),
         2 => (shard.clone(), epoch.clone(), attempt.clone(), 0..3u32, any::<[u64; 2]>()).prop_map(
             |(shard, epoch, attempt, set, [count, of])| {

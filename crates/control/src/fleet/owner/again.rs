@@ -15,8 +15,8 @@ impl Owner {
         let retries = self.settings.retries as usize;
         for sid in sids {
             let Some(shard) = self.shards.get_mut(&sid) else { continue };
-            // Its last retry, lost by hints, and its worker is there after all: its own word, which is on its way, decides
-            // whether the retry was used.
+            // Its last retry, lost by hints, and its worker is there after all: its own word, which is on its way,
+            // decides whether the retry was used.
             if let Step::Lapsing(handover) = &shard.step
                 && handover.may_start(now) == Some(fence::Lapse::Stopped)
                 && handover.next_at() > now

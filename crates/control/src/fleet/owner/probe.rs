@@ -120,7 +120,7 @@ impl Owner {
             let patience = self.doubts.noise.patience(times.first(), times.most(), now);
             let doubt = self.doubts.of.entry(life).or_insert(new);
             if doubt.refused.is_some_and(|refused| refused.are_enough()) {
-                lost.push((life, "has ended: its machine refuses connections to it"));
+                lost.push((life, "refuses connections, and is heard nowhere"));
             } else if doubt.failed && now.since(doubt.since) >= patience {
                 lost.push((life, "does not answer, and renews its leases nowhere"));
             } else if !doubt.asking && doubt.next <= now {
