@@ -117,11 +117,7 @@ pub(crate) struct Batcher {
 }
 
 /// A queue and what its task needs; [`Batcher::run`] is the task.
-pub(crate) fn queue(
-    leading: Leading,
-    limits: Limits,
-    metrics: Arc<Metrics>,
-) -> (Queue, Batcher) {
+pub(crate) fn queue(leading: Leading, limits: Limits, metrics: Arc<Metrics>) -> (Queue, Batcher) {
     let (sender, items) = mpsc::channel(limits.queue_proposals);
     let room = limits.queue_bytes.min(Semaphore::MAX_PERMITS).min(u32::MAX as usize);
     let queue = Queue {
@@ -260,8 +256,7 @@ impl Write {
         let after = self.probe();
         let before = before.await.map_err(|_| Answer::Unknown)?;
         let after = after.await.map_err(|_| Answer::Unknown)?;
-        let mine =
-            |vote: &Vote| vote.is_committed() && vote.leader_id().voted_for() == Some(me);
+        let mine = |vote: &Vote| vote.is_committed() && vote.leader_id().voted_for() == Some(me);
 
         if before == after && !mine(&before) {
             return Err(Answer::Not(not_leader(&self.0.standing.borrow())));

@@ -46,9 +46,8 @@ impl Timekeeper {
     /// The ledger's time now, by this member's clock. It lies at `now_ms` at least, which is what was applied last.
     #[must_use]
     pub fn now(&self, now_ms: u64, uptime: Duration) -> u64 {
-        let passed = |at: Duration| {
-            u64::try_from(uptime.saturating_sub(at).as_millis()).unwrap_or(u64::MAX)
-        };
+        let passed =
+            |at: Duration| u64::try_from(uptime.saturating_sub(at).as_millis()).unwrap_or(u64::MAX);
         let expected = self.last.map(|(ms, at)| ms.saturating_add(passed(at)));
         expected.unwrap_or(now_ms).max(now_ms)
     }

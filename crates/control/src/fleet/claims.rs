@@ -11,7 +11,7 @@
 //!
 //! Ownership is spread by rendezvous hash over the living managers and does not move back when one returns (R7).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fence::{Epoch, JobId, NodeId};
 
@@ -85,6 +85,22 @@ pub fn duties(state: &State, managers: &Managers<'_>, led: &BTreeSet<JobId>) -> 
         }
     }
     duties
+}
+
+/// Those of the led jobs, with the epochs by which they are led, that are no longer this manager's.
+///
+/// The state may be older than the claim, which was answered by the leader: only one that has come as far as the claim
+/// can say that it was overtaken.
+#[must_use]
+pub fn lost(state: &State, me: SessionId, led: &BTreeMap<JobId, Epoch>) -> Vec<JobId> {
+    let is_lost = |(id, epoch): &(&JobId, &Epoch)| {
+        let job = state.job(**id).filter(|job| job.end.is_none());
+        job.is_some_and(|job| {
+            let known = job.epoch.is_some_and(|now| now.number >= epoch.number);
+            known && job.owner != Some(me)
+        })
+    };
+    led.iter().filter(is_lost).map(|(id, _)| *id).collect()
 }
 
 /// See the table above.

@@ -1,8 +1,8 @@
 //! Who owns which job (R6, R7).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use control::fleet::claims::{Duty, Managers, duties};
+use control::fleet::claims::{Duty, Managers, duties, lost};
 use control::ledger::{Command, SessionId, preferred_owner};
 use fence::{BootId, JobId, NodeId};
 
@@ -139,4 +139,21 @@ fn what_is_mine_is_taken_up_or_given_up() {
     assert!(!duties(&ledger.state, &managers, &led).iter().any(|duty| duty.job() == jobs[0]));
     managers.leaving = true;
     assert_eq!(duties(&ledger.state, &managers, &led), [Duty::Release { job: jobs[0] }]);
+}
+
+/// A manager may read its own state before its claim is applied there: that is no reason to let go of the job.
+#[test]
+fn a_state_that_is_older_than_the_claim_takes_no_job_away() {
+    let (mut ledger, jobs, _) = world();
+    let (before, job) = (ledger.state.clone(), jobs[0]);
+    ledger.claim(session(2), job);
+    let epoch = ledger.state.job(job).and_then(|job| job.epoch).expect("it was granted");
+    let led = BTreeMap::from([(job, epoch)]);
+    assert_eq!(lost(&before, session(2), &led), []);
+    assert_eq!(lost(&ledger.state, session(2), &led), []);
+    assert_eq!(lost(&ledger.state, session(3), &led), [job], "another's");
+    ledger.run(session(2), Command::ReleaseJob { job, epoch });
+    assert_eq!(lost(&ledger.state, session(2), &led), [job], "given up");
+    ledger.claim(session(3), job);
+    assert_eq!(lost(&ledger.state, session(2), &led), [job]);
 }

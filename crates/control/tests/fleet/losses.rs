@@ -165,7 +165,8 @@ fn what_the_siblings_of_a_failed_shard_leave_was_stopped_and_not_out_of_time() {
     world.finish();
     let unrun = &world.conclusion.as_ref().expect("a result").unrun;
     for one in unrun {
-        let expected = if one.shard.shard == 1 { DropCause::WorkerLost } else { DropCause::Stopped };
+        let expected =
+            if one.shard.shard == 1 { DropCause::WorkerLost } else { DropCause::Stopped };
         assert_eq!(one.cause, expected, "shard {}", one.shard);
     }
     assert!(unrun.iter().any(|one| one.shard.shard == 1), "{unrun:?}");

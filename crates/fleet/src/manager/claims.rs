@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use control::fleet::claims::{Duty, Managers, duties};
+use control::fleet::claims::{Duty, Managers, duties, lost};
 use control::fleet::owner::Event;
 use control::fleet::pool::Worker;
 use control::fleet::queue;
@@ -53,7 +53,8 @@ struct Cancelled {
 fn look(
     state: &State,
     managers: &Managers<'_>,
-    led: &BTreeSet<JobId>,
+    busy: &BTreeSet<JobId>,
+    led: &BTreeMap<JobId, Epoch>,
     turns: queue::Turns,
 ) -> Look {
     let near: BTreeSet<JobId> = queue::waiting(state).into_iter().take(NEAR_HEAD).collect();
@@ -62,7 +63,7 @@ fn look(
             matches!(job.phase(), Phase::Created | Phase::Running) && job.shards.is_empty()
         })
     };
-    let mut duties = duties(state, managers, led);
+    let mut duties = duties(state, managers, busy);
     duties.retain(|duty| match duty {
         Duty::Claim { job, .. } => near.contains(job) || !waits(*job),
         Duty::Adopt { .. } | Duty::Release { .. } => true,
@@ -74,16 +75,11 @@ fn look(
         let (reason, hard) = (cancel.reason.clone(), cancel.hard.is_some());
         Some((*id, Cancelled { reason, hard, within }))
     };
-    let gone = |id: &&JobId| {
-        let owner = state.job(**id).and_then(|job| job.owner);
-        let ended = state.job(**id).is_none_or(|job| job.end.is_some());
-        !ended && owner != Some(managers.me)
-    };
     Look {
         duties,
         turn: queue::turn(state, turns),
-        cancelled: led.iter().filter_map(cancel).collect(),
-        lost: led.iter().filter(gone).copied().collect(),
+        cancelled: busy.iter().filter_map(cancel).collect(),
+        lost: lost(state, managers.me, led),
         now_ms: state.now_ms(),
     }
 }
@@ -125,9 +121,10 @@ pub async fn run(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
             _ = ticks.tick() => {}
         }
         watching.tell(&shared);
-        let led: BTreeSet<JobId> = lock(&shared.desks).keys().copied().collect();
-        lock(&shared.kept_by).retain(|job, _| led.contains(job));
-        let busy: BTreeSet<JobId> = led.union(&under_way).copied().collect();
+        let led: BTreeMap<JobId, Epoch> =
+            lock(&shared.desks).iter().map(|(job, desk)| (*job, desk.epoch)).collect();
+        lock(&shared.kept_by).retain(|job, _| led.contains_key(job));
+        let busy: BTreeSet<JobId> = led.keys().chain(&under_way).copied().collect();
         let view = parts.member.view();
         let live = roster::managers(&view);
         let unheard = silent.borrow_and_update().clone();
@@ -139,12 +136,12 @@ pub async fn run(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
             silent_ms: super::millis(shared.silent),
         };
         let turns = shared.turns;
-        let read = parts
-            .ledger
-            .read(ReadLevel::Eventual, WRITE_WITHIN, |state| look(state, &managers, &busy, turns));
+        let read = parts.ledger.read(ReadLevel::Eventual, WRITE_WITHIN, |state| {
+            look(state, &managers, &busy, &led, turns)
+        });
         let Ok(read) = read.await else { continue };
         let Look { duties, turn, cancelled, lost, now_ms } = read.value;
-        for job in lost.into_iter().filter(|job| led.contains(job)) {
+        for job in lost {
             desk::close(&shared, job, "another manager owns it");
         }
         watching.turns(&shared, &turn, cancelled);

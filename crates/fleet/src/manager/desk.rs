@@ -62,6 +62,8 @@ pub struct Details {
 #[derive(Clone)]
 pub struct DeskHandle {
     inbox: mpsc::Sender<Input>,
+    /// The right by which the job is led here.
+    pub epoch: Epoch,
     pub feed: Arc<Mutex<Feed>>,
     pub newest: watch::Receiver<u64>,
     /// What the job has counted; none before anything was.
@@ -103,7 +105,8 @@ pub fn open(shared: &Arc<Shared>, job: JobId, epoch: Epoch) {
             desk.run(inputs).await;
         }
     });
-    let handle = DeskHandle { inbox, feed, newest: seen, counted, task: task.abort_handle() };
+    let handle =
+        DeskHandle { inbox, epoch, feed, newest: seen, counted, task: task.abort_handle() };
     desks.insert(job, handle);
 }
 

@@ -63,7 +63,10 @@ pub fn command(term: u64, index: u64) -> Entry {
         at: Hlc { wall_ms: index, ..Hlc::default() },
         command: if index <= 1 { Command::OpenSession } else { create_job(index) },
     };
-    Entry { log_id: log_id(term, index), payload: EntryPayload::Normal(Batch { time_ms: 0, proposals: vec![proposal] }) }
+    Entry {
+        log_id: log_id(term, index),
+        payload: EntryPayload::Normal(Batch { time_ms: 0, proposals: vec![proposal] }),
+    }
 }
 
 pub fn create_job(number: u64) -> Command {
