@@ -146,7 +146,7 @@ pub(crate) fn one_tick(layout: &Layout) -> Window {
         &[(5, true), (5, false), (5, false), (5, false), (5, false)],
     );
     let main = window.block(layout, 1);
-    main.dropped = [2, 1, 0, 0, 0];
+    main.dropped = [2, 1, 0, 0, 0, 0];
     (main.checks[0].passes, main.checks[0].fails) = (9, 1);
     main.checks[1].passes = 10;
     // Cut off and resent requests are neither successes nor failures.

@@ -162,7 +162,6 @@ fn nobody_is_taken_for_silent_in_a_day_of_loss_and_pauses() {
         fixed += u32::from(is_silent.1 && !was_silent.1);
         was_silent = is_silent;
     }
-    println!("learned {learned}, fixed {fixed}");
     assert_eq!(learned, 0);
     assert!(fixed > 500, "{fixed}: the network is too good to show anything");
 }

@@ -146,7 +146,8 @@ fn who_hears_of_a_change_late_comes_to_the_same_numbers() {
         let away = place(&world, 1);
         world.worker(away).cut_off = true;
         scale(&mut world, per_second);
-        world.pass(ms(2_500));
+        // Not so long that it is taken for lost.
+        world.pass(ms(1_000));
         world.worker(away).cut_off = false;
         ends_well(&mut world);
         assert_eq!(run_and_dropped(&world).1, 0, "nothing of it is lost");

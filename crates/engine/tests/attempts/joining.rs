@@ -141,7 +141,7 @@ fn an_attempt_can_be_stopped_while_it_waits_for_a_grant() {
     let whole = led.finish();
     assert_eq!(whole.how, Ending::Stopped);
     assert_eq!((whole.end.taken, target.counts().total), (FIRST, FIRST));
-    assert_eq!(whole.dropped(DropCause::TimeOver), 600, "nobody will run the rest");
+    assert_eq!(whole.dropped(DropCause::Stopped), 600, "nobody will run the rest");
 }
 
 /// R27: a lease that ran out is not the end of the load. What was not begun is left for the next attempt, or for

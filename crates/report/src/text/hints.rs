@@ -1,6 +1,6 @@
 //! What to look at next: one sentence per thing that went wrong, each with something to do.
 
-use stats::{DropCause, ErrorKind, RunResult, StepStats, VerdictState};
+use stats::{DropCause, ErrorKind, RunResult, StepStats, StopReason, VerdictState};
 
 use crate::format;
 use crate::rollup::Rollup;
@@ -115,7 +115,7 @@ fn drop_hints(result: &RunResult, rollup: &Rollup) -> Vec<String> {
             format::count(known.map_or(0, |known| known.vus_max)),
         ));
     }
-    if dropped(DropCause::TimeOver) > 0 {
+    if dropped(DropCause::TimeOver) > 0 && result.stop == StopReason::Finished {
         hints.push(format!(
             "{} left when the time was over: raise `max_duration` or ask for fewer",
             format::plural(dropped(DropCause::TimeOver), "iteration"),
