@@ -215,6 +215,8 @@ pub struct Owner {
     pool: Pool,
     /// When the pool was last what the workers' heartbeats say.
     hinted: Moment,
+    /// How many cores the fleet has, and since when it has that many.
+    cores: (u32, Moment),
     /// Whether it is this job's turn to take cores; `None` until that is known.
     turn: Option<bool>,
     /// The machine was told to start: there was room for the first time.
@@ -335,6 +337,9 @@ impl Owner {
             Event::Workers(workers) => {
                 self.pool.see(workers);
                 self.hinted = self.now;
+                if self.cores.0 != self.pool.total() {
+                    self.cores = (self.pool.total(), self.now);
+                }
                 self.look_at_workers();
             }
             Event::Renewed { worker, boot, attempts } => self.renewed(worker, boot, &attempts),
@@ -408,6 +413,7 @@ impl Owner {
                 due.extend(self.silence_due());
                 due.extend(self.ask_back_due());
                 due.extend(self.queue_due());
+                due.extend(self.split_due());
                 due.extend(self.cancel_due());
                 due.extend(self.wave.as_ref().and_then(|wave| wave.again));
                 due.extend(self.holds.values().filter(|hold| hold.granted).map(|hold| hold.renew));

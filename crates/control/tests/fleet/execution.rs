@@ -10,10 +10,11 @@ use control::fleet::owner::{
 };
 use control::ledger::{Command, Outcome, Payload, Phase};
 use control::schedule;
+use fence::WorkflowNo;
 use plan::Priority;
 
 use crate::worker::Behaviour;
-use crate::world::{World, manifest, ms, part};
+use crate::world::{World, manifest, ms, part, worker};
 
 fn after(mut later: Part, layer: usize, needs: &[usize]) -> Part {
     later.layer = layer;
@@ -487,4 +488,32 @@ fn context_stays_inside() {
     assert_eq!(world.worker(0).context_seen, 1);
     assert!(!format!("{:?}", world.conclusion).contains("secret-value"));
     assert_eq!(world.owner().values()["a"]["t"], b"secret-value");
+}
+
+/// Which workflows run side by side must not depend on which workers a young fleet has found so far: the target would
+/// see another load.
+#[test]
+fn workflows_that_fit_the_fleet_run_side_by_side_though_its_workers_are_found_late() {
+    let parts = ["a", "b", "c"].map(|name| part(name, 1, 10));
+    let mut world = World::new(manifest(parts.to_vec()), &[1, 1, 1]);
+    world.suspected.extend([worker(1), worker(2)]);
+    world.own();
+    world.pass(Duration::from_millis(1_200));
+    world.suspected.clear();
+    world.give(Event::Workers(world.hints()));
+    assert_eq!(world.finish(), Outcome::Completed);
+    let begun = |workflow| world.record().provisioned[&WorkflowNo(workflow)].begun_ms;
+    assert!(begun(0).is_some() && begun(0) == begun(1) && begun(1) == begun(2));
+}
+
+#[test]
+fn workflows_that_do_not_fit_run_one_after_the_other_and_the_timeline_says_so() {
+    let parts = ["a", "b", "c"].map(|name| part(name, 1, 4));
+    let mut world = World::new(manifest(parts.to_vec()), &[1, 1]);
+    world.own();
+    assert_eq!(world.finish(), Outcome::Completed);
+    let timeline = &world.conclusion.as_ref().expect("a result").timeline;
+    let told = timeline.iter().filter(|note| note.text.contains("will run afterwards"));
+    let told: Vec<&str> = told.map(|note| note.text.as_str()).collect();
+    assert_eq!(told, ["the fleet has 2 cores: c will run afterwards"]);
 }

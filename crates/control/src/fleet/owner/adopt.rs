@@ -75,6 +75,7 @@ impl Owner {
             now,
             pool: Pool::new(workers),
             hinted: now,
+            cores: (0, now),
             turn: None,
             started: false,
             cancelling: job.cancel.as_ref().map(|cancel| Cancelling::of(cancel, now_ms, now)),

@@ -16,6 +16,8 @@ pub struct Settings {
     pub ready_within: Duration,
     /// How long a lost shard may be without a core before it is given up.
     pub seat_within: Duration,
+    /// A layer that does not fit the fleet is divided when the fleet has had the same size for so long.
+    pub split_after: Duration,
     /// From the moment all are ready to the common start.
     pub start_ahead: Duration,
     /// How long a worker may take to carry out a stop, beyond what the plan grants.
@@ -53,6 +55,7 @@ impl Default for Settings {
             again_most: seconds(5),
             ready_within: seconds(60),
             seat_within: seconds(300),
+            split_after: seconds(2),
             start_ahead: Duration::from_millis(50),
             stop_within: seconds(5),
             steer_within: seconds(3),

@@ -13,6 +13,9 @@ use crate::fleet::message::Task;
 use crate::job;
 use crate::ledger::StopCause;
 
+/// As many cores as no fleet has.
+const POOL_LARGE: usize = 1 << 20;
+
 /// Workflows of one layer that run together, and how far they are.
 #[derive(Clone, Debug)]
 pub(super) struct Batch {
@@ -210,9 +213,24 @@ impl Owner {
     /// X9: the first batch of what waits, by the pool as it is now.
     fn form_batch(&mut self) {
         let candidates: Vec<_> = self.waiting.iter().map(|w| self.manifest.candidate(*w)).collect();
-        let batches = allocation::partition(&candidates, self.pool.total() as usize);
+        let (free, total) = (self.pool.free(), self.pool.total());
+        let batches = allocation::partition(&candidates, total as usize);
+        let lacks_cores = batches.len() > allocation::partition(&candidates, POOL_LARGE).len();
+        if lacks_cores && self.now < self.splits_at() {
+            // One after the other is another load than side by side. Workers of a young fleet are still being found.
+            let needs = u32::try_from(candidates.len()).unwrap_or(u32::MAX);
+            let why = format!("its workflows do not fit {total} cores side by side");
+            return self.say_queued(needs, free, total, why);
+        }
         let first = batches.into_iter().next().unwrap_or_default();
         let names: BTreeSet<String> = first.into_iter().map(|grant| grant.name).collect();
+        if lacks_cores {
+            let later =
+                candidates.iter().map(|one| &one.name).filter(|name| !names.contains(*name));
+            let later: Vec<&str> = later.map(String::as_str).collect();
+            let later = later.join(", ");
+            self.note(format!("the fleet has {total} cores: {later} will run afterwards"), None);
+        }
         let manifest = &self.manifest;
         let (workflows, rest) = std::mem::take(&mut self.waiting)
             .into_iter()
@@ -220,6 +238,16 @@ impl Owner {
         self.waiting = rest;
         self.batch = Some(Batch { workflows, stage: Stage::Setups });
         self.changed();
+    }
+
+    fn splits_at(&self) -> Moment {
+        self.cores.1.after(self.settings.split_after)
+    }
+
+    /// When a layer that does not fit is divided, if no cores are added.
+    pub(super) fn split_due(&self) -> Option<Moment> {
+        let waits = self.started && self.wave.is_none() && self.batch.is_none();
+        (waits && !self.waiting.is_empty()).then(|| self.splits_at()).filter(|at| *at > self.now)
     }
 
     fn next_of_batch(&mut self, workflows: &[usize], stage: Stage) {
