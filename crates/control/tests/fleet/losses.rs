@@ -301,3 +301,22 @@ fn arrivals_are_not_lost_before_it_is_known_who_has_run_them() {
     assert_eq!(world.lost.get(&(key, Attempt(1))), None);
     assert_eq!(world.lost.get(&(key, Attempt(2))), Some(&1_300));
 }
+
+/// A worker that is taken for lost may have come to its end, and have counted what it left. No other attempt is started
+/// once its word is there, though the ledger does not have it yet.
+#[test]
+fn a_shard_whose_end_is_known_is_not_started_again() {
+    let mut world = World::new(counted(OnWorkerLoss::Rebalance), &[1, 1, 2]);
+    world.own();
+    world.until(|world| world.running() == 3);
+    world.pass(7 * SECOND);
+    let key = world.key(0, 1);
+    world.kill(world.place_of(0, 1).0 - worker(0).0);
+    world.until(|world| world.record().attempts().any(|one| one.revoked.is_some()));
+    let counters = Counters { iterations: 700, begun: 700, dropped: 6_300, ..Counters::default() };
+    let completed = last_word(&world, 1, AttemptStatus::Completed, counters);
+    world.give(Event::Told(completed));
+    assert_eq!(world.finish(), Outcome::Completed);
+    assert_eq!(world.record().shard(&key).unwrap().attempts.len(), 1);
+    assert_eq!(run_and_unrun(&world, 1), (7_000, 0));
+}
