@@ -11,8 +11,8 @@
 //!   workers go by.
 //! - **The group** that replicates the ledger is a model. Its messages follow each other by a heartbeat at the latest,
 //!   so what is lost is repeated after one, and again if that is lost; a commit waits for the quicker of two followers,
-//!   a read too, and whoever is not the leader for the way to it. A leader that stands still is replaced at once, for
-//!   however short a time, and commits wait for the election: more elections than in life.
+//!   a read too, and whoever is not the leader for the way to it. A leader that stands still for longer than an election
+//!   time-out is replaced; commits wait meanwhile.
 //!
 //! Times are the product's: leases, renewals, silence and patience of `control`, probes and suspicion of `membership`,
 //! the heartbeat of `ledger`. `SILENT_MS` is `ManagerConfig::silent`.
@@ -33,6 +33,8 @@ pub const LOST: u8 = 20;
 pub const LENGTHS_MS: Range<u64> = 60_000..420_000;
 pub const FAULTS: &[&str] = &["net: loss", "worker: pause", "manager: pause"];
 
+/// `Timing::election_min` and `election_max`, and a round of votes.
+pub const ELECTION_MS: Range<u64> = 310..650;
 const HOUR: Duration = Duration::from_secs(3_600);
 const PAUSE_MS: Range<u64> = 50..1_000;
 const SILENT_MS: u64 = 2_000;

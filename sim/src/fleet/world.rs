@@ -213,6 +213,9 @@ struct Condition {
     paused_until: Option<Duration>,
 }
 
+/// From one host to another: packets, each for one life of its receiver.
+pub type Streams = BTreeMap<(Host, Host), Stream<(u64, Packet)>>;
+
 #[derive(Default)]
 pub struct Net {
     /// Nothing goes from the first to the second.
@@ -222,7 +225,7 @@ pub struct Net {
     pub repeated: u8,
     pub slow_ms: u64,
     /// Messages are not lost, but late: see [`super::stream`].
-    pub streams: Option<BTreeMap<(Host, Host), Stream<(u64, Packet)>>>,
+    pub streams: Option<Streams>,
 }
 
 pub struct World {
@@ -564,8 +567,15 @@ impl World {
             self.book.election = None;
             return;
         }
-        self.book.leader = None;
-        let wait = self.some_ms(200..1_500);
+        let wait = match self.net.streams {
+            // Whoever is back before the others have missed it leads on.
+            Some(_) => super::lossy::ELECTION_MS,
+            None => {
+                self.book.leader = None;
+                200..1_500
+            }
+        };
+        let wait = self.some_ms(wait);
         let at = *self.book.election.get_or_insert(self.now + wait);
         if self.now < at {
             return;
