@@ -13,13 +13,15 @@ const NAMES: [(&str, Canary); 4] = [
 ];
 
 /// Bugs of the fleet's shells, which the scenario `fleet` has itself.
-const IN_THE_FLEET: [&str; 6] = [
+const IN_THE_FLEET: [&str; 8] = [
     "fleet-ignores-lease",
     "fleet-does-not-wait",
     "fleet-stale-renewal",
     "fleet-counts-twice",
     "fleet-checkpoint-no-promise",
     "fleet-runs-ahead",
+    "fleet-drops-silently",
+    "fleet-no-relay",
 ];
 
 thread_local! {

@@ -9,8 +9,12 @@ mod chaos;
 mod check;
 mod desk;
 mod engine;
+mod lossy;
 mod manager;
 mod plan;
+mod result;
+mod stream;
+mod watch;
 mod worker;
 mod world;
 
@@ -19,7 +23,7 @@ use std::time::Duration;
 
 use crate::outcome::{Histories, Outcome};
 use crate::scenario::{Order, Scenario};
-use crate::{canary, event, trace};
+use crate::{canary, event, shim, trace};
 
 use chaos::Chaos;
 use plan::{Class, Mark, Plan, Size};
@@ -42,14 +46,19 @@ pub const LARGE: Scenario = Scenario {
     run: large,
 };
 
+/// What a lossy network must not do. A seed is an hour.
+pub const LOSSY: Scenario = Scenario {
+    name: "fleet-lossy",
+    about: "an hour of 20 % loss and pauses of a second: nobody who lives is taken for lost",
+    marks: &[],
+    faults: lossy::FAULTS,
+    run: lossy,
+};
+
 /// Faults happen, and everything is looked at, this often.
 const SLICE: Duration = Duration::from_millis(50);
 /// Whether everything is over is looked at once in so many.
 const SLICES_PER_LOOK: u32 = 20;
-
-/// Once nothing goes wrong any more, all jobs have ended within this time: a job waits 40 s for a core at most, its
-/// layers take 20 s each, and stuck ones are noticed after two minutes.
-const CALM: Duration = Duration::from_secs(400);
 
 fn small(order: &Order) -> Outcome {
     run(order, Size::Small)
@@ -59,7 +68,12 @@ fn large(order: &Order) -> Outcome {
     run(order, Size::Large)
 }
 
+fn lossy(order: &Order) -> Outcome {
+    run(order, Size::Lossy)
+}
+
 fn run(order: &Order, size: Size) -> Outcome {
+    shim::install(order.seed);
     trace::start(order.verbose);
     let plan = Plan::draw(order.seed, size);
     event!("{plan:?}");
@@ -89,7 +103,7 @@ fn drive(world: &mut World, chaos: &mut Chaos) {
         chaos.step(world);
     }
     chaos.stop(world);
-    let end = world.now + CALM;
+    let end = world.now + world.plan.calm;
     while let Some(open) = check::what_is_open(world).filter(|_| world.violations.is_empty()) {
         if world.now > end {
             world.violate("liveness.end", open);
@@ -124,6 +138,9 @@ fn counts(world: &World) -> BTreeMap<String, u64> {
         ("elections", world.book.elections),
         ("requests at the target", requests),
         ("requests counted", jobs().map(|job| job.totals.completed).sum()),
+        ("living owners replaced", world.watch.owners),
+        ("living attempts revoked", world.watch.attempts),
+        ("leases run out at living workers", world.watch.lapses),
     ];
     let mut counts: BTreeMap<String, u64> =
         counted.into_iter().map(|(name, count)| (name.to_owned(), count)).collect();

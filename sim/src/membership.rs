@@ -13,7 +13,7 @@ mod check;
 pub mod figures;
 mod plan;
 pub mod scoreboard;
-mod world;
+pub(crate) mod world;
 
 use std::time::Duration;
 

@@ -26,6 +26,7 @@ pub const ALL: &[Scenario] = &[
     crate::membership::SCENARIO,
     crate::fleet::SCENARIO,
     crate::fleet::LARGE,
+    crate::fleet::LOSSY,
 ];
 
 #[must_use]

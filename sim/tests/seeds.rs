@@ -44,8 +44,8 @@ fn members_keep_the_rules_and_find_each_other_again() {
     assert!(output.status.success());
 }
 
-/// P1, P2, P5, EXEC-143, LIFE-30, S35, S40: jobs on a fleet whose workers and managers die, stand still and lose each
-/// other run once, end once, and count what the target has counted.
+/// P1, P2, P5, R26, R27, EXEC-143, LIFE-30, S35, S40: jobs on a fleet whose workers and managers die, stand still and lose
+/// each other run once, end once, and count what the target has counted; what was planned is what was run and dropped.
 #[test]
 fn jobs_on_a_broken_fleet_run_once_and_end() {
     let arguments = ["--scenario", "fleet", "--seeds", "16", "--replay-every", "8", "--json"];
@@ -67,6 +67,15 @@ fn a_fleet_without_a_fence_is_found() {
         sim(&["--scenario", "fleet", "--canary", "fleet-ignores-lease", "--seeds", "2000"]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success() && text.contains("found after"), "{text}");
+}
+
+/// R27: load that is lost and not counted is found.
+#[test]
+fn a_fleet_that_drops_load_silently_is_found() {
+    let arguments = ["--scenario", "fleet", "--canary", "fleet-drops-silently", "--seeds", "200"];
+    let output = sim(&arguments);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && text.contains("by R27.planned"), "{text}");
 }
 
 #[test]

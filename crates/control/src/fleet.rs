@@ -22,6 +22,7 @@ pub mod outbox;
 pub mod owner;
 pub mod pool;
 pub mod queue;
+pub mod relay;
 pub mod routing;
 pub mod statistics;
 pub mod timeouts;

@@ -66,7 +66,7 @@ pub(crate) struct Shared {
     desks: Mutex<BTreeMap<JobId, DeskHandle>>,
     breakers: Breakers,
     /// Which manager has renewed the leases of a worker last.
-    renewers: Mutex<BTreeMap<NodeId, NodeId>>,
+    renewers: Mutex<control::fleet::relay::Renewers>,
     /// Who may change the jobs of others, and drain nodes. Nobody: all clients may.
     operators: BTreeSet<NodeId>,
     /// By which voters the last checkpoint of each job that is led here was counted.

@@ -235,6 +235,10 @@ impl fmt::Display for StreamKey {
     }
 }
 
+fn cut_short(key: StreamKey, through: u64) -> String {
+    format!("{key}: counted up to frame {through} only")
+}
+
 /// What was applied of one attempt.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OfAttempt {
@@ -415,12 +419,23 @@ impl Merge {
         self.retire(key);
     }
 
+    /// What was sealed is told by its sender after all, before anybody relied on the seal: all of it counts.
+    pub fn unseal(&mut self, key: StreamKey) {
+        let Some(stream) = self.streams.get_mut(&key) else { return };
+        if stream.cursor.unseal() {
+            let through = stream.cursor.applied_through();
+            let told = cut_short(key, through);
+            self.incomplete.retain(|note| !note.starts_with(&told));
+            stream.live = true;
+        }
+    }
+
     /// A stream that will say no more, though it has not ended: its tail is lost.
     pub fn give_up(&mut self, key: StreamKey, why: &str) {
         let Some(stream) = self.streams.get(&key) else { return };
         if stream.live && !stream.cursor.has_ended() {
             let through = stream.cursor.applied_through();
-            self.note_incomplete(format!("{key}: counted up to frame {through} only: {why}"));
+            self.note_incomplete(format!("{}: {why}", cut_short(key, through)));
         }
         self.retire(key);
     }
@@ -554,6 +569,10 @@ impl Merge {
     /// Every stream, and the frame that it would go on with.
     pub fn resume_points(&self) -> impl Iterator<Item = (StreamKey, u64)> {
         self.streams.iter().map(|(key, stream)| (*key, stream.cursor.applied_through() + 1))
+    }
+
+    pub fn has_stream(&self, key: StreamKey) -> bool {
+        self.streams.contains_key(&key)
     }
 
     pub fn cursor(&self, key: StreamKey) -> Option<&Cursor> {

@@ -29,8 +29,10 @@ pub struct Book {
 
 impl Book {
     pub fn new() -> Self {
+        // A week, as managers are founded with: nothing is forgotten while it is looked at.
+        let limits = Limits { kept_ms: 7 * 24 * 3_600_000, ..Limits::default() };
         Self {
-            state: State::new(GROUP, Limits::default()),
+            state: State::new(GROUP, limits),
             index: 0,
             leader: None,
             stalled_until: Duration::ZERO,
@@ -42,15 +44,16 @@ impl Book {
         }
     }
 
-    /// Applies it. Every state and every step is checked.
+    /// Applies it, at this time by the leader's clock. Every state and every step is checked.
     ///
     /// # Errors
     /// Which rule of the ledger is broken.
-    pub fn apply(&mut self, proposal: &Proposal) -> Result<Reply, String> {
+    pub fn apply(&mut self, proposal: &Proposal, time_ms: u64) -> Result<Reply, String> {
         let advance = matches!(proposal.command, Command::Advance { .. });
         let before = (!advance).then(|| self.state.clone());
         self.index += 1;
         self.commits += 1;
+        self.state.pass(self.index, time_ms);
         let reply = self.state.apply(self.index, std::slice::from_ref(proposal)).remove(0);
         if let Some(before) = before {
             self.state.check().map_err(|violation| violation.to_string())?;

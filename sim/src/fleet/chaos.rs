@@ -1,12 +1,14 @@
 //! What is done to the fleet while it works, and how all of it is undone.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use control::fleet::worker::Event;
 use control::ledger::Command;
 
+use super::lossy;
 use super::manager::What;
-use super::plan::Class;
+use super::plan::{Class, Word};
 use super::world::{Host, World};
 use crate::event;
 
@@ -32,6 +34,9 @@ impl Chaos {
         net.lost = if plan.has(Class::Loss) { rng.u8(1..15) } else { 0 };
         net.repeated = if plan.has(Class::Duplicate) { rng.u8(1..25) } else { 0 };
         net.slow_ms = if plan.has(Class::Delay) { rng.u64(5..700) } else { 0 };
+        if plan.word == Word::Swim {
+            (net.lost, net.streams) = (lossy::LOST, Some(BTreeMap::new()));
+        }
         world.book.unknown = if plan.has(Class::Unknown) { rng.u8(2..30) } else { 0 };
         if plan.has(Class::SlowDisk) {
             world.workers.iter_mut().for_each(|host| host.disk.slow = rng.bool());
@@ -68,6 +73,11 @@ impl Chaos {
         let m = Host::Manager(world.rng.usize(..world.managers.len()));
         let hosts = world.hosts();
         let any = hosts[world.rng.usize(..hosts.len())];
+        let stands_still = |host: &Host| world.is_up(*host) && !world.runs(*host);
+        if world.plan.word == Word::Swim && hosts.iter().any(stands_still) {
+            // One at a time.
+            return;
+        }
         event!("fault: {}", class.name());
         world.injected(class);
         match class {
@@ -81,7 +91,7 @@ impl Chaos {
             }
             Class::WorkerPause => {
                 // Longer than leases and the wait for them, now and then.
-                let time = world.some_ms(200..20_000);
+                let time = world.some_ms(world.plan.pauses_ms(200..20_000));
                 world.pause(w, time);
             }
             Class::WorkerDrain => {
@@ -101,12 +111,29 @@ impl Chaos {
                     }
                 }
             }
+            Class::Apart => {
+                let cut = |world: &World| world.net.cut.iter().any(|(a, b)| *a == w || *b == w);
+                if cut(world) {
+                    // Any other manager still reaches it.
+                    return;
+                }
+                let until = world.now + world.some_ms(1_000..30_000);
+                let ways: &[(Host, Host)] = match world.rng.u8(..3) {
+                    0 => &[(w, m)],
+                    1 => &[(m, w)],
+                    _ => &[(w, m), (m, w)],
+                };
+                for (from, to) in ways {
+                    world.net.cut.insert((*from, *to));
+                    self.undo.push((until, Undo::Link(*from, *to)));
+                }
+            }
             Class::ManagerCrash => {
                 world.stop(m);
                 self.later(world, 300..12_000, Undo::Start(m));
             }
             Class::ManagerPause => {
-                let time = world.some_ms(200..10_000);
+                let time = world.some_ms(world.plan.pauses_ms(200..10_000));
                 world.pause(m, time);
             }
             Class::AllManagers => {
@@ -163,6 +190,7 @@ impl Chaos {
         self.undo.clear();
         world.net.cut.clear();
         (world.net.lost, world.net.repeated, world.net.slow_ms) = (0, 0, 0);
+        world.calm_members();
         world.book.unknown = 0;
         world.book.stalled_until = world.now;
         for host in world.hosts() {

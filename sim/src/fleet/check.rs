@@ -8,6 +8,7 @@ use fence::JobId;
 use fence::invariant::one_holder;
 
 use super::plan::Mark;
+use super::result::{JobResult, check_issued, check_planned};
 use super::world::World;
 
 /// P1, between all rounds: no shard has two attempts that might send, whoever else is down, paused or cut off.
@@ -101,9 +102,12 @@ fn check_job(world: &mut World, id: JobId, job: &Job) {
     let Some(result) = job.result.and_then(|blob| world.blobs.get(&blob)) else {
         return world.violate("R17a.result", format!("{id} has no result"));
     };
-    let Ok((counted, exact, _)) = postcard::from_bytes::<(u64, bool, fence::Epoch)>(result) else {
+    let Ok((_, result)) = postcard::from_bytes::<(fence::Epoch, JobResult)>(result) else {
         return world.violate("R17a.result", format!("{id}: its result cannot be read"));
     };
+    check_issued(world, id, &result);
+    check_planned(world, id, job, &result);
+    let (counted, exact) = (result.counted, result.exact);
     if counted > seen {
         world.violate("P5.merged", format!("{id}: {counted} counted, the target has {seen}"));
     }

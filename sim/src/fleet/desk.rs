@@ -24,6 +24,8 @@ pub struct Desk {
     pub turn: bool,
     /// Whether it knows of a cancel, and whether that is a hard one.
     pub cancel_told: Option<bool>,
+    /// The ledger's time, as it last heard it.
+    pub time_told: u64,
 }
 
 impl Desk {
@@ -44,6 +46,7 @@ impl Desk {
             repeats: 0,
             turn: false,
             cancel_told: None,
+            time_told: 0,
         })
     }
 
@@ -88,7 +91,9 @@ impl Desk {
 
     /// A worker's last word on an attempt.
     pub fn ended(&mut self, report: &EndReport, clock: Duration) {
-        if let Some(statistics) = &mut self.statistics {
+        if self.owner.expects_last_word(report)
+            && let Some(statistics) = &mut self.statistics
+        {
             statistics.ended(report, clock);
         }
     }

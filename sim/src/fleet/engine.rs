@@ -3,7 +3,7 @@
 //! What is not a model: the gate is checked by the worker's own clock right before a send, requests are counted in a
 //! file that outlives the process before they are sent, and what was answered goes through the real statistics stream.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +11,8 @@ use control::fleet::message::{Dispatch, Halt, Task};
 use control::fleet::owner::{Manifest, Part};
 use control::fleet::worker::{Progress, Run, RunEnd, RunHow};
 use control::ledger::Counters;
-use fence::{Attempt, JobId, Moment, ShardKey};
+use control::schedule::Units;
+use fence::{Attempt, JobId, Moment, ShardKey, WorkflowNo};
 use stats::stream::{Sender, SenderLimits};
 use stats::wire::{Content, Generator, Schema, StreamKey};
 use stats::{Delta, DropCause, Layout, StageLayout, StepLayout, Window, WorkflowLayout};
@@ -31,10 +32,19 @@ pub struct Target {
     senders: BTreeMap<ShardKey, Attempt>,
     /// Two attempts at one shard were at it at the same time.
     pub doubled: Option<String>,
-    /// Of shards whose load is a number of units: those below this one have been begun.
+    /// Of shards whose load has units that can be counted: those below this one have been begun.
     units: BTreeMap<ShardKey, u64>,
+    /// Loads of which at least one attempt was started.
+    pub started: BTreeSet<(JobId, WorkflowNo)>,
+    /// Loads of which an attempt was told to start in the middle of its schedule.
+    pub joined: BTreeSet<(JobId, WorkflowNo)>,
+    /// Loads of which an attempt came to the end of its time with units left.
+    pub out_of_time: BTreeSet<(JobId, WorkflowNo)>,
     /// A unit was begun by two attempts.
     repeated: Option<String>,
+    drifts: bool,
+    /// Arrivals that were begun by two attempts because clocks drift.
+    pub repeats: BTreeMap<(JobId, WorkflowNo), u64>,
 }
 
 impl Target {
@@ -48,17 +58,31 @@ impl Target {
     }
 
     /// Units `from..end` are begun.
-    fn begin(&mut self, run: Run, from: u64, end: u64) {
+    fn begin(&mut self, run: Run, from: u64, end: u64, open: bool) {
         let begun = self.units.entry(run.shard).or_default();
-        if from < *begun && from < end {
+        let again = end.min(*begun).saturating_sub(from);
+        if again > 0 && open && self.drifts {
+            *self.repeats.entry((run.shard.job, run.shard.workflow)).or_default() += again;
+        } else if again > 0 {
             self.repeated
                 .get_or_insert(format!("{run} begins unit {from}, and {begun} were begun"));
         }
         *begun = end.max(*begun);
     }
 
+    /// Clocks of hosts drift apart. Arrivals follow from a clock, so a new attempt may repeat some then.
+    pub fn clocks_drift(&mut self) {
+        self.drifts = true;
+    }
+
     pub fn take_repeated(&mut self) -> Option<String> {
         self.repeated.take()
+    }
+
+    /// Units of a workflow that have been begun, or are past.
+    pub fn begun(&self, job: JobId, workflow: WorkflowNo) -> u64 {
+        let of = |(shard, _): &(&ShardKey, &u64)| (shard.job, shard.workflow) == (job, workflow);
+        self.units.iter().filter(of).map(|(_, begun)| *begun).sum()
     }
 }
 
@@ -67,19 +91,45 @@ pub fn half_of_the_time(vus: u32, length: Duration) -> u64 {
     (f64::from(vus) * RATE * length.as_secs_f64() / 2.0) as u64
 }
 
-/// How many units the load of one shard has, where it is a number of them.
-pub fn units(part: &Part, shard: u32, shards: u32) -> Option<u64> {
-    let counted = part.units.counted(shard as usize, shards.max(1) as usize);
-    counted.map(|(_, iterations)| iterations)
+/// Arrivals as quick as users would be.
+pub fn as_arrivals(vus: u32, length: Duration) -> Units {
+    let rate = ((f64::from(vus) * RATE) as u64, Duration::from_secs(1));
+    Units::Arrivals { start: rate, stages: vec![(rate.0, rate.1, length)] }
 }
 
-/// A load that is a number of units.
+/// How many units a workflow has, where the plan says so.
+pub fn planned(part: &Part) -> Option<u64> {
+    part.units.of_shard(0, 1, part.length)
+}
+
+/// A load whose units can be counted: iterations, or arrivals at a rate.
 struct Pile {
+    units: Units,
+    shard: u32,
+    shards: u32,
     whole: u64,
+    /// Begun, or past, those of attempts before included.
     taken: u64,
+    /// Those of attempts before.
     spent: u64,
     /// Units below it may be begun.
     end: u64,
+}
+
+impl Pile {
+    fn new(part: &Part, dispatch: &Dispatch) -> Option<Self> {
+        let (shard, shards) = (dispatch.order.shard.shard, dispatch.shards.max(1));
+        let whole = part.units.of_shard(shard, shards, part.length)?;
+        let (spent, end) = (dispatch.units_before, dispatch.units_end.unwrap_or(whole));
+        let units = part.units.clone();
+        Some(Self { units, shard, shards, whole, taken: spent.min(whole), spent, end })
+    }
+
+    /// Arrivals that are due by then; `None`: users begin the next iteration when they have ended the last one.
+    fn arrived(&self, elapsed: Duration) -> Option<u64> {
+        let open = self.units.is_open();
+        open.then(|| self.units.of_shard(self.shard, self.shards, elapsed).unwrap_or(0))
+    }
 }
 
 /// The names of what a job counts: one step in one stage for each workflow, and a workflow for setup and teardown.
@@ -161,12 +211,7 @@ impl Engine {
             vus: part.map_or(0.0, |part| f64::from(part.vus_max))
                 / f64::from(dispatch.shards.max(1)),
             length: part.map_or(Duration::from_millis(200), |part| part.length),
-            pile: part.and_then(|part| {
-                let whole = units(part, order.shard.shard, dispatch.shards)?;
-                let spent = dispatch.units_before;
-                let end = dispatch.units_end.unwrap_or(whole);
-                Some(Pile { whole, taken: spent.min(whole), spent, end })
-            }),
+            pile: part.and_then(|part| Pile::new(part, dispatch)),
             until: None,
             shut: false,
             started: None,
@@ -187,10 +232,27 @@ impl Engine {
         }
     }
 
-    pub fn start(&mut self, at: Moment, elapsed: Duration, clock: Duration) {
+    pub fn start(&mut self, at: Moment, elapsed: Duration, clock: Duration, target: &mut Target) {
         self.started.get_or_insert(Started { at, elapsed, clock });
         self.due = (elapsed.as_secs_f64() * self.vus * RATE) as u64;
         self.told = at;
+        let load = (self.run.shard.job, self.run.shard.workflow);
+        if self.task == Task::Load {
+            target.started.insert(load);
+        }
+        if !elapsed.is_zero() {
+            target.joined.insert(load);
+        }
+        if let Some(pile) = &mut self.pile {
+            // Arrivals that were missed are not made up for (R5a).
+            pile.taken = pile.taken.max(pile.arrived(elapsed).unwrap_or(0));
+            self.counters.begun = pile.taken.saturating_sub(pile.spent);
+        }
+    }
+
+    /// It was started, and has not ended.
+    pub fn runs(&self) -> bool {
+        self.started.is_some() && !self.ended
     }
 
     pub fn move_gate(&mut self, until: Moment) {
@@ -254,7 +316,7 @@ impl Engine {
         let Some(pile) = &mut self.pile else { return due };
         let end = if within { pile.end.min(pile.whole) } else { pile.whole };
         let end = pile.taken.saturating_add(due).min(end).max(pile.taken);
-        target.begin(self.run, pile.taken, end);
+        target.begin(self.run, pile.taken, end, pile.units.is_open());
         let count = end - pile.taken;
         pile.taken = end;
         self.counters.begun = pile.taken.saturating_sub(pile.spent);
@@ -296,18 +358,28 @@ impl Engine {
             return Some((self.end(stopped, now), false));
         }
         let elapsed = self.elapsed(now);
-        let done = self.pile.as_ref().is_some_and(|pile| pile.taken >= pile.whole);
-        let over = elapsed >= self.length || done;
-        if over || self.stopping {
+        let open = !self.shut && self.until.is_some_and(|until| now < until) || !obeys;
+        // Behind a shut gate a load that can be counted is not over: another attempt goes on with the rest.
+        let may_end = open || self.pile.is_none();
+        let over = self.is_over(elapsed);
+        if may_end && (over || self.stopping) {
             let how = if over { RunHow::Completed } else { RunHow::Stopped };
+            self.leave_rest(over, target);
             return Some((self.end(how, now), false));
         }
-        let due = (elapsed.as_secs_f64() * self.vus * RATE) as u64;
-        let count = due.saturating_sub(self.due);
-        self.due = self.due.max(due);
-        let open = !self.shut && self.until.is_some_and(|until| now < until);
+        let arrived =
+            self.pile.as_ref().and_then(|pile| Some((pile.arrived(elapsed)?, pile.taken)));
+        let count = match arrived {
+            Some((arrived, taken)) => arrived.saturating_sub(taken),
+            None => {
+                let due = (elapsed.as_secs_f64() * self.vus * RATE) as u64;
+                let count = due.saturating_sub(self.due);
+                self.due = self.due.max(due);
+                count
+            }
+        };
         if self.task != Task::Load {
-        } else if open || !obeys {
+        } else if open {
             let count = self.take_units(count, target, within);
             // The file first: what was sent is never more than it says.
             self.counters.issued += count;
@@ -325,12 +397,26 @@ impl Engine {
         None
     }
 
+    fn is_over(&self, elapsed: Duration) -> bool {
+        let time = elapsed >= self.length;
+        match &self.pile {
+            Some(pile) if pile.units.is_open() => time && pile.taken >= pile.whole,
+            Some(pile) => time || pile.taken >= pile.whole,
+            None => time,
+        }
+    }
+
+    /// What users did not get to. Arrivals that nobody waits for any more were not due.
+    fn leave_rest(&mut self, out_of_time: bool, target: &mut Target) {
+        let Some(pile) = self.pile.as_ref().filter(|pile| !pile.units.is_open()) else { return };
+        self.rest = pile.whole.saturating_sub(pile.taken);
+        if out_of_time && self.rest > 0 {
+            target.out_of_time.insert((self.run.shard.job, self.run.shard.workflow));
+        }
+    }
+
     fn end(&mut self, how: RunHow, now: Moment) -> RunEnd {
         self.ended = true;
-        if let (RunHow::Completed, Some(pile)) = (&how, &self.pile) {
-            // Its time is over, and this is what it did not get to.
-            self.rest = pile.whole.saturating_sub(pile.taken);
-        }
         let (window, content) = (self.window(now), self.content());
         let mut totals = Vec::new();
         let mut frames = 0;

@@ -7,10 +7,12 @@ use control::breaker::{self, Breakers, Failure, Outcome, Permit};
 use control::detector::Detector;
 use control::fleet::claims::{Duty, Managers, duties};
 use control::fleet::message::Ask;
-use control::fleet::owner::{Event, NoAnswer};
+use control::fleet::owner::Event;
+use control::fleet::relay::Renewers;
 use control::fleet::{pool, queue};
 use control::ledger::{Command, Proposal, Reply, RequestId, SessionId, State, Submission};
 use fence::{BootId, Epoch, Hlc, JobId, NodeId};
+use ledger::timekeeper::Timekeeper;
 
 use super::desk::Desk;
 use super::plan::{Class, Clock};
@@ -18,14 +20,19 @@ use super::world::{Beat, Host, Item, World};
 use crate::event;
 
 mod desks;
+mod relay;
 mod silence;
 mod talk;
 
 /// A worker or a manager that was not heard of for so long is dead to this one.
-const SILENT: Duration = Duration::from_secs(3);
+pub const SILENT: Duration = Duration::from_secs(3);
 /// Without an answer, an ask has failed.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(3);
 const PROBE_PATIENCE: Duration = Duration::from_secs(1);
+
+/// The ledger's time moves by so much at a time; and owners hear of it as rarely.
+const TIME_EVERY_MS: u64 = 200;
+const TIME_TOLD_MS: u64 = 500;
 
 /// What a proposal is for.
 #[derive(Clone, Debug)]
@@ -63,13 +70,38 @@ pub struct Kept {
     bytes: Vec<u8>,
 }
 
+/// Who wants the answer to a question.
+#[derive(Clone, Copy, Debug)]
+pub enum Back {
+    /// It was a trial.
+    Nobody,
+    Desk {
+        job: JobId,
+        epoch: Epoch,
+        tag: u64,
+    },
+    /// The same, for whoever asks on two ways at once.
+    Probe {
+        job: JobId,
+        epoch: Epoch,
+        tag: u64,
+    },
+    /// An owner that does not reach the worker.
+    Manager {
+        m: usize,
+        life: u64,
+        number: u64,
+    },
+}
+
 /// A question that is under way.
 struct Call {
-    /// The desk that wants the answer. None: nobody does, it was a trial.
-    back: Option<(JobId, Epoch, u64)>,
+    back: Back,
     sent: Duration,
     /// How long an answer is waited for.
     patience: Duration,
+    worker: usize,
+    ask: Ask,
     to: (NodeId, BootId),
     permit: Permit,
 }
@@ -88,14 +120,19 @@ pub struct ManagerHost {
     pub desks: BTreeMap<JobId, Desk>,
     claiming: BTreeSet<JobId>,
     calls: BTreeMap<u64, Call>,
+    /// What was passed on to other managers.
+    relays: BTreeMap<u64, relay::Relay>,
+    renewers: Renewers,
+    /// On how many ways an answer may still come, by job and tag.
+    probes: BTreeMap<(JobId, u64), u8>,
     /// Of this manager's talk with each life of a worker.
     breakers: Breakers<(NodeId, BootId)>,
     call_numbers: u64,
     workers: Vec<pool::Worker>,
     /// Statistics of owners, newest by epoch and number. On disk.
     pub checkpoints: BTreeMap<JobId, Kept>,
-    seen_ms: u64,
-    seen_at: Duration,
+    /// On disk, and its machine is not started anew.
+    timekeeper: Timekeeper,
     /// Whom it hears of the group: as its leader the members, as a member the leader.
     hears: Detector<NodeId>,
     /// When it last looked.
@@ -117,12 +154,14 @@ impl ManagerHost {
             desks: BTreeMap::new(),
             claiming: BTreeSet::new(),
             calls: BTreeMap::new(),
+            relays: BTreeMap::new(),
+            renewers: Renewers::default(),
+            probes: BTreeMap::new(),
             breakers: Breakers::new(breaker::Settings::default()),
             call_numbers: 0,
             workers: Vec::new(),
             checkpoints: BTreeMap::new(),
-            seen_ms: 0,
-            seen_at: Duration::ZERO,
+            timekeeper: Timekeeper::default(),
             hears: silence::detector(),
             looked: Duration::ZERO,
         }
@@ -149,6 +188,9 @@ impl World {
         host.desks.clear();
         host.claiming.clear();
         host.calls.clear();
+        host.relays.clear();
+        host.renewers = Renewers::default();
+        host.probes.clear();
         host.heard.clear();
         host.workers.clear();
         host.breakers.retain(|_| false);
@@ -167,7 +209,8 @@ impl World {
         let at = Hlc { wall_ms, logical: 0, node: host.node };
         let proposal = Proposal { request, settled, at, command };
         host.pending.insert(request.seq, Pending { proposal, what });
-        self.say(m, request.seq, 1..4);
+        let late = self.group_delay(m);
+        self.say(m, request.seq, 1 + late..4 + late);
     }
 
     fn say(&mut self, m: usize, seq: u64, ms: std::ops::Range<u64>) {
@@ -206,12 +249,16 @@ impl World {
             }
             return self.say(m, seq, 50..600);
         }
-        let at = self.now + self.some_ms(1..4);
+        let late = self.group_delay(m);
+        let at = self.now + self.some_ms(1 + late..4 + late);
         self.push(at, Item::Committed { m, life, seq, reply: Box::new(reply) });
     }
 
     fn commit(&mut self, proposal: &Proposal) -> Option<Reply> {
-        match self.book.apply(proposal) {
+        self.watch_step(proposal);
+        let now_ms = self.book.state.now_ms();
+        let time_ms = self.book.leader.map_or(now_ms, |leader| self.time_of(leader, now_ms));
+        match self.book.apply(proposal, time_ms) {
             Ok(reply) => Some(reply),
             Err(violation) => {
                 self.violate("ledger", violation);
@@ -235,7 +282,7 @@ impl World {
                 self.owner_event(m, job, epoch, Event::Committed { tag, reply });
             }
             What::Late { worker, shard, attempt } => {
-                self.ask(m, worker, None, Ask::Forget { shard, attempt });
+                self.ask(m, worker, Back::Nobody, Ask::Forget { shard, attempt });
             }
             What::Create(number) => {
                 if let Reply::Submitted(Submission::Accepted { job, .. }) = reply {
@@ -250,9 +297,10 @@ impl World {
 
     fn roster(&self, m: usize) -> Vec<pool::Worker> {
         let heard = self.managers[m].heard.iter();
-        let workers = heard.filter_map(|(host, (at, beat))| match (host, beat) {
+        let workers = heard.filter_map(|(host, (_, beat))| match (host, beat) {
             (Host::Worker(w), Beat::Worker { boot, figures }) => {
-                let (node, live) = (self.workers[*w].node, self.now - *at < SILENT);
+                let node = self.workers[*w].node;
+                let live = self.is_live(Host::Manager(m), *host);
                 Some(pool::Worker {
                     node,
                     boot: *boot,
@@ -278,9 +326,7 @@ impl World {
         if connected && self.managers[m].view.applied() < self.book.index && self.rng.u8(..4) > 0 {
             self.managers[m].view = self.book.state.clone();
         }
-        if self.book.leader == Some(m) && connected && self.managers[m].open {
-            self.keep_time(m);
-        }
+        self.keep_time(m);
         self.look_at_group(m);
         let calls = self.managers[m].calls.iter();
         let late = calls.filter(|(_, call)| now - call.sent > call.patience);
@@ -288,11 +334,9 @@ impl World {
         for number in given_up {
             let Some(call) = self.managers[m].calls.remove(&number) else { continue };
             self.note(m, &call, Outcome::Failed(Failure::NoAnswer));
-            if let Some((job, epoch, tag)) = call.back {
-                let why = NoAnswer::Silent;
-                self.owner_event(m, job, epoch, Event::Unanswered { tag, why });
-            }
+            self.ask_through(m, call.worker, call.back, call.ask, call.sent);
         }
+        self.give_up_relays(m);
         self.try_again(m);
         let workers = self.roster(m);
         let changed = workers != self.managers[m].workers;
@@ -346,6 +390,10 @@ impl World {
         if desk.owner.wake().is_some_and(|at| at <= local) {
             events.push(Event::Tick);
         }
+        if now_ms >= desk.time_told + TIME_TOLD_MS {
+            desk.time_told = now_ms;
+            events.push(Event::LedgerTime { now_ms });
+        }
         let clock = desk.owner.clock(local);
         if let Some(checkpoint) = desk.step(clock) {
             self.keep(m, job, epoch, checkpoint.number, checkpoint.bytes);
@@ -355,32 +403,35 @@ impl World {
         }
     }
 
-    /// The leader moves the ledger's time by what its own clock has counted.
+    /// What the ledger's time is by a manager's own clock.
+    fn time_of(&self, m: usize, now_ms: u64) -> u64 {
+        let host = &self.managers[m];
+        let uptime = host.clock.read(self.now).since(fence::Moment::default());
+        host.timekeeper.now(now_ms, uptime)
+    }
+
+    /// Everybody counts on from the ledger's time, and the leader moves it by that.
     fn keep_time(&mut self, m: usize) {
-        let seen = self.book.state.now_ms();
+        let leads = self.book.leader == Some(m) && self.can_commit(m) && self.managers[m].open;
+        let seen = if leads { &self.book.state } else { &self.managers[m].view }.now_ms();
         let host = &mut self.managers[m];
-        if host.seen_ms != seen {
-            (host.seen_ms, host.seen_at) = (seen, self.now);
-        }
-        let elapsed = (self.now - host.seen_at).as_millis() as u64 * host.clock.rate / 1_000_000;
+        let uptime = host.clock.read(self.now).since(fence::Moment::default());
+        let behind = host.timekeeper.read(seen, uptime);
         let busy = host.pending.values().any(|pending| matches!(pending.what, What::Time));
-        if elapsed >= 200 && !busy {
-            self.propose(m, What::Time, Command::Advance { seen_ms: seen, elapsed_ms: elapsed });
+        if leads && behind >= TIME_EVERY_MS && !busy {
+            self.propose(m, What::Time, Command::Advance { seen_ms: seen, elapsed_ms: behind });
         }
     }
 
     fn do_duties(&mut self, m: usize) {
-        let now = self.now;
         let host = &self.managers[m];
         if !host.open {
             return;
         }
         let mut live: BTreeSet<NodeId> = BTreeSet::from([host.node]);
-        for (other, (at, _)) in &host.heard {
-            if let Host::Manager(other) = other
-                && now - *at < SILENT
-            {
-                live.insert(self.managers[*other].node);
+        for (other, at) in self.managers.iter().zip((0..).map(Host::Manager)) {
+            if self.is_live(Host::Manager(m), at) {
+                live.insert(other.node);
             }
         }
         let silent = self.silent_to_leader(m);
@@ -389,7 +440,7 @@ impl World {
             live: &live,
             silent: &silent,
             leaving: false,
-            silent_ms: 3_000,
+            silent_ms: self.plan.silent_ms(),
         };
         let led: BTreeSet<JobId> = host.desks.keys().chain(&host.claiming).copied().collect();
         for duty in duties(&host.view, &managers, &led) {

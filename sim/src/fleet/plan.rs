@@ -32,6 +32,8 @@ named! {
         Duplicate = "net: duplicate",
         OneWay = "net: one-way cut",
         Split = "net: split",
+        /// One worker and one manager do not reach each other, in one direction or in both.
+        Apart = "net: worker and manager apart",
         WorkerCrash = "worker: crash",
         /// Down for less than anybody needs to miss it.
         WorkerBlink = "worker: blink",
@@ -67,6 +69,7 @@ named! {
         Lapsed = "a worker fenced itself",
         Refused = "a renewal was refused",
         Redirected = "a tell was passed on",
+        Relayed = "and a manager brought the answer back",
         LateReport = "a report of an ended job",
         Restored = "statistics were taken up",
         Repeated = "a frame came again",
@@ -74,6 +77,10 @@ named! {
         SecondLayer = "a second layer ran",
         Opened = "a breaker opened",
         Closed = "a breaker closed again",
+        IssuedExact = "issued was exact",
+        IssuedBound = "issued was a bound",
+        IssuedUnknown = "issued was unknown",
+        WorkerLost = "load was lost and counted",
     }
 }
 
@@ -92,6 +99,23 @@ pub struct Plan {
     pub gap: Duration,
     pub classes: BTreeSet<Class>,
     pub lease: Duration,
+    /// How nodes know of each other.
+    pub word: Word,
+    /// Nothing happens that a worker or an owner could be lost by: nobody may be taken for lost who lives.
+    pub spares_the_living: bool,
+    /// Within this time of calm all jobs have ended.
+    pub calm: Duration,
+}
+
+/// How a node knows that another is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Word {
+    /// It hears it itself.
+    Own,
+    /// It hears it, or somebody whom it hears does: what gossip and probes through others come to.
+    Others,
+    /// The product's own membership, on its own datagrams.
+    Swim,
 }
 
 /// How large a fleet is.
@@ -100,7 +124,13 @@ pub enum Size {
     Small,
     /// 64 workers, 10,000 virtual users.
     Large,
+    /// An hour on a network that loses packets, see [`super::lossy`].
+    Lossy,
 }
+
+/// Once nothing goes wrong any more, all jobs have ended within this time: a job waits 40 s for a core at most, its
+/// layers take 20 s each, and stuck ones are noticed after two minutes.
+const CALM: Duration = Duration::from_secs(400);
 
 impl Plan {
     pub fn draw(seed: u64, size: Size) -> Self {
@@ -111,6 +141,15 @@ impl Plan {
         if rng.u8(..10) == 0 {
             // Nothing goes wrong: then nothing may be missing.
             classes.clear();
+        }
+        // Now and then only such cuts as cannot keep a worker from renewing its leases (R26).
+        let spares_the_living = rng.u8(..12) == 0;
+        if spares_the_living {
+            classes = BTreeSet::from([Class::Apart]);
+        }
+        let word = if spares_the_living || rng.bool() { Word::Others } else { Word::Own };
+        if size == Size::Lossy {
+            return super::lossy::plan(seed);
         }
         let large = size == Size::Large;
         Self {
@@ -124,6 +163,9 @@ impl Plan {
             gap: Duration::from_millis(rng.u64(600..7_000)),
             classes,
             lease: Duration::from_millis(rng.u64(2_000..=6_000)),
+            word,
+            spares_the_living,
+            calm: CALM,
         }
     }
 
@@ -159,10 +201,16 @@ impl Plan {
 
     fn part(&self, name: &str, rng: &mut Rng) -> Part {
         let vus_max = if self.vus > 100 { self.vus } else { rng.u32(1..=self.vus) };
-        let length = Duration::from_millis(rng.u64(2_000..20_000));
+        let lengths =
+            if self.word == Word::Swim { super::lossy::LENGTHS_MS } else { 2_000..20_000 };
+        let length = Duration::from_millis(rng.u64(lengths));
         let iterations = super::engine::half_of_the_time(vus_max, length);
         let counted = control::schedule::Units::Shared { vus: vus_max, iterations };
-        let units = if rng.u8(..3) == 0 { counted } else { control::schedule::Units::Endless };
+        let units = match rng.u8(..6) {
+            0 | 1 => counted,
+            2 | 3 => super::engine::as_arrivals(vus_max, length),
+            _ => control::schedule::Units::Endless,
+        };
         Part {
             name: name.to_owned(),
             depends_on: Vec::new(),
@@ -171,7 +219,7 @@ impl Plan {
             priority: ::plan::Priority::Auto,
             vus_max,
             requests_max: Some(1),
-            is_open: false,
+            is_open: units.is_open(),
             length,
             graceful_stop: Duration::from_secs(1),
             quiet: Duration::ZERO,

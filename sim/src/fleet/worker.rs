@@ -174,7 +174,7 @@ impl World {
             }
             Effect::Start { run, at, elapsed, clock } => {
                 if let Some(engine) = self.workers[w].engines.get_mut(&run) {
-                    engine.start(at, elapsed, clock);
+                    engine.start(at, elapsed, clock, &mut self.target);
                     event!("w{w} starts {run} at {elapsed:?}");
                 }
             }
@@ -227,6 +227,9 @@ impl World {
                 if report.error.as_deref().is_some_and(|error| error.contains("lease")) {
                     self.reach(Mark::Lapsed);
                 }
+                if report.error.as_deref().is_some_and(|error| error.contains("ran out")) {
+                    self.watch_lapse(w, run);
+                }
                 if slow && self.rng.u8(..4) == 0 {
                     self.injected(Class::SlowDisk);
                     return self.later(
@@ -259,8 +262,8 @@ impl World {
     /// A message for a worker.
     pub fn at_worker(&mut self, w: usize, packet: Packet) {
         match packet {
-            Packet::Ask { from, life, call, ask } => {
-                let node = self.managers[from].node;
+            Packet::Ask { from, life, call, owner, ask } => {
+                let node = owner.unwrap_or(self.managers[from].node);
                 let host = &mut self.workers[w];
                 host.numbers += 1;
                 let id = host.numbers;
@@ -334,12 +337,14 @@ impl World {
             return;
         }
         self.run_engines(w);
-        let host = &mut self.workers[w];
-        let local = host.clock.read(now);
-        let alive =
-            |m: &usize| host.heard.get(m).is_some_and(|at| now - *at < Duration::from_secs(3));
+        let local = self.workers[w].clock.read(now);
+        let alive = |m: &usize| self.is_live(Host::Worker(w), Host::Manager(*m));
         let managers: Vec<usize> = (0..self.managers.len()).filter(alive).collect();
-        let managers: Vec<NodeId> = managers.iter().map(|m| self.managers[*m].node).collect();
+        let mut managers: Vec<NodeId> = managers.iter().map(|m| self.managers[*m].node).collect();
+        // Every worker has its own favourite.
+        let favourite = w.checked_rem(managers.len()).unwrap_or(0);
+        managers.rotate_left(favourite);
+        let host = &mut self.workers[w];
         if managers != host.managers {
             host.managers.clone_from(&managers);
             self.worker_event(w, Event::Managers(managers));

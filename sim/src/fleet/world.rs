@@ -17,8 +17,11 @@ use fence::{Attempt, BootId, Epoch, JobId, NodeId, ShardKey};
 
 use super::book::Book;
 use super::engine::Target;
+use super::lossy::Members;
 use super::manager::{ManagerHost, What};
-use super::plan::{Class, Clock, Mark, Plan};
+use super::plan::{self, Class, Clock, Mark, Plan};
+use super::stream::Stream;
+use super::watch::Watch;
 use super::worker::WorkerHost;
 use crate::event;
 use crate::outcome::Violation;
@@ -46,6 +49,8 @@ pub enum Packet {
         from: usize,
         life: u64,
         call: u64,
+        /// For whom it is asked, if that is another manager.
+        owner: Option<NodeId>,
         ask: Box<Ask>,
     },
     Answer {
@@ -86,15 +91,41 @@ pub enum Packet {
     },
     /// To a job's owner: leases that another manager has renewed.
     Granted {
-        job: JobId,
-        worker: NodeId,
-        boot: BootId,
-        attempts: Vec<(ShardKey, Attempt)>,
+        from: usize,
+        renewed: Box<Renew>,
+    },
+    /// From one manager to another: a worker's word for the owner of its job, or the owner's for a worker.
+    Relay {
+        from: usize,
+        life: u64,
+        number: u64,
+        worker: usize,
+        word: Box<Word>,
+    },
+    Relayed {
+        number: u64,
+        answer: Box<Relayed>,
     },
     Beat {
         from: Host,
         beat: Beat,
     },
+}
+
+/// What a manager passes on.
+#[derive(Clone, Debug)]
+pub enum Word {
+    Tell(Tell),
+    Frames(Frames),
+    Ask(Ask),
+}
+
+/// And what comes back.
+#[derive(Clone, Debug)]
+pub enum Relayed {
+    Told(Told),
+    Frames(FramesAnswer),
+    Answer(Answer),
 }
 
 /// What is on its way. Whatever names a life is nothing once that life is over.
@@ -158,6 +189,11 @@ pub enum Item {
     Submit {
         number: usize,
     },
+    /// A stream on which something is missing.
+    Resend {
+        from: Host,
+        to: Host,
+    },
     Round(Host),
     Beat(Host),
 }
@@ -177,6 +213,9 @@ struct Condition {
     paused_until: Option<Duration>,
 }
 
+/// From one host to another: packets, each for one life of its receiver.
+pub type Streams = BTreeMap<(Host, Host), Stream<(u64, Packet)>>;
+
 #[derive(Default)]
 pub struct Net {
     /// Nothing goes from the first to the second.
@@ -185,6 +224,8 @@ pub struct Net {
     pub lost: u8,
     pub repeated: u8,
     pub slow_ms: u64,
+    /// Messages are not lost, but late: see [`super::stream`].
+    pub streams: Option<Streams>,
 }
 
 pub struct World {
@@ -212,6 +253,8 @@ pub struct World {
     pub faults: BTreeMap<String, u64>,
     pub marks: BTreeSet<String>,
     pub violations: Vec<Violation>,
+    pub watch: Watch,
+    members: Option<Members>,
     canary: Option<String>,
 }
 
@@ -230,12 +273,15 @@ impl World {
         let workers = (0..plan.workers)
             .map(|w| WorkerHost::new(w, plan.cores, Clock::draw(&mut rng, drifts)))
             .collect();
+        let lossy = plan.word == plan::Word::Swim;
         let settings = Settings {
             lease: fence::Terms::new(plan.lease),
             ready_within: Duration::from_secs(20),
             seat_within: Duration::from_secs(40),
             ..Settings::default()
         };
+        let settings = if lossy { Settings::default() } else { settings };
+        let members = lossy.then(|| Members::new(&plan));
         let mut world = Self {
             now: Duration::ZERO,
             rng,
@@ -257,10 +303,13 @@ impl World {
             faults: BTreeMap::new(),
             marks: BTreeSet::new(),
             violations: Vec::new(),
+            watch: Watch::default(),
+            members,
             canary,
             plan,
         };
         if drifts {
+            world.target.clocks_drift();
             world.injected(Class::Clock);
         }
         for host in world.hosts() {
@@ -290,14 +339,22 @@ impl World {
         };
         self.orders.insert(create.key.job_id(&create.tenant), Order { manifest });
         self.submissions.push((create, false));
-        let most = self.plan.abuse.as_millis() as u64 * 2 / 3;
-        let at = self.some_ms(500..most);
+        let (first, most) = match self.plan.word {
+            // Everybody knows everybody by then.
+            plan::Word::Swim => (15_000, self.plan.abuse.as_millis() as u64),
+            _ => (500, self.plan.abuse.as_millis() as u64 * 2 / 3),
+        };
+        let at = self.some_ms(first..most);
         self.push(at, Item::Submit { number });
     }
 
     pub fn hosts(&self) -> Vec<Host> {
         let managers = (0..self.managers.len()).map(Host::Manager);
         managers.chain((0..self.workers.len()).map(Host::Worker)).collect()
+    }
+
+    pub fn members_mut(&mut self) -> Option<&mut Members> {
+        self.members.as_mut()
     }
 
     pub fn canary_is(&self, name: &str) -> bool {
@@ -374,6 +431,9 @@ impl World {
         if let Some(condition) = self.conditions.get_mut(&host).filter(|condition| condition.up) {
             condition.paused_until = Some(until);
             event!("{host:?} stands still for {time:?}");
+            if let Some(members) = &mut self.members {
+                members.pause(host);
+            }
         }
     }
 
@@ -385,6 +445,9 @@ impl World {
         }
         condition.paused_until = None;
         event!("{host:?} goes on");
+        if let Some(members) = &mut self.members {
+            members.go_on(host);
+        }
         // Its threads of load do not wait until it has read its post.
         if let Host::Worker(w) = host {
             self.run_engines(w);
@@ -412,6 +475,9 @@ impl World {
         if self.net.cut.contains(&(from, to)) {
             return;
         }
+        if self.net.streams.is_some() && !matches!(packet, Packet::Beat { .. }) {
+            return self.stream(from, to, Some((life, packet)));
+        }
         if self.rng.u8(..100) < self.net.lost {
             return self.injected(Class::Loss);
         }
@@ -427,6 +493,48 @@ impl World {
             }
             self.push(at, Item::Packet { to, life, packet: packet.clone() });
         }
+    }
+
+    /// A message goes into a stream, or what is missing there is sent again.
+    fn stream(&mut self, from: Host, to: Host, message: Option<(u64, Packet)>) {
+        let (now, lost) = (self.now, self.net.lost);
+        let Some(streams) = &mut self.net.streams else { return };
+        let stream = streams.entry((from, to)).or_default();
+        let before = stream.again();
+        let out = match message {
+            Some(message) => stream.send(message, lost, now, &mut self.rng),
+            None => stream.resend(lost, now, &mut self.rng),
+        };
+        let again = stream.again();
+        for (life, packet) in out {
+            let at = self.now + self.some_ms(1..2);
+            self.push(at, Item::Packet { to, life, packet });
+        }
+        if let Some(again) = again.filter(|_| again != before) {
+            self.injected(Class::Loss);
+            self.push(again, Item::Resend { from, to });
+        }
+    }
+
+    /// Whether a node takes another for being there.
+    pub fn is_live(&self, observer: Host, subject: Host) -> bool {
+        if let Some(members) = &self.members {
+            return members.is_live(observer, subject);
+        }
+        self.hears(observer, subject)
+            || self.plan.word == plan::Word::Others
+                && self.hosts().into_iter().any(|other| {
+                    self.runs(other) && self.hears(observer, other) && self.hears(other, subject)
+                })
+    }
+
+    fn hears(&self, observer: Host, subject: Host) -> bool {
+        let at = match (observer, subject) {
+            (Host::Manager(m), _) => self.managers[m].heard.get(&subject).map(|(at, _)| *at),
+            (Host::Worker(w), Host::Manager(m)) => self.workers[w].heard.get(&m).copied(),
+            (Host::Worker(_), Host::Worker(_)) => None,
+        };
+        at.is_some_and(|at| self.now - at < super::manager::SILENT)
     }
 
     pub fn linked(&self, a: usize, b: usize) -> bool {
@@ -459,8 +567,15 @@ impl World {
             self.book.election = None;
             return;
         }
-        self.book.leader = None;
-        let wait = self.some_ms(200..1_500);
+        let wait = match self.net.streams {
+            // Whoever is back before the others have missed it leads on.
+            Some(_) => super::lossy::ELECTION_MS,
+            None => {
+                self.book.leader = None;
+                200..1_500
+            }
+        };
+        let wait = self.some_ms(wait);
         let at = *self.book.election.get_or_insert(self.now + wait);
         if self.now < at {
             return;
@@ -490,6 +605,9 @@ impl World {
         }
         self.now = until;
         crate::trace::set_time(until.as_micros() as u64);
+        if let Some(members) = &mut self.members {
+            members.run(time);
+        }
         self.elect();
         for host in self.hosts() {
             self.wake(host);
@@ -507,7 +625,9 @@ impl World {
             | Item::Committed { m, life, .. } => (Host::Manager(*m), *life),
             Item::Read { m, own, .. } => (Host::Manager(*m), *own),
             Item::Propose { m, life, proposal } => return self.proposed(*m, *life, proposal),
-            Item::Keep { .. } | Item::Submit { .. } => return self.outside(item),
+            Item::Keep { .. } | Item::Submit { .. } | Item::Resend { .. } => {
+                return self.outside(item);
+            }
             Item::Round(host) | Item::Beat(host) => {
                 let host = *host;
                 let every = if matches!(item, Item::Round(_)) { ROUND } else { BEAT };
@@ -540,6 +660,7 @@ impl World {
             Item::Propose { .. }
             | Item::Keep { .. }
             | Item::Submit { .. }
+            | Item::Resend { .. }
             | Item::Round(_)
             | Item::Beat(_) => {}
         }
@@ -551,6 +672,7 @@ impl World {
                 self.kept(m, life, job, epoch, number, bytes);
             }
             Item::Submit { number } => self.submit(number),
+            Item::Resend { from, to } => self.stream(from, to, None),
             _ => {}
         }
     }

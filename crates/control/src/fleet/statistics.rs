@@ -41,6 +41,8 @@ pub struct Statistics {
     sealing: Vec<(ShardKey, Attempt, u64)>,
     /// Attempts that never ran: nothing is waited for or missing of them.
     unran: BTreeSet<(u32, u32, u32)>,
+    /// Attempts that have an end, or are being sealed: no stream of them is opened any more.
+    closed: BTreeSet<(u32, u32, u32)>,
 }
 
 /// An attempt as the streams number it.
@@ -76,6 +78,7 @@ impl Statistics {
             senders: BTreeMap::new(),
             sealing: Vec::new(),
             unran: BTreeSet::new(),
+            closed: BTreeSet::new(),
         })
     }
 
@@ -91,6 +94,9 @@ impl Statistics {
             let key = ShardKey { job: job.id(), workflow: *workflow, shard: *number };
             for (attempt, record) in (1..).map(Attempt).zip(&shard.attempts) {
                 let end = record.end.as_ref();
+                if end.is_some() {
+                    self.closed.insert(numbers(&key, attempt));
+                }
                 if end.is_some_and(|end| end.result.is_none() && end.counters.issued == 0) {
                     self.never_ran(key, attempt);
                 }
@@ -131,6 +137,9 @@ impl Statistics {
             let attempt = (key.workflow, key.shard, key.attempt);
             let opened = if self.unran.contains(&attempt) {
                 Err("the attempt was ended before it ran".to_owned())
+            } else if self.closed.contains(&attempt) && !self.merge.has_stream(*key) {
+                // What it would tell is not in what counts as its end.
+                Err("the attempt has ended".to_owned())
             } else if is_known(key.workflow, key.shard, key.attempt) {
                 self.merge.open(*key, now).map_err(|error| error.to_string())
             } else {
@@ -168,8 +177,21 @@ impl Statistics {
     }
 
     /// The end of an attempt, in its worker's words: the rest of its frames. Said twice, it counts once.
+    ///
+    /// Only for the word that counts as the end of the attempt ([`Owner::expects_last_word`], or the ledger). It may come
+    /// while the attempt is being sealed, or after an owner before has done that for nothing: what the owner goes by
+    /// must be in the sums, so the seal is broken. The end that a seal has made has no frames.
     pub fn ended(&mut self, report: &EndReport, clock: Duration) {
         let now = self.at(clock);
+        let (workflow, shard, attempt) = numbers(&report.shard, report.attempt);
+        if !report.totals.is_empty() {
+            let is_it =
+                |shard: ShardKey, attempt| (shard, attempt) == (report.shard, report.attempt);
+            self.sealing.retain(|(shard, attempt, _)| !is_it(*shard, *attempt));
+            for key in self.merge.streams_of(workflow, shard, attempt) {
+                self.merge.unseal(key);
+            }
+        }
         let frames: Vec<Vec<u8>> = postcard::from_bytes(&report.totals).unwrap_or_default();
         let mut opened: Option<StreamKey> = None;
         let own = numbers(&report.shard, report.attempt);
@@ -190,13 +212,16 @@ impl Statistics {
             opened = taken.ok().map(|ack| ack.key).or(opened);
         }
         self.dirty |= opened.is_some();
-        let (workflow, shard, attempt) = numbers(&report.shard, report.attempt);
+        self.closed.insert((workflow, shard, attempt));
         self.senders
             .retain(|key, _| (key.workflow, key.shard, key.attempt) != (workflow, shard, attempt));
         for key in self.merge.streams_of(workflow, shard, attempt) {
             // Without its last frame its tail is lost: the process died under it.
             let why = report.error.as_deref().unwrap_or("its worker has no more of it");
             self.merge.give_up(key, why);
+            // A frame that is still on its way would be in the sums, and not in what the owner has counted.
+            let through = self.merge.ack(key).applied_through;
+            self.merge.seal(key, through);
         }
     }
 
@@ -243,6 +268,7 @@ impl Statistics {
             let through = self.merge.ack(key).applied_through;
             self.merge.seal(key, through);
         }
+        self.closed.insert((workflow, number, n));
         // It is said when what was applied cannot be lost any more.
         self.sealing.push((shard, attempt, 0));
         self.dirty = true;

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use control::fleet::owner::{Manifest, OnWorkerLoss};
-use control::ledger::Outcome;
+use control::fleet::message::{EndReport, Tell};
+use control::fleet::owner::{Event, Manifest, OnWorkerLoss};
+use control::ledger::{AttemptStatus, Counters, Lapse, Outcome};
 use control::schedule::Units;
+use fence::Attempt;
 use stats::DropCause;
 
 use crate::worker::Behaviour;
@@ -111,12 +113,17 @@ fn what_a_shard_leaves_that_was_lost_too_often_is_dropped() {
     assert!(unrun > 4_000);
 }
 
+/// The same as arrivals.
+fn at_a_rate(policy: OnWorkerLoss) -> Manifest {
+    let mut plan = counted(policy);
+    plan.workflows[0].units =
+        Units::Arrivals { start: (300, SECOND), stages: vec![(300, SECOND, 70 * SECOND)] };
+    plan
+}
+
 #[test]
 fn arrivals_that_were_due_and_nobody_ran_are_dropped_up_to_the_end_of_the_load() {
-    let mut plan = counted(OnWorkerLoss::Continue);
-    let per_second = (300, SECOND);
-    plan.workflows[0].units =
-        Units::Arrivals { start: per_second, stages: vec![(300, SECOND, 70 * SECOND)] };
+    let plan = at_a_rate(OnWorkerLoss::Continue);
     for cancelled in [false, true] {
         let mut world = World::new(plan.clone(), &[1, 1, 1]);
         world.own();
@@ -211,4 +218,105 @@ fn a_takeover_does_not_move_the_zero_of_the_jobs_clock() {
         let load = conclusion.workflows[0].started - conclusion.began.expect("it has begun");
         assert!(load > 4 * SECOND, "the setup took 5 s and load began {load:?} after the zero");
     }
+}
+
+/// A worker that was taken for lost stops when it hears of that, and says so. What it leaves is lost all the same.
+#[test]
+fn arrivals_of_a_worker_that_stopped_because_it_was_taken_for_lost_are_dropped() {
+    let mut world = World::new(at_a_rate(OnWorkerLoss::Continue), &[1, 1, 1]);
+    world.own();
+    world.until(|world| world.running() == 3);
+    world.pass(7 * SECOND);
+    world.worker(world.place_of(0, 1).0 - worker(0).0).cut_off = true;
+    world.until(|world| world.record().attempts().any(|one| one.revoked.is_some()));
+    let counters = Counters { iterations: 700, begun: 701, ..Counters::default() };
+    let stopped = last_word(&world, 1, AttemptStatus::Stopped, counters);
+    world.give(Event::Told(stopped));
+    assert_eq!(world.finish(), Outcome::Completed);
+    let (run, unrun) = run_and_unrun(&world, 1);
+    assert!((run + unrun).abs_diff(7_000) <= 20, "{run} run and {unrun} not");
+}
+
+/// The other shards of a workflow that fails are stopped; what they had to run was planned as well.
+#[test]
+fn arrivals_of_a_workflow_that_fails_are_dropped_in_all_its_shards() {
+    let mut world = World::new(at_a_rate(OnWorkerLoss::Fail), &[1, 1, 1]);
+    world.own();
+    world.until(|world| world.running() == 3);
+    world.pass(7 * SECOND);
+    world.kill(world.place_of(0, 1).0 - worker(0).0);
+    assert_eq!(world.finish(), Outcome::Failed);
+    for shard in 0..3 {
+        let (run, unrun) = run_and_unrun(&world, shard);
+        assert!((run + unrun).abs_diff(7_000) <= 20, "shard {shard}: {run} run and {unrun} not");
+    }
+}
+
+fn last_word(world: &World, attempt: u32, status: AttemptStatus, counters: Counters) -> Tell {
+    let shard = world.key(0, 1);
+    let known = world.record().shard(&shard).unwrap();
+    let record = &known.attempts[attempt as usize - 1];
+    Tell::Ended(Box::new(EndReport {
+        shard,
+        attempt: Attempt(attempt),
+        worker: record.worker,
+        boot: record.boot,
+        status,
+        error: None,
+        counters,
+        provided: std::collections::BTreeMap::new(),
+        frames: 0,
+        totals: Vec::new(),
+        log: String::new(),
+        certain: true,
+        sent_until: None,
+    }))
+}
+
+/// An attempt that joins the schedule passes over what was due before, also over what the one before it has run. That
+/// one's word may come when the next has ended: nothing is dropped that was run.
+#[test]
+fn arrivals_are_not_lost_before_it_is_known_who_has_run_them() {
+    let mut world = World::new(at_a_rate(OnWorkerLoss::Rebalance), &[1, 1, 2]);
+    world.mute = true;
+    world.own();
+    world.until(|world| world.running() == 3);
+    world.pass(7 * SECOND);
+    let gone = world.place_of(0, 1).0 - worker(0).0;
+    world.kill(gone);
+    world.worker(gone).restart();
+    let key = world.key(0, 1);
+    world.until(|world| world.record().shard(&key).unwrap().attempts.len() == 2);
+    world.until(|world| world.running() == 3);
+    let after = world.record().shard(&key).unwrap().attempts[1].after;
+    assert!(matches!(after, Lapse::HigherBoot(_)), "{after:?}: nothing was sealed");
+    let counters = |run, begun| Counters { iterations: run, begun, ..Counters::default() };
+    let second = last_word(&world, 2, AttemptStatus::Completed, counters(5_000, 7_000));
+    world.give(Event::Told(second));
+    world.pass(SECOND);
+    assert_eq!(world.lost.get(&(key, Attempt(2))), None, "the first has not said what it has run");
+    let first = last_word(&world, 1, AttemptStatus::Interrupted, counters(700, 700));
+    world.give(Event::Told(first));
+    world.pass(SECOND);
+    assert_eq!(world.lost.get(&(key, Attempt(1))), None);
+    assert_eq!(world.lost.get(&(key, Attempt(2))), Some(&1_300));
+}
+
+/// A worker that is taken for lost may have come to its end, and have counted what it left. No other attempt is started
+/// once its word is there, though the ledger does not have it yet.
+#[test]
+fn a_shard_whose_end_is_known_is_not_started_again() {
+    let mut world = World::new(counted(OnWorkerLoss::Rebalance), &[1, 1, 2]);
+    world.own();
+    world.until(|world| world.running() == 3);
+    world.pass(7 * SECOND);
+    let key = world.key(0, 1);
+    world.kill(world.place_of(0, 1).0 - worker(0).0);
+    world.until(|world| world.record().attempts().any(|one| one.revoked.is_some()));
+    let counters = Counters { iterations: 700, begun: 700, dropped: 6_300, ..Counters::default() };
+    let completed = last_word(&world, 1, AttemptStatus::Completed, counters);
+    world.give(Event::Told(completed));
+    assert_eq!(world.finish(), Outcome::Completed);
+    assert_eq!(world.record().shard(&key).unwrap().attempts.len(), 1);
+    assert_eq!(run_and_unrun(&world, 1), (7_000, 0));
 }

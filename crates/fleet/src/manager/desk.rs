@@ -266,12 +266,10 @@ impl Desk {
         }
     }
 
-    /// The statistics in a last word count if it comes from the attempt's own worker (R26).
+    /// The statistics in a last word count if it comes from the attempt's own worker (R26) and is the first.
     fn count_last_word(&mut self, report: &EndReport) {
         let clock = self.clock();
-        let worker = self.owner.worker_of_attempt(&report.shard, report.attempt);
-        if worker == Some(report.worker)
-            && !self.owner.has_given_up(&report.shard, report.attempt)
+        if self.owner.expects_last_word(report)
             && let Some(statistics) = &mut self.statistics
         {
             statistics.ended(report, clock);

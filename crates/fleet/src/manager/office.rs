@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use control::fleet::message::{Frames, FramesAnswer, Renew, Tell, Told};
+use control::fleet::relay::Way;
 use control::ledger::State;
 use fence::{JobId, NodeId};
 use ledger::ReadLevel;
@@ -27,57 +28,36 @@ const DESK_WITHIN: Duration = Duration::from_millis(1_500);
 
 pub struct Service(pub Arc<Shared>);
 
-/// Where a job is, for somebody who has come to the wrong place.
-enum Where {
-    Here,
-    Elsewhere(Option<NodeId>),
-    Ended,
-    Nowhere,
-}
-
 impl Service {
     fn worker<T>(&self, request: &Request<T>) -> Result<Option<NodeId>, Status> {
         Ok(caller(request, &[Role::Worker])?.map(|identity| identity.node))
     }
 
-    async fn find(&self, job: JobId) -> Result<Where, Status> {
-        if self.0.desk(job).is_some() {
-            return Ok(Where::Here);
-        }
+    /// Where words on a job go that is not led here.
+    async fn way(&self, job: JobId) -> Result<Way, Status> {
         let parts = self.0.serving()?;
         let me = parts.ledger.id();
-        let find = |state: &State| {
-            state.job(job).map(|job| (job.end.is_some(), job.owner.map(|owner| owner.node)))
-        };
+        let find = |state: &State| Way::of(state, job, me);
         let known = parts.ledger.read(ReadLevel::Eventual, READ_WITHIN, find).await;
         let known = known.map_err(|error| Status::unavailable(error.to_string()))?.value;
-        let known = match known {
-            Some(known) => Some(known),
-            // Perhaps it has not arrived here yet.
-            None => {
-                let read = parts.ledger.read(ReadLevel::Strong, READ_WITHIN, find).await;
-                read.map_err(|error| Status::unavailable(error.to_string()))?.value
-            }
-        };
-        Ok(match known {
-            None => Where::Nowhere,
-            Some((true, _)) => Where::Ended,
-            // It will be taken up here in a moment.
-            Some((false, Some(owner))) if owner == me => Where::Elsewhere(None),
-            Some((false, owner)) => Where::Elsewhere(owner),
-        })
+        if known != Way::Unknown {
+            return Ok(known);
+        }
+        // Perhaps it has not arrived here yet.
+        let read = parts.ledger.read(ReadLevel::Strong, READ_WITHIN, find).await;
+        Ok(read.map_err(|error| Status::unavailable(error.to_string()))?.value)
     }
 
     /// Passes a worker's words on to the owner of its job.
     async fn relay(
         &self,
-        owner: Option<NodeId>,
+        owner: NodeId,
         worker: Option<NodeId>,
         kind: Kind,
         sealed: Sealed,
     ) -> Option<Sealed> {
         let parts = self.0.parts()?;
-        relay::to_owner(&parts, owner?, worker?, kind, sealed).await
+        relay::to_owner(&parts, owner, worker?, kind, sealed).await
     }
 }
 
@@ -122,20 +102,20 @@ impl Office for Service {
         };
         let told = match self.0.desk(job) {
             Some(desk) => tell_desk(&desk, tell)?,
-            None => match self.find(job).await? {
-                Where::Here => Told::NotOwner { owner: None },
-                Where::Elsewhere(owner) => {
+            None => match self.way(job).await? {
+                Way::Nobody => Told::NotOwner { owner: None },
+                Way::Owner(owner) => {
                     let sealed = request.into_inner();
                     if let Some(answer) = self.relay(owner, node, Kind::Tell, sealed).await {
                         return Ok(Response::new(answer));
                     }
-                    Told::NotOwner { owner }
+                    Told::NotOwner { owner: Some(owner) }
                 }
-                Where::Ended => match tell {
+                Way::Ended => match tell {
                     Tell::Ended(report) => addenda::take(&self.0, node, *report).await?,
                     _ => Told::Taken,
                 },
-                Where::Nowhere => Told::UnknownJob,
+                Way::Unknown => Told::UnknownJob,
             },
         };
         Ok(Response::new(seal(&told)?))
@@ -151,16 +131,16 @@ impl Office for Service {
         if let Some(desk) = self.0.desk(job) {
             return Ok(Response::new(seal(&frames_to_desk(&desk, frames).await?)?));
         }
-        let answer = match self.find(job).await? {
-            Where::Here => FramesAnswer::NotOwner { owner: None },
-            Where::Elsewhere(owner) => {
+        let answer = match self.way(job).await? {
+            Way::Nobody => FramesAnswer::NotOwner { owner: None },
+            Way::Owner(owner) => {
                 let sealed = request.into_inner();
                 if let Some(answer) = self.relay(owner, node, Kind::Frames, sealed).await {
                     return Ok(Response::new(answer));
                 }
-                FramesAnswer::NotOwner { owner }
+                FramesAnswer::NotOwner { owner: Some(owner) }
             }
-            Where::Ended | Where::Nowhere => FramesAnswer::UnknownJob,
+            Way::Ended | Way::Unknown => FramesAnswer::UnknownJob,
         };
         Ok(Response::new(seal(&answer)?))
     }

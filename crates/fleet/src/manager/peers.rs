@@ -142,7 +142,7 @@ impl Desk for Service {
         let by = authority::manager(&self.0, &request)?;
         let renewed: Renew = wire::unseal(request.get_ref())?;
         if let Some(by) = by {
-            relay::renewed_by(&self.0, renewed.worker, by);
+            lock(&self.0.renewers).note(renewed.worker, by);
         }
         relay::tell_desks(&self.0, &renewed);
         Ok(Response::new(wire::seal(&())?))

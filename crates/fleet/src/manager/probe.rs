@@ -61,7 +61,7 @@ async fn probe(
 /// The one that renewed its leases last, or any that the leader hears.
 fn other_manager(shared: &Shared, parts: &Parts, worker: NodeId) -> Option<NodeId> {
     let me = parts.ledger.id();
-    if let Some(through) = relay::renewer(shared, worker).filter(|through| *through != me) {
+    if let Some(through) = relay::renewer(shared, parts, worker) {
         return Some(through);
     }
     let silent = parts.ledger.silent().borrow().clone();

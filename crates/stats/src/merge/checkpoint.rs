@@ -220,8 +220,8 @@ fn saved(key: StreamKey, stream: &Stream) -> SavedStream {
         gaps: cursor.gaps.clone(),
         next: stream.next,
         generator: stream.generator.clone(),
-        // Of a stream that has ended nothing can come any more.
-        counters: if cursor.ended { Counters::default() } else { cursor.counters.clone() },
+        // Also of one that has ended: a new owner may have to say what its attempt has counted, if its worker does not.
+        counters: cursor.counters.clone(),
     }
 }
 

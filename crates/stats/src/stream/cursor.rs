@@ -210,6 +210,11 @@ impl Cursor {
         self.sealed = Some(self.sealed.map_or(through, |known| known.min(through)));
     }
 
+    /// It was not replaced after all, and says its last word itself.
+    pub fn unseal(&mut self) -> bool {
+        self.sealed.take().is_some()
+    }
+
     pub fn has_ended(&self) -> bool {
         self.ended
     }

@@ -3,13 +3,13 @@
 use control::fleet::owner::check::{check_effects, check_owner};
 use control::fleet::owner::{Adoption, Effect, Event, Owner, blob_of, decode_report};
 use fence::{Epoch, JobId};
-use stats::Delta;
 
 use super::super::desk::Desk;
 use super::super::engine::schema;
 use super::super::plan::Mark;
+use super::super::result::JobResult;
 use super::super::world::{Host, Item, World};
-use super::{Kept, What};
+use super::{Back, Kept, What};
 use crate::event;
 
 impl World {
@@ -163,7 +163,7 @@ impl World {
             Effect::Ask { tag, worker, ask } => {
                 let w = self.workers.iter().position(|host| host.node == worker);
                 if let Some(w) = w {
-                    self.ask(m, w, Some((job, epoch, tag)), ask);
+                    self.ask(m, w, Back::Desk { job, epoch, tag }, ask);
                 }
             }
             Effect::Probe { tag, worker, ask } => {
@@ -195,7 +195,10 @@ impl World {
                     statistics.never_ran(shard, attempt);
                 }
             }
+            // A unit that nobody has run and nobody counts.
+            Effect::Lost { .. } if self.canary_is("fleet-drops-silently") => {}
             Effect::Lost { shard, attempt, count } => {
+                event!("{count} units were lost with attempt {attempt} of {shard}");
                 let host = &mut self.managers[m];
                 let local = host.clock.read(self.now);
                 let Some(desk) = host.desks.get_mut(&job) else { return };
@@ -230,14 +233,16 @@ impl World {
                 for what in statistics.merge().incomplete() {
                     event!("{job} is incomplete: {what}");
                 }
+                for one in &conclusion.unrun {
+                    event!("{} units of {} were never run", one.count, one.shard);
+                }
                 let policy = control::fleet::owner::OnWorkerLoss::default();
                 let finished = statistics.finish(&conclusion, policy, clock);
-                let counted = Delta::of(&finished.totals).requests().0 + extra;
                 if repeats > 0 {
                     self.reach(Mark::Repeated);
                 }
-                let content =
-                    postcard::to_allocvec(&(counted, finished.exact, epoch)).unwrap_or_default();
+                let result = JobResult::new(&conclusion, &finished, extra);
+                let content = postcard::to_allocvec(&(epoch, result)).unwrap_or_default();
                 let blob = blob_of(&content);
                 self.blobs.insert(blob, content);
                 self.hand_to_desk(m, job, epoch, 5..50, Event::Concluded { result: Some(blob) });

@@ -1,27 +1,21 @@
 //! What a manager says to workers, and what it answers them.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use control::breaker::{Change, Outcome, Permit};
-use control::fleet::message::{Answer, Ask, Frames, FramesAnswer, Renew, Renewal, Tell, Told};
+use control::fleet::message::{Ask, Frames, FramesAnswer, Renew, Tell, Told};
 use control::fleet::owner::{Event, NoAnswer};
+use control::fleet::relay::Way;
 use control::fleet::routing::{self, Pace, Presence, Signs};
-use control::ledger::{Command, Word};
-use fence::{Attempt, BootId, Epoch, JobId, NodeId, ShardKey};
+use control::ledger::{self, Command};
+use fence::{BootId, Epoch, JobId, NodeId};
 
 use super::super::plan::Mark;
-use super::super::world::{Beat, Host, Item, Packet, World};
-use super::{Call, PATIENCE, PROBE_PATIENCE, What};
+use super::super::world::{Beat, Host, Item, Packet, Word, World};
+use super::{Back, Call, PATIENCE, PROBE_PATIENCE, What};
 
 impl World {
-    pub(in super::super) fn ask(
-        &mut self,
-        m: usize,
-        w: usize,
-        back: Option<(JobId, Epoch, u64)>,
-        ask: Ask,
-    ) {
+    pub(in super::super) fn ask(&mut self, m: usize, w: usize, back: Back, ask: Ask) {
         let now = self.now;
         let boot = match self.managers[m].heard.get(&Host::Worker(w)) {
             Some((_, Beat::Worker { boot, .. })) => *boot,
@@ -31,13 +25,7 @@ impl World {
         let host = &mut self.managers[m];
         let local = host.clock.read(now);
         let permit = match host.breakers.ask(to, local) {
-            None if ask.can_wait() => {
-                if let Some((job, epoch, tag)) = back {
-                    let why = NoAnswer::NotAsked;
-                    self.hand_to_desk(m, job, epoch, 0..1, Event::Unanswered { tag, why });
-                }
-                return;
-            }
+            None if ask.can_wait() => return self.ask_through(m, w, back, ask, now),
             None => host.breakers.insist(to, local),
             Some(permit) => permit,
         };
@@ -47,25 +35,28 @@ impl World {
     /// Whether a worker is there. Its machine, if that is there, says at once that nobody listens.
     pub(super) fn probe(&mut self, m: usize, w: usize, back: (JobId, Epoch, u64), ask: Ask) {
         let (from, to) = (Host::Manager(m), Host::Worker(w));
+        let (job, epoch, tag) = back;
         if !self.is_up(to)
             && !self.net.cut.contains(&(from, to))
             && !self.net.cut.contains(&(to, from))
         {
-            let (job, epoch, tag) = back;
             let why = NoAnswer::Refused;
             return self.hand_to_desk(m, job, epoch, 1..4, Event::Unanswered { tag, why });
         }
+        let back = Back::Probe { job, epoch, tag };
+        let ways = 1 + u8::from(self.probe_through(m, w, back, &ask));
         let host = &mut self.managers[m];
+        host.probes.insert((job, tag), ways);
         let to = (self.workers[w].node, BootId(0));
         let permit = host.breakers.insist(to, host.clock.read(self.now));
-        self.call(m, w, Some(back), ask, (to, permit, PROBE_PATIENCE));
+        self.call(m, w, back, ask, (to, permit, PROBE_PATIENCE));
     }
 
     fn call(
         &mut self,
         m: usize,
         w: usize,
-        back: Option<(JobId, Epoch, u64)>,
+        back: Back,
         ask: Ask,
         (to, permit, patience): ((NodeId, BootId), Permit, Duration),
     ) {
@@ -73,9 +64,14 @@ impl World {
         let host = &mut self.managers[m];
         host.call_numbers += 1;
         let call = host.call_numbers;
-        host.calls.insert(call, Call { back, sent: now, patience, to, permit });
+        let kept = ask.clone();
+        host.calls.insert(call, Call { back, sent: now, patience, worker: w, ask: kept, to, permit });
         let life = self.life(Host::Manager(m));
-        let packet = Packet::Ask { from: m, life, call, ask: Box::new(ask) };
+        let owner = match back {
+            Back::Manager { m, .. } => Some(self.managers[m].node),
+            Back::Nobody | Back::Desk { .. } | Back::Probe { .. } => None,
+        };
+        let packet = Packet::Ask { from: m, life, call, owner, ask: Box::new(ask) };
         self.send(Host::Manager(m), Host::Worker(w), 0, packet);
     }
 
@@ -124,7 +120,7 @@ impl World {
         let due: Vec<(NodeId, BootId)> = host.breakers.due(local).collect();
         for (node, _) in due {
             if let Some(w) = self.workers.iter().position(|worker| worker.node == node) {
-                self.ask(m, w, None, Ask::Inspect { job: Some(JobId::default()) });
+                self.ask(m, w, Back::Nobody, Ask::Inspect { job: Some(JobId::default()) });
             }
         }
     }
@@ -136,33 +132,23 @@ impl World {
             Packet::Answer { call, answer } => {
                 let Some(call) = self.managers[m].calls.remove(&call) else { return };
                 self.note(m, &call, Outcome::Answered);
-                let Some((job, epoch, tag)) = call.back else { return };
-                if let Answer::Stopped { report: Some(report) } = &*answer {
-                    let host = &mut self.managers[m];
-                    let local = host.clock.read(now);
-                    if let Some(desk) = host.desks.get_mut(&job) {
-                        let clock = desk.owner.clock(local);
-                        desk.ended(report, clock);
-                    }
-                }
-                let answered = Event::Answered { tag, answer: *answer, took: now - call.sent };
-                self.owner_event(m, job, epoch, answered);
+                self.bring_back(m, call.back, *answer, now - call.sent);
             }
             Packet::Tell { from, life, number, tell } => self.told(m, from, life, number, *tell),
             Packet::Renew { from, life, number, renew } => {
-                let (at, own) = (now + self.some_ms(1..8), self.life(Host::Manager(m)));
+                let late = self.group_delay(m);
+                let read = self.some_ms(1 + late..8 + late);
+                let (at, own) = (now + read, self.life(Host::Manager(m)));
                 self.push(at, Item::Read { m, own, from, life, number, renew });
             }
             Packet::Frames { from, life, number, frames } => {
-                self.framed(m, from, life, number, &frames);
+                self.framed(m, from, life, number, *frames);
             }
-            Packet::Granted { job, worker, boot, attempts } => {
-                let epoch = self.managers[m].desks.get(&job).map(|desk| desk.epoch);
-                if let Some(epoch) = epoch {
-                    let renewed = Event::Renewed { worker, boot, attempts };
-                    self.owner_event(m, job, epoch, renewed);
-                }
+            Packet::Granted { from, renewed } => self.granted(m, from, &renewed),
+            Packet::Relay { from, life, number, worker, word } => {
+                self.at_relay(m, (from, life, number), worker, *word);
             }
+            Packet::Relayed { number, answer } => self.relayed(m, number, *answer),
             Packet::Beat { from, beat } => {
                 self.managers[m].heard.insert(from, (now, beat));
             }
@@ -178,42 +164,8 @@ impl World {
         }
         let state = if stale { &self.managers[m].view } else { &self.book.state };
         let answers = renew.decide(state);
-        let granted: Vec<(ShardKey, Attempt)> = answers
-            .iter()
-            .filter(|(_, _, renewal)| matches!(renewal, Renewal::Granted { .. }))
-            .map(|(shard, attempt, _)| (*shard, *attempt))
-            .collect();
-        self.tell_owners(m, renew.worker, renew.boot, &granted);
+        self.tell_owners(m, renew, &answers);
         self.send(Host::Manager(m), Host::Worker(from), life, Packet::Renewed { number, answers });
-    }
-
-    /// Owners hear who renews, whichever manager was asked.
-    fn tell_owners(&mut self, m: usize, worker: NodeId, boot: BootId, all: &[(ShardKey, Attempt)]) {
-        let jobs: BTreeSet<JobId> = all.iter().map(|(shard, _)| shard.job).collect();
-        for job in jobs {
-            let mine = all.iter().filter(|(shard, _)| shard.job == job).copied().collect();
-            let renewed = Packet::Granted { job, worker, boot, attempts: mine };
-            let owner = self.managers.iter().position(|host| host.desks.contains_key(&job));
-            match owner {
-                Some(owner) if owner == m => self.at_manager(m, renewed),
-                Some(owner) => {
-                    let life = self.life(Host::Manager(owner));
-                    self.send(Host::Manager(m), Host::Manager(owner), life, renewed);
-                }
-                None => {}
-            }
-        }
-    }
-
-    /// The owner of a job as this manager knows it; true: the job has ended.
-    pub(in super::super) fn owner_of(
-        &self,
-        m: usize,
-        job: JobId,
-    ) -> Option<(bool, Option<NodeId>)> {
-        let job = self.managers[m].view.job(job)?;
-        let owner = job.owner.map(|owner| owner.node).filter(|node| *node != self.managers[m].node);
-        Some((job.end.is_some(), owner))
     }
 
     pub(in super::super) fn told(
@@ -236,18 +188,12 @@ impl World {
             }
             return answer(self, Told::Taken);
         };
-        let local = self.managers[m].clock.read(self.now);
-        if let Some(desk) = self.managers[m].desks.get_mut(&job) {
-            let epoch = desk.epoch;
-            if let Tell::Ended(report) = &tell {
-                let clock = desk.owner.clock(local);
-                desk.ended(report, clock);
-            }
-            self.owner_event(m, job, epoch, Event::Told(tell));
-            return answer(self, Told::Taken);
-        }
-        match self.owner_of(m, job) {
-            Some((true, _)) => {
+        let tell = match self.tell_desk(m, job, tell) {
+            Ok(()) => return answer(self, Told::Taken),
+            Err(tell) => tell,
+        };
+        match Way::of(&self.managers[m].view, job, self.managers[m].node) {
+            Way::Ended => {
                 if let Tell::Ended(report) = tell {
                     self.reach(Mark::LateReport);
                     let (shard, attempt) = (report.shard, report.attempt);
@@ -261,57 +207,65 @@ impl World {
                         counters,
                         result: None,
                         sent_until_ms: None,
-                        word: Word::of_worker(report.certain),
+                        word: ledger::Word::of_worker(report.certain),
                     };
                     self.propose(m, what, command);
                 }
                 answer(self, Told::Taken);
             }
-            Some((false, owner)) => {
+            Way::Owner(owner) => {
                 self.reach(Mark::Redirected);
-                answer(self, Told::NotOwner { owner });
+                self.pass_on(m, (from, life, number), owner, Word::Tell(tell));
             }
+            Way::Nobody => answer(self, Told::NotOwner { owner: None }),
             // Only a majority can say that there is no such job.
-            None if self.can_commit(m) && self.book.state.job(job).is_none() => {
+            Way::Unknown if self.can_commit(m) && self.book.state.job(job).is_none() => {
                 answer(self, Told::UnknownJob);
             }
-            None => {}
+            Way::Unknown => {}
         }
     }
 
-    pub(in super::super) fn framed(
-        &mut self,
-        m: usize,
-        from: usize,
-        life: u64,
-        number: u64,
-        frames: &Frames,
-    ) {
+    /// What a worker tells the owner of its job; back, if that is not led here.
+    pub(super) fn tell_desk(&mut self, m: usize, job: JobId, tell: Tell) -> Result<(), Tell> {
+        let local = self.managers[m].clock.read(self.now);
+        let Some(desk) = self.managers[m].desks.get_mut(&job) else { return Err(tell) };
+        let epoch = desk.epoch;
+        if let Tell::Ended(report) = &tell {
+            let clock = desk.owner.clock(local);
+            desk.ended(report, clock);
+        }
+        self.owner_event(m, job, epoch, Event::Told(tell));
+        Ok(())
+    }
+
+    /// Frames for the owner of their job; none, if that is not led here.
+    pub(super) fn frames_to_desk(&mut self, m: usize, frames: &Frames) -> Option<FramesAnswer> {
         let job = frames.job;
         let local = self.managers[m].clock.read(self.now);
         let twice = self.canary_is("fleet-counts-twice");
-        let mut told = Vec::new();
-        let mut epoch = None;
-        let answer = match self.managers[m].desks.get_mut(&job) {
-            Some(desk) => {
-                let clock = desk.owner.clock(local);
-                epoch = Some(desk.epoch);
-                let (answer, heard) = desk.frames(job, frames, clock, twice);
-                told = heard;
-                answer
-            }
-            None => match self.owner_of(m, job) {
-                Some((true, _)) | None => FramesAnswer::UnknownJob,
-                Some((false, owner)) => FramesAnswer::NotOwner { owner },
+        let desk = self.managers[m].desks.get_mut(&job)?;
+        let (clock, epoch) = (desk.owner.clock(local), desk.epoch);
+        let (answer, told) = desk.frames(job, frames, clock, twice);
+        for (shard, attempt, counters) in told {
+            let event = Event::Progress { shard, attempt, counters, heard: None };
+            self.owner_event(m, job, epoch, event);
+        }
+        Some(answer)
+    }
+
+    fn framed(&mut self, m: usize, from: usize, life: u64, number: u64, frames: Frames) {
+        let job = frames.job;
+        let answer = match self.frames_to_desk(m, &frames) {
+            Some(answer) => answer,
+            None => match Way::of(&self.managers[m].view, job, self.managers[m].node) {
+                Way::Owner(owner) => {
+                    return self.pass_on(m, (from, life, number), owner, Word::Frames(frames));
+                }
+                Way::Nobody => FramesAnswer::NotOwner { owner: None },
+                Way::Ended | Way::Unknown => FramesAnswer::UnknownJob,
             },
         };
-        if let Some(epoch) = epoch {
-            for (shard, attempt, counters) in told {
-                let heard = None;
-                let event = Event::Progress { shard, attempt, counters, heard };
-                self.owner_event(m, job, epoch, event);
-            }
-        }
         let packet = Packet::FramesTaken { number, job, from: m, answer: Box::new(answer) };
         self.send(Host::Manager(m), Host::Worker(from), life, packet);
     }

@@ -78,6 +78,12 @@ impl Owner {
     fn replace(&mut self, sid: Sid) {
         let Some(shard) = self.shards.get(&sid) else { return };
         let (attempt, state, key) = (shard.attempt(), shard.state, shard.key);
+        let word = self.reports.get(&(sid, attempt));
+        if word.is_some_and(|report| report.status.is_final()) {
+            // It had come to its end after all, and has counted what it left. When the ledger has that, it settles the
+            // shard; another attempt would count the same again.
+            return;
+        }
         let unheard = shard.current().is_some_and(|one| one.end.is_none() && !one.reporting);
         let (proof, used) = (shard.proof, shard.retries_used());
         if unheard && proof == Lapse::LeaseLapsed && self.sealing.insert((sid, attempt)) {

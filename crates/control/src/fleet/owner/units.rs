@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use fence::{Attempt, ShardKey, WorkflowNo};
 use stats::{AttemptKey, LastWords, Unheard};
 
-use super::shard::Try;
+use super::shard::{Shard, Try};
 use super::{Effect, Errand, Owner, Purpose, Sid};
 use crate::budget::{self, Budget};
 use crate::ledger::{AttemptRecord, AttemptTerms, Command, Reply, UnitGrant};
@@ -190,24 +190,44 @@ impl Owner {
             return;
         };
         let Some(shard) = self.shards.get(&sid) else { return };
-        let starts = shard.tries.iter().skip(1).map(|one| one.before);
-        let starts = starts.map(Some).chain([shard.proposed.map(|terms| terms.units_before)]);
-        let mut lost = Vec::new();
-        for (number, (one, next)) in (1..).zip(shard.tries.iter().zip(starts)) {
-            if one.end.is_none() {
-                continue;
-            }
-            let begun = next.map_or(one.counters.begun, |next| next.saturating_sub(one.before));
-            let begun = begun.min(whole.saturating_sub(one.before));
-            let count = begun.saturating_sub(one.counters.counted());
-            if count > 0 {
-                lost.push((Attempt(number), count));
-            }
-        }
+        let lost = match part.units.is_open() {
+            true => lost_arrivals(shard, whole),
+            false => lost_iterations(shard, whole),
+        };
         let key = shard.key;
-        for (attempt, count) in lost {
+        for (attempt, count) in lost.into_iter().filter(|(_, count)| *count > 0) {
             self.lost_units.insert((sid, attempt), count);
             self.out.push(Effect::Lost { shard: key, attempt, count });
         }
     }
+}
+
+/// Each attempt has a stretch of its own, which ends where the next one begins: its end alone says what was lost.
+fn lost_iterations(shard: &Shard, whole: u64) -> Vec<(Attempt, u64)> {
+    let starts = shard.tries.iter().skip(1).map(|one| one.before);
+    let starts = starts.map(Some).chain([shard.proposed.map(|terms| terms.units_before)]);
+    let mut lost = Vec::new();
+    for (number, (one, next)) in (1..).zip(shard.tries.iter().zip(starts)) {
+        if one.end.is_none() {
+            continue;
+        }
+        let begun = next.map_or(one.counters.begun, |next| next.saturating_sub(one.before));
+        let begun = begun.min(whole.saturating_sub(one.before));
+        lost.push((Attempt(number), begun.saturating_sub(one.counters.counted())));
+    }
+    lost
+}
+
+/// An attempt that joins the schedule passes over everything that was due before, also what the one before it has run
+/// and not yet told. So what was lost is known when all attempts up to it have ended.
+fn lost_arrivals(shard: &Shard, whole: u64) -> Vec<(Attempt, u64)> {
+    let (mut accounted, mut lost) = (0u64, Vec::new());
+    for (number, one) in (1..).zip(&shard.tries).take_while(|(_, one)| one.end.is_some()) {
+        accounted = accounted.saturating_add(one.counters.counted());
+        let passed = one.before.saturating_add(one.counters.begun).min(whole);
+        let count = passed.saturating_sub(accounted);
+        accounted = accounted.saturating_add(count);
+        lost.push((Attempt(number), count));
+    }
+    lost
 }

@@ -14,11 +14,14 @@ impl Owner {
     /// word by now.
     pub(super) fn unrun(&self) -> Vec<Unrun> {
         let unrun = self.shards.iter().filter_map(|(sid, shard)| {
+            let workflow = sid.0 as usize;
             let lost = self.ends_in_a_loss(*sid, shard);
             let part = self.manifest.workflows.get(sid.0 as usize)?;
-            // An engine that comes to its end counts what it leaves; one that is stopped by force cannot.
-            let begun = self.spans.contains_key(&(sid.0 as usize)) && shard.task == Task::Load;
-            if !(lost || begun && part.units.is_counted()) {
+            // An engine that comes to its end counts what it leaves; one that is stopped by force cannot, and one that
+            // is stopped because its workflow has failed leaves arrivals that were planned all the same.
+            let begun = self.spans.contains_key(&workflow) && shard.task == Task::Load;
+            let cut_short = self.has_failed(workflow) && !self.is_stopping();
+            if !(lost || begun && (part.units.is_counted() || cut_short)) {
                 return None;
             }
             let counted = shard.tries.iter().map(|one| one.counters.counted());
@@ -39,8 +42,8 @@ impl Owner {
         unrun.collect()
     }
 
-    /// The worker of the last attempt that ran has not come to an end of its own: an engine that does counts what it
-    /// leaves by itself.
+    /// The worker of the last attempt that ran has not come to an end of its own, or not of its own will: it was taken
+    /// for lost, and has stopped when it heard of that. An engine that comes to its end counts what it leaves by itself.
     fn ends_in_a_loss(&self, sid: Sid, shard: &Shard) -> bool {
         let begun = self.spans.contains_key(&(sid.0 as usize)) && shard.task == Task::Load;
         if !begun || matches!(shard.state, State::Completed | State::Skipped) {
@@ -50,7 +53,7 @@ impl Owner {
             one.end == Some(AttemptStatus::Stopped) && one.counters == Counters::default()
         };
         match shard.tries.iter().rev().find(|one| !never_ran(one)) {
-            Some(one) => one.end == Some(AttemptStatus::Interrupted),
+            Some(one) => one.end == Some(AttemptStatus::Interrupted) || one.revoked,
             None => shard.state == State::FailedTerminal,
         }
     }

@@ -5,6 +5,7 @@ use stats::WorkflowStatus;
 
 use super::context::Values;
 use super::{Counts, Note, Owner, Phase, Queued, ShardState, Transition};
+use crate::fleet::message::EndReport;
 
 impl Owner {
     #[must_use]
@@ -74,6 +75,19 @@ impl Owner {
         let shard = self.shards.get(&sid).filter(|_| key.job == self.id);
         let by_owner = shard.and_then(|shard| shard.get(attempt)).is_some_and(|one| one.by_owner);
         by_owner || self.sealing.contains(&(sid, attempt))
+    }
+
+    /// Whether a worker's last word on an attempt counts: it is its worker's, and nothing has counted as its end.
+    #[must_use]
+    pub fn expects_last_word(&self, report: &EndReport) -> bool {
+        let (key, place) = (&report.shard, (report.attempt.0 as usize).checked_sub(1));
+        let shard = self.shards.get(&(key.workflow.0, key.shard)).filter(|_| key.job == self.id);
+        let one = shard.zip(place).and_then(|(shard, place)| shard.tries.get(place));
+        one.is_some_and(|one| {
+            let is_its_worker = (one.worker, one.boot) == (report.worker, report.boot);
+            let is_open = one.end.is_none() && !one.reporting;
+            is_its_worker && is_open && !self.has_given_up(key, report.attempt)
+        })
     }
 
     pub fn shards(&self) -> impl Iterator<Item = (ShardKey, ShardState, Attempt)> {

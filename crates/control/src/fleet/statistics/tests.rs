@@ -181,3 +181,58 @@ fn a_worker_feeds_and_ends_the_streams_of_its_own_attempts_only() {
     statistics.ended(&report(&sender), Duration::ZERO);
     assert_eq!(statistics.totals().issued, 7);
 }
+
+/// R27: the owner goes by a last word that comes before the seal of its attempt is said. So it must be in the sums: also
+/// where an owner before had sealed the attempt and nobody was told. After the seal was said, nothing more counts.
+#[test]
+fn a_last_word_that_comes_while_its_attempt_is_sealed_counts() {
+    let (mut statistics, mut sender) = begin();
+    assert_eq!(open(&mut statistics, &sender), Ok(1));
+    let mut content = Content::default();
+    content.generator.issued = 7;
+    sender.finish(0, content);
+    statistics.seal(SHARD, ONE);
+    let checkpoint = statistics.checkpoint_with(Duration::from_millis(1), Vec::new).unwrap();
+    let bytes = Some(&checkpoint.bytes[..]);
+    let mut successor = Statistics::new(schema(), &[], bytes, Duration::from_millis(1)).unwrap();
+
+    statistics.ended(&report(&sender), Duration::from_millis(2));
+    assert_eq!(statistics.stored(checkpoint.number), [], "it has an end of its own");
+    successor.ended(&report(&sender), Duration::from_millis(2));
+    for statistics in [&mut statistics, &mut successor] {
+        assert_eq!(statistics.totals().issued, 7);
+        assert_eq!(statistics.merge().incomplete(), [""; 0]);
+    }
+}
+
+/// R27: of an attempt that was sealed before anything came of it nothing comes later, either.
+#[test]
+fn an_attempt_that_is_sealed_opens_nothing() {
+    let (mut statistics, mut sender) = begin();
+    statistics.seal(SHARD, ONE);
+    assert!(open(&mut statistics, &sender).unwrap_err().contains("has ended"));
+    // Unless its own last word comes first.
+    let mut content = Content::default();
+    content.generator.issued = 7;
+    sender.finish(0, content);
+    statistics.ended(&report(&sender), Duration::ZERO);
+    assert_eq!(statistics.totals().issued, 7);
+}
+
+/// R27: a frame that arrives after the last word of a killed process is not in what that has counted.
+#[test]
+fn a_frame_that_comes_after_the_last_word_does_not_count() {
+    let (mut statistics, mut sender) = begin();
+    assert_eq!(open(&mut statistics, &sender), Ok(1));
+    sender.resume(1).unwrap();
+    let mut content = Content::default();
+    content.generator.issued = 7;
+    sender.finish(0, content);
+    let frames = vec![sender.next_frame().unwrap().bytes.to_vec()];
+    let (job, worker, boot) = (JOB, NodeId(7), BootId(1));
+    let post = Frames { job, worker, boot, open: Vec::new(), frames };
+    let killed = EndReport { totals: Vec::new(), ..report(&sender) };
+    statistics.ended(&killed, Duration::ZERO);
+    statistics.frames(&post, Duration::ZERO, |_, _, _| true);
+    assert_eq!(statistics.totals().issued, 0);
+}
