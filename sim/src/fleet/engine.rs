@@ -99,7 +99,7 @@ pub fn as_arrivals(vus: u32, length: Duration) -> Units {
 
 /// How many units a workflow has, where the plan says so.
 pub fn planned(part: &Part) -> Option<u64> {
-    part.units.of_shard(0, 1, part.length)
+    part.units.of_shard(0, 1, part.length, &[])
 }
 
 /// A load whose units can be counted: iterations, or arrivals at a rate.
@@ -119,7 +119,7 @@ struct Pile {
 impl Pile {
     fn new(part: &Part, dispatch: &Dispatch) -> Option<Self> {
         let (shard, shards) = (dispatch.order.shard.shard, dispatch.shards.max(1));
-        let whole = part.units.of_shard(shard, shards, part.length)?;
+        let whole = part.units.of_shard(shard, shards, part.length, &[])?;
         let (spent, end) = (dispatch.units_before, dispatch.units_end.unwrap_or(whole));
         let units = part.units.clone();
         Some(Self { units, shard, shards, whole, taken: spent.min(whole), spent, end })
@@ -128,7 +128,7 @@ impl Pile {
     /// Arrivals that are due by then; `None`: users begin the next iteration when they have ended the last one.
     fn arrived(&self, elapsed: Duration) -> Option<u64> {
         let open = self.units.is_open();
-        open.then(|| self.units.of_shard(self.shard, self.shards, elapsed).unwrap_or(0))
+        open.then(|| self.units.of_shard(self.shard, self.shards, elapsed, &[]).unwrap_or(0))
     }
 }
 
@@ -181,6 +181,8 @@ pub struct Engine {
     fresh: u64,
     /// What there was no time for, and not yet told.
     rest: u64,
+    /// Why.
+    cause: DropCause,
     told: Moment,
     pub stopping: bool,
     /// What it ends with, at its next look.
@@ -220,6 +222,7 @@ impl Engine {
             counters: Counters::default(),
             fresh: 0,
             rest: 0,
+            cause: DropCause::TimeOver,
             told: Moment::default(),
             stopping: false,
             killed: false,
@@ -297,7 +300,7 @@ impl Engine {
             let block = window.block(&self.schema.layout, stage);
             block.iterations = count;
             block.steps[0].requests = count;
-            block.dropped[DropCause::TimeOver as usize] = rest;
+            block.dropped[self.cause as usize] = rest;
         }
         let (issued, begun) = (self.counters.issued, self.counters.begun);
         let generator = Generator { issued, begun, ..Generator::default() };
@@ -410,6 +413,7 @@ impl Engine {
     fn leave_rest(&mut self, out_of_time: bool, target: &mut Target) {
         let Some(pile) = self.pile.as_ref().filter(|pile| !pile.units.is_open()) else { return };
         self.rest = pile.whole.saturating_sub(pile.taken);
+        self.cause = if out_of_time { DropCause::TimeOver } else { DropCause::Stopped };
         if out_of_time && self.rest > 0 {
             target.out_of_time.insert((self.run.shard.job, self.run.shard.workflow));
         }

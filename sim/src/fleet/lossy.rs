@@ -65,6 +65,11 @@ impl Plan {
         if self.word == Word::Swim { PAUSE_MS } else { usual }
     }
 
+    /// How often workers send their statistics: each of these is a sign of life.
+    pub fn post_every(&self, usual: Duration) -> Duration {
+        if self.word == Word::Swim { Duration::from_millis(100) } else { usual }
+    }
+
     /// An owner that has written to the ledger within this time is there.
     pub fn silent_ms(&self) -> u64 {
         if self.word == Word::Swim { SILENT_MS } else { 3_000 }

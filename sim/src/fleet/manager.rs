@@ -135,8 +135,11 @@ pub struct ManagerHost {
     timekeeper: Timekeeper,
     /// Whom it hears of the group: as its leader the members, as a member the leader.
     hears: Detector<NodeId>,
-    /// When it last looked.
+    /// When it last looked, and when it last sent to the members.
     looked: Duration,
+    appended: Duration,
+    /// Those that it asks back, since when.
+    asking: BTreeMap<usize, Duration>,
 }
 
 impl ManagerHost {
@@ -164,6 +167,8 @@ impl ManagerHost {
             timekeeper: Timekeeper::default(),
             hears: silence::detector(),
             looked: Duration::ZERO,
+            appended: Duration::ZERO,
+            asking: BTreeMap::new(),
         }
     }
 
@@ -239,6 +244,7 @@ impl World {
             }
             return;
         }
+        self.leader_hears(m);
         let Some(reply) = self.commit(proposal) else { return };
         if self.rng.u8(..100) < self.book.unknown {
             self.injected(Class::Unknown);

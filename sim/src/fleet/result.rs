@@ -58,7 +58,7 @@ impl JobResult {
         Self {
             counted: Delta::of(&finished.totals).requests().0 + extra,
             exact: finished.exact,
-            issued: conclusion.issued,
+            issued: conclusion.last_words.issued(),
             finished: conclusion.stop == StopReason::Finished,
             workflows: (0..conclusion.workflows.len()).map(sums).collect(),
         }
@@ -159,9 +159,14 @@ fn check_causes(
         world.violate("R27.cause", what);
     }
     let late = sums.dropped_as(DropCause::TimeOver);
+    let cut_short = sums.dropped_as(DropCause::Stopped);
     let stopped =
         !finished || job.end.as_ref().is_some_and(|end| end.outcome != Outcome::Completed);
-    if late > 0 && !stopped && !world.target.out_of_time.contains(&(id, number)) {
+    if cut_short > 0 && !stopped {
+        let what = format!("{id}: {} dropped {cut_short} as stopped, and was not", part.name);
+        world.violate("R27.cause", what);
+    }
+    if late > 0 && !world.target.out_of_time.contains(&(id, number)) {
         let what = format!("{id}: {} dropped {late} as late, and had time left", part.name);
         world.violate("R27.cause", what);
     }

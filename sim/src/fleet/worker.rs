@@ -17,7 +17,7 @@ use crate::event;
 
 /// Frames go out this often, and are given up after that.
 const POST_EVERY: Duration = Duration::from_millis(300);
-const POST_TIMEOUT: Duration = Duration::from_millis(1_500);
+const POST_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A job's statistics on their way to its owner.
 #[derive(Default)]
@@ -373,7 +373,7 @@ impl World {
                 detach(&mut host.engines, job);
             }
             let Some(post) = host.posts.get_mut(&job) else { continue };
-            if now - post.last < POST_EVERY {
+            if now - post.last < self.plan.post_every(POST_EVERY) {
                 continue;
             }
             post.last = now;

@@ -110,6 +110,23 @@ pub enum Packet {
         from: Host,
         beat: Beat,
     },
+    /// Within the group, from the leader to a member and back; each says when the leader began.
+    Group {
+        from: usize,
+        lane: Lane,
+        began: Duration,
+        answer: bool,
+    },
+}
+
+/// The connections that two managers have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Lane {
+    /// Of everything but the group.
+    Fleet,
+    Raft,
+    /// Whatever else the group has to say.
+    Work,
 }
 
 /// What a manager passes on.
@@ -193,6 +210,7 @@ pub enum Item {
     Resend {
         from: Host,
         to: Host,
+        lane: Lane,
     },
     Round(Host),
     Beat(Host),
@@ -214,7 +232,7 @@ struct Condition {
 }
 
 /// From one host to another: packets, each for one life of its receiver.
-pub type Streams = BTreeMap<(Host, Host), Stream<(u64, Packet)>>;
+pub type Streams = BTreeMap<(Host, Host, Lane), Stream<(u64, Packet)>>;
 
 #[derive(Default)]
 pub struct Net {
@@ -476,7 +494,8 @@ impl World {
             return;
         }
         if self.net.streams.is_some() && !matches!(packet, Packet::Beat { .. }) {
-            return self.stream(from, to, Some((life, packet)));
+            let lane = if let Packet::Group { lane, .. } = packet { lane } else { Lane::Fleet };
+            return self.stream((from, to, lane), Some((life, packet)));
         }
         if self.rng.u8(..100) < self.net.lost {
             return self.injected(Class::Loss);
@@ -496,10 +515,11 @@ impl World {
     }
 
     /// A message goes into a stream, or what is missing there is sent again.
-    fn stream(&mut self, from: Host, to: Host, message: Option<(u64, Packet)>) {
+    fn stream(&mut self, way: (Host, Host, Lane), message: Option<(u64, Packet)>) {
+        let (from, to, lane) = way;
         let (now, lost) = (self.now, self.net.lost);
         let Some(streams) = &mut self.net.streams else { return };
-        let stream = streams.entry((from, to)).or_default();
+        let stream = streams.entry(way).or_default();
         let before = stream.again();
         let out = match message {
             Some(message) => stream.send(message, lost, now, &mut self.rng),
@@ -512,7 +532,7 @@ impl World {
         }
         if let Some(again) = again.filter(|_| again != before) {
             self.injected(Class::Loss);
-            self.push(again, Item::Resend { from, to });
+            self.push(again, Item::Resend { from, to, lane });
         }
     }
 
@@ -672,7 +692,7 @@ impl World {
                 self.kept(m, life, job, epoch, number, bytes);
             }
             Item::Submit { number } => self.submit(number),
-            Item::Resend { from, to } => self.stream(from, to, None),
+            Item::Resend { from, to, lane } => self.stream((from, to, lane), None),
             _ => {}
         }
     }

@@ -2,6 +2,10 @@
 //!
 //! The group is a model here: a leader hears the members that it reaches. A message that is lost is sent again, later
 //! each time, and what follows on the same connection waits for it.
+//!
+//! Where there are streams ([`super::super::stream`]) its messages go through them, on connections of their own as in
+//! `ledger`: appends once a heartbeat, whose answers count within one; and a question on another connection to whoever
+//! was not heard for half of the patience.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,7 +13,7 @@ use std::time::Duration;
 use control::detector::{Detector, Patience};
 use fence::NodeId;
 
-use super::super::world::{Host, World};
+use super::super::world::{Host, Lane, Packet, World};
 
 /// As `ledger::silence` has it.
 const ELECTION: Duration = Duration::from_millis(600);
@@ -38,6 +42,12 @@ impl World {
             host.hears.stood_still(late, now);
         }
         host.hears.watch(nodes, now);
+        if self.net.streams.is_some() {
+            if leader == m {
+                self.append(m, &others);
+            }
+            return;
+        }
         for other in others {
             let (linked, node) = (self.linked(m, other), node(self, &other));
             if !linked {
@@ -49,6 +59,64 @@ impl World {
                 self.managers[m].hears.heard(node, now);
             }
         }
+    }
+
+    /// As the leader says something to the members, through streams.
+    fn append(&mut self, m: usize, others: &[usize]) {
+        let (now, local) = (self.now, self.managers[m].clock.read(self.now));
+        let timing = ledger::config::Timing::default();
+        let due = now - self.managers[m].appended >= timing.heartbeat;
+        if due {
+            self.managers[m].appended = now;
+        }
+        for other in others.iter().copied() {
+            if due {
+                self.say_in_group(m, other, (Lane::Raft, now, false));
+            }
+            let node = self.managers[other].node;
+            let host = &mut self.managers[m];
+            let doubt = host.hears.patience(local) / 2;
+            let quiet = host.hears.quiet_for(node, local).is_some_and(|quiet| quiet >= doubt);
+            let asked = host.asking.get(&other);
+            let waits = asked.is_some_and(|since| now - *since < timing.election_max);
+            if quiet && !waits {
+                host.asking.insert(other, now);
+                self.say_in_group(m, other, (Lane::Work, now, false));
+            }
+        }
+    }
+
+    fn say_in_group(&mut self, from: usize, to: usize, what: (Lane, Duration, bool)) {
+        let (lane, began, answer) = what;
+        let packet = Packet::Group { from, lane, began, answer };
+        self.send(Host::Manager(from), Host::Manager(to), 0, packet);
+    }
+
+    pub(super) fn in_the_group(&mut self, m: usize, from: usize, what: (Lane, Duration, bool)) {
+        let (lane, began, answer) = what;
+        let (now, node) = (self.managers[m].clock.read(self.now), self.managers[from].node);
+        let timing = ledger::config::Timing::default();
+        if !answer {
+            if lane == Lane::Raft {
+                self.managers[m].hears.heard(node, now);
+            }
+            return self.say_in_group(m, from, (lane, began, true));
+        }
+        let within = if lane == Lane::Raft { timing.heartbeat } else { timing.election_max };
+        if lane == Lane::Work {
+            self.managers[m].asking.remove(&from);
+        }
+        if self.now - began <= within {
+            self.managers[m].hears.heard(node, now);
+        }
+    }
+
+    /// What a member proposes or reads is a sign of life to the leader.
+    pub(super) fn leader_hears(&mut self, m: usize) {
+        let Some(leader) = self.book.leader.filter(|_| self.net.streams.is_some()) else { return };
+        let now = self.managers[leader].clock.read(self.now);
+        let node = self.managers[m].node;
+        self.managers[leader].hears.heard(node, now);
     }
 
     /// Whether a question to another manager and its answer arrive now.

@@ -65,7 +65,8 @@ impl World {
         host.call_numbers += 1;
         let call = host.call_numbers;
         let kept = ask.clone();
-        host.calls.insert(call, Call { back, sent: now, patience, worker: w, ask: kept, to, permit });
+        host.calls
+            .insert(call, Call { back, sent: now, patience, worker: w, ask: kept, to, permit });
         let life = self.life(Host::Manager(m));
         let owner = match back {
             Back::Manager { m, .. } => Some(self.managers[m].node),
@@ -144,6 +145,9 @@ impl World {
             Packet::Frames { from, life, number, frames } => {
                 self.framed(m, from, life, number, *frames);
             }
+            Packet::Group { from, lane, began, answer } => {
+                self.in_the_group(m, from, (lane, began, answer));
+            }
             Packet::Granted { from, renewed } => self.granted(m, from, &renewed),
             Packet::Relay { from, life, number, worker, word } => {
                 self.at_relay(m, (from, life, number), worker, *word);
@@ -164,6 +168,7 @@ impl World {
         }
         let state = if stale { &self.managers[m].view } else { &self.book.state };
         let answers = renew.decide(state);
+        self.leader_hears(m);
         self.tell_owners(m, renew, &answers);
         self.send(Host::Manager(m), Host::Worker(from), life, Packet::Renewed { number, answers });
     }
