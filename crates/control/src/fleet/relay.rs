@@ -1,4 +1,5 @@
-//! What a manager does for a worker and the owner of its job when they do not reach each other, and both reach it (R26).
+//! What a manager does for a worker and the owner of its job when they do not reach each other and both reach it
+//! (R26).
 //!
 //! ```text
 //! worker ──Renew──▶ this manager ──notice──▶ owner          who renews anywhere is not lost

@@ -178,9 +178,9 @@ impl Statistics {
 
     /// The end of an attempt, in its worker's words: the rest of its frames. Said twice, it counts once.
     ///
-    /// Only for the word that counts as the end of the attempt ([`Owner::expects_last_word`], or the ledger). It may come
-    /// while the attempt is being sealed, or after an owner before has done that for nothing: what the owner goes by
-    /// must be in the sums, so the seal is broken. The end that a seal has made has no frames.
+    /// Only for the word that counts as the end of the attempt ([`Owner::expects_last_word`], or the ledger). It may
+    /// come while the attempt is being sealed, or after an owner before has done that for nothing: what the owner goes
+    /// by must be in the sums, so the seal is broken. The end that a seal has made has no frames.
     pub fn ended(&mut self, report: &EndReport, clock: Duration) {
         let now = self.at(clock);
         let (workflow, shard, attempt) = numbers(&report.shard, report.attempt);

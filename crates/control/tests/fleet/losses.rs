@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use control::fleet::message::{EndReport, Tell};
-use control::fleet::owner::{Event, Manifest, OnWorkerLoss};
+use control::fleet::owner::{Event, Manifest, OnWorkerLoss, Settings};
 use control::ledger::{AttemptStatus, Counters, Lapse, Outcome};
 use control::schedule::Units;
 use fence::Attempt;
@@ -240,7 +240,8 @@ fn arrivals_of_a_worker_that_stopped_because_it_was_taken_for_lost_are_dropped()
 /// The other shards of a workflow that fails are stopped; what they had to run was planned as well.
 #[test]
 fn arrivals_of_a_workflow_that_fails_are_dropped_in_all_its_shards() {
-    let mut world = World::new(at_a_rate(OnWorkerLoss::Fail), &[1, 1, 1]);
+    let settings = Settings { retries: 0, ..Settings::default() };
+    let mut world = World::with(at_a_rate(OnWorkerLoss::Rebalance), &[1, 1, 1], settings, 1);
     world.own();
     world.until(|world| world.running() == 3);
     world.pass(7 * SECOND);

@@ -31,9 +31,7 @@ impl Owner {
             let count = self.planned(*sid)?.saturating_sub(counted).saturating_sub(told);
             let cause = match lost {
                 true => DropCause::WorkerLost,
-                false if self.is_stopping() || self.has_failed(sid.0 as usize) => {
-                    DropCause::Stopped
-                }
+                false if self.is_stopping() || self.has_failed(workflow) => DropCause::Stopped,
                 false => DropCause::TimeOver,
             };
             let (shard, attempt) = (shard.key, shard.attempt());
@@ -43,7 +41,8 @@ impl Owner {
     }
 
     /// The worker of the last attempt that ran has not come to an end of its own, or not of its own will: it was taken
-    /// for lost, and has stopped when it heard of that. An engine that comes to its end counts what it leaves by itself.
+    /// for lost, and has stopped when it heard of that. An engine that comes to its end counts what it leaves by
+    /// itself.
     fn ends_in_a_loss(&self, sid: Sid, shard: &Shard) -> bool {
         let begun = self.spans.contains_key(&(sid.0 as usize)) && shard.task == Task::Load;
         if !begun || matches!(shard.state, State::Completed | State::Skipped) {
