@@ -182,8 +182,8 @@ fn a_worker_feeds_and_ends_the_streams_of_its_own_attempts_only() {
     assert_eq!(statistics.totals().issued, 7);
 }
 
-/// R27: the owner goes by a last word that comes before the seal of its attempt is said. So it must be in the sums, also
-/// where an owner before had sealed the attempt and nobody was told. After the seal was said, nothing more counts.
+/// R27: the owner goes by a last word that comes before the seal of its attempt is said. So it must be in the sums,
+/// also where an owner before had sealed the attempt and nobody was told. After the seal was said, nothing more counts.
 #[test]
 fn a_last_word_that_comes_while_its_attempt_is_sealed_counts() {
     let (mut statistics, mut sender) = begin();
