@@ -220,8 +220,9 @@ class Watch:
         self.thread.join()
 
 
-def plan(url, load, name="bench"):
-    return (f"name: {name}\ntarget: {url}\nworkflows:\n  - name: main\n    load: {{ {load} }}\n"
+def plan(url, load, name="bench", share="auto"):
+    """`share`: `high` spreads a load over all workers that would need one core only."""
+    return (f"name: {name}\ntarget: {url}\nworkflows:\n  - name: main\n    priority: {share}\n    load: {{ {load} }}\n"
             f"    steps: [ {{ name: home, get: / }} ]\n")
 
 
@@ -259,7 +260,7 @@ def part_workers(args):
         cluster, target = Cluster(args.volley), Target(args.volley)
         try:
             job = cluster.submit(plan(target.url, f"executor: constant-arrival-rate, rate: {rate}/s, "
-                                                  f"duration: {length}s, max_vus: 100"))
+                                                  f"duration: {length}s, max_vus: 100", share="high"))
             wait_for(lambda: (target.total() or 0) > rate, 30, "load")
             watch = Watch(cluster, job)
             time.sleep(random.uniform(0.5, 8))
@@ -306,7 +307,7 @@ def part_managers(args):
             try:
                 rate, length = 200, 16
                 job = cluster.submit(plan(target.url, f"executor: constant-arrival-rate, rate: {rate}/s, "
-                                                      f"duration: {length}s, max_vus: 50"))
+                                                      f"duration: {length}s, max_vus: 50", share="high"))
                 wait_for(lambda: (target.total() or 0) > rate, 30, "load")
                 watch = Watch(cluster, job)
                 time.sleep(random.uniform(0.5, 3))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_left
 from collections import Counter, defaultdict
-from typing import Iterable
+from typing import Any, Iterable
 
 from . import schedule
 from .facts import Facts, Interval, Seen, Violation
@@ -16,6 +18,12 @@ IN_FLIGHT = 2
 SILENCE_S = 1.0
 # Load that is missing for longer than this must be in the result.
 HOLE_S = 1.0
+# A shard's own pace is known about as well as this.
+SLOWER = 1.25
+# Iterations are granted for five quarters of a lease.
+GRANTED_AHEAD_S = 7.5
+# How the timeline says that a worker was lost, or gave a shard up.
+LOSS = re.compile(r"on_worker_loss|gave up")
 # How far off the times of a result may be.
 TIME_SLACK_S = 1.5
 
@@ -108,19 +116,32 @@ def holes(facts: Facts) -> dict[str, list[Interval]]:
 
 
 def _rate_holes(facts: Facts, one: Workload, seen: list[Seen], began: float, excuses: list[Interval]) -> list[Interval]:
-    """Whole seconds with less than half of the planned arrivals."""
+    """Whole seconds with less than half of the planned arrivals, unless these were only late, by less than a second."""
     end = schedule.load_ends(facts, one, began)
     shards = facts.shards(one.name)
-    counts = Counter(int(s.at - began) for s in seen)
+    times = [s.at for s in seen]
     found = []
     for second in range(int(end - began)):
         window = (began + second, began + second + 1.0)
         wanted = schedule.rate_at(facts, one, window)
         if wanted is None or touches(excuses, window):
             continue
-        if counts[second] < 0.5 * wanted / shards:
+        if _count(times, window) < 0.5 * wanted / shards and not _made_good(times, window, wanted / shards):
             found.append(window)
     return found
+
+
+def _count(times: list[float], window: Interval) -> int:
+    return bisect_left(times, window[1]) - bisect_left(times, window[0])
+
+
+def _made_good(times: list[float], window: Interval, wanted: float) -> bool:
+    """What was due has come within the next second, and there was no pause of a second around it."""
+    a, b = window
+    first, last = max(0, bisect_left(times, a) - 1), bisect_left(times, b) + 1
+    near = times[first:last]
+    pause = max((y - x for x, y in zip(near, near[1:])), default=HOLE_S)
+    return pause < HOLE_S and _count(times, (a, b + HOLE_S)) >= 1.9 * wanted
 
 
 def _closed_holes(facts: Facts, one: Workload, number: int, seen: list[Seen], began: float,
@@ -146,9 +167,23 @@ def _work_ends(facts: Facts, one: Workload, number: int, seen: list[Seen], began
     summary = facts.summary
     if summary is None:
         return facts.ended or facts.given_up
-    ended = summary["workflows"].get(one.name, {}).get("ended_s")
+    part = summary["workflows"].get(one.name, {})
+    missing = share - len({s.iteration for s in seen})
+    if missing <= _lost_at_most(facts, one, part, seen, began) or part.get("ended_s") is None:
+        return None
     # The clock of the result is checked elsewhere; here the later of both is the safe side for the product.
-    return None if ended is None else (facts.first or began) + float(ended) - one.quiet_s
+    return (facts.first or began) + float(part["ended_s"]) - one.quiet_s
+
+
+def _lost_at_most(facts: Facts, one: Workload, part: dict[str, Any], seen: list[Seen], began: float) -> int:
+    """Iterations of one shard that may have been lost with workers: each loss takes what the shard was granted ahead."""
+    events = [entry["event"] for entry in (facts.summary or {}).get("timeline", [])]
+    losses = sum(1 for event in events if f"shards of {one.name}" in event and LOSS.search(event))
+    if not seen or not losses:
+        return 0
+    pace = len(seen) / max(seen[-1].at - began, 1.0)
+    each = SLOWER * pace * GRANTED_AHEAD_S + 2 * one.users
+    return min(part.get("dropped", {}).get("worker_lost", 0), int(losses * each))
 
 
 def every_hole_is_told(facts: Facts) -> Iterable[Violation]:

@@ -6,7 +6,7 @@ was generated twice and what was not generated at all.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 RATE, COUNTED, USERS = "rate", "counted", "users"
 ROWS_FILE = "rows.csv"
@@ -32,6 +32,8 @@ class Workload:
     graceful_stop_s: float | None = None
     rows: bool = False
     """Each iteration takes a row of a set whose rows must not repeat."""
+    cores: int | None = None
+    """None: a share of the fleet, so that there are several shards of what one core could do."""
 
     @property
     def planned(self) -> int | None:
@@ -57,7 +59,8 @@ class Workload:
         steps = f'{{ name: {self.name}, get: "/{tag}/{self.name}?{query}" }}'
         if self.think_ms:
             steps += f", {{ think: {self.think_ms}ms }}"
-        return f"  - name: {self.name}\n    load: {{ {self._load()} }}\n    steps: [ {steps} ]\n"
+        share = f"cores: {self.cores}" if self.cores else "priority: normal"
+        return f"  - name: {self.name}\n    {share}\n    load: {{ {self._load()} }}\n    steps: [ {steps} ]\n"
 
     def _load(self) -> str:
         load = self._amount()
@@ -122,9 +125,10 @@ def rate(length_s: float, per_second: float = 60, name: str = "rate", rows: bool
     return Workload(name, RATE, per_second=per_second, length_s=length_s, rows=rows)
 
 
-def counted(iterations: int, users: int = 6, delay_ms: int = 100, name: str = "counted",
-            per_user: bool = False) -> Workload:
-    return Workload(name, COUNTED, iterations=iterations, users=users, delay_ms=delay_ms, per_user=per_user)
+def counted(iterations: int, users: int = 6, delay_ms: int = 100, name: str = "counted", per_user: bool = False,
+            cores: int | None = None) -> Workload:
+    return Workload(name, COUNTED, iterations=iterations, users=users, delay_ms=delay_ms, per_user=per_user,
+                    cores=cores)
 
 
 def constant_users(length_s: float, users: int = 4, name: str = "users") -> Workload:
@@ -140,7 +144,7 @@ def standard(length_s: float = 20, *, with_users: bool = False, teardown_ms: int
 
 
 def everything(length_s: float) -> Plan:
-    """All four kinds of load beside each other, rows that must not repeat among them."""
+    """All four kinds of load beside each other, rows that must not repeat among them. It takes five cores."""
     return Plan("everything", (
-        rate(length_s, 40), counted(round(length_s * 40)), constant_users(length_s),
-        rate(length_s, 15, name="unique", rows=True)))
+        replace(rate(length_s, 40), cores=1), counted(round(length_s * 40), cores=2),
+        replace(constant_users(length_s), cores=1), replace(rate(length_s, 15, name="unique", rows=True), cores=1)))

@@ -168,11 +168,39 @@ class Holes(unittest.TestCase):
         facts = degraded(without(healthy(), between("users", 4.0, 14.0), cause=None), "missing from 4.0 s until 7.0 s")
         self.assertIn("R27 hole", checks(facts))
 
+    def delayed(self, from_s: float, by_s: float) -> Facts:
+        """What was due in a stretch came all at once at its end."""
+        facts = healthy()
+        stood = between("rate", from_s, from_s + by_s)
+        moved = [replace(s, at=BEGAN + from_s + by_s) if stood(s) else s for s in facts.requests]
+        return replace(facts, requests=sorted(moved, key=lambda s: s.at))
+
+    def test_arrivals_that_are_late_by_less_than_a_second_are_no_hole(self) -> None:
+        self.assertEqual(judge(self.delayed(5.3, 0.7)), [])
+        self.assertEqual(judge(self.delayed(5.45, 0.8)), [])
+
+    def test_arrivals_that_are_late_by_more_than_a_second_are_a_hole(self) -> None:
+        self.assertIn("R27 hole", checks(self.delayed(5.0, 1.3)))
+
+    def test_half_of_the_arrivals_missing_is_a_hole_without_any_pause(self) -> None:
+        facts = without(healthy(), lambda s: between("rate", 5.0, 9.0)(s) and s.iteration % 3 != 0)
+        self.assertIn("R27 hole", checks(facts))
+
     def test_a_hole_of_one_of_two_shards_is_found(self) -> None:
         facts = healthy()
         facts.summary["workflows"]["rate"]["cores"] = 2
         facts = without(facts, lambda s: between("rate", 5.0, 9.0)(s) and s.iteration % 2 == 1)
         self.assertIn("R27 hole", checks(facts))
+
+    def test_a_shard_whose_rest_was_dropped_with_its_worker_is_done_earlier(self) -> None:
+        """Two shards; the second lost some of its 450 iterations with a worker, and is done before the first."""
+        for first_lost, found in ((700, False), (100, True)):
+            facts = healthy()
+            facts.summary["workflows"]["counted"]["cores"] = 2
+            facts = without(facts, lambda s: s.what == "counted" and s.iteration % 2 == 1 and s.iteration >= first_lost)
+            lost = (3.1, "worker w2 refuses connections, with 1 of 2 shards of counted (on_worker_loss: rebalance)")
+            facts = degraded(facts, "missing from 3.0 s until 3.1 s", timeline=(lost,))
+            self.assertEqual("R27 hole" in checks(facts), found, first_lost)
 
     def test_users_who_stop_before_the_end_are_a_hole(self) -> None:
         self.assertIn("R27 hole", checks(without(healthy(), between("users", 12.0, 20.0), cause=None)))

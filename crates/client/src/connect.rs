@@ -3,19 +3,19 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use base64::Engine as _;
 use rustls_pki_types::ServerName;
 use stats::ErrorKind;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
-use url::Url;
 
 use crate::clock::Mono;
 use crate::io::Stream;
-use crate::origin::{Origin, lookup};
+use crate::origin::Origin;
 use crate::pool::Settings;
+use crate::proxy::Proxy;
 use crate::tls::client_config;
+use crate::words::{io_words, is_authority};
 use crate::{Cause, Failure};
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -28,34 +28,6 @@ pub struct Connected {
     pub stream: Stream,
     pub http2: bool,
     pub times: ConnectTimes,
-}
-
-/// An HTTP proxy: plain requests go through it in absolute form, TLS through a CONNECT tunnel.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Proxy {
-    host: String,
-    port: u16,
-    /// `Basic ...`, if the URL had a user.
-    pub authorization: Option<String>,
-    address: SocketAddr,
-}
-
-impl Proxy {
-    pub async fn resolve(text: &str) -> Result<Proxy, Failure> {
-        let bad = |message: String| Failure::new(ErrorKind::Connect, message);
-        let url = Url::parse(text).map_err(|error| bad(format!("bad proxy `{text}`: {error}")))?;
-        if url.scheme() != "http" {
-            return Err(bad(format!("proxy `{text}`: only http:// proxies are supported")));
-        }
-        let host = url.host_str().unwrap_or_default().to_owned();
-        let port = url.port_or_known_default().unwrap_or(80);
-        let authorization = (!url.username().is_empty()).then(|| {
-            let pair = format!("{}:{}", url.username(), url.password().unwrap_or_default());
-            format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(pair))
-        });
-        let addresses = lookup(&host, port, plan::IpFamily::Any).await?;
-        Ok(Proxy { host, port, authorization, address: addresses[0] })
-    }
 }
 
 /// Opens a connection; `limit` bounds the whole of it.
@@ -102,7 +74,7 @@ async fn connect_tcp(
     settings: &Settings,
     local: Option<IpAddr>,
 ) -> Result<(TcpStream, u64), Failure> {
-    let address = match &settings.proxy {
+    let address = match &origin.proxy {
         Some(proxy) => proxy.address,
         None => match origin.address() {
             Some(address) => address,
@@ -118,7 +90,7 @@ async fn connect_tcp(
     let mut tcp =
         open(address, local).await.map_err(|e| connect_failure(&e, &address.to_string()))?;
     let connecting = Mono::now().since(begun);
-    if let Some(proxy) = &settings.proxy
+    if let Some(proxy) = &origin.proxy
         && origin.tls
     {
         tunnel(&mut tcp, proxy, origin).await?;
@@ -191,11 +163,7 @@ fn handshake_cause(error: &std::io::Error) -> Cause {
             Bad::NotValidForName | Bad::NotValidForNameContext { .. },
         )) => Cause::WrongName,
         // A certificate that signed itself: as an authority it is unknown.
-        Some(Tls::InvalidCertificate(Bad::Other(other)))
-            if other.to_string().contains("CaUsedAsEndEntity") =>
-        {
-            Cause::UnknownAuthority
-        }
+        Some(Tls::InvalidCertificate(bad)) if is_authority(bad) => Cause::UnknownAuthority,
         Some(Tls::InvalidCertificate(_)) => Cause::CertificateInvalid,
         Some(Tls::InvalidMessage(_)) => Cause::NotTls,
         Some(_) => Cause::Unsaid,
@@ -259,7 +227,7 @@ where
     settings.outlet.reach_out().await;
     let begun = Mono::now();
     let stream = TlsConnector::from(config).connect(name, raw).await.map_err(|error| {
-        failed(format!("TLS handshake with {}: {error}", origin.authority))
+        failed(format!("TLS handshake with {}: {}", origin.authority, io_words(&error)))
             .because(handshake_cause(&error))
     })?;
     let tls_handshaking = Mono::now().since(begun);

@@ -222,7 +222,8 @@ fn failure(error: &h2::Error) -> Failure {
             .and_then(std::io::Error::raw_os_error)
             .map_or(Cause::Unsaid, Cause::System),
     };
-    Failure::new(kind, format!("HTTP/2: {error}")).because(cause)
+    let words = error.get_io().map_or_else(|| error.to_string(), crate::words::io_words);
+    Failure::new(kind, format!("HTTP/2: {words}")).because(cause)
 }
 
 /// The HTTP/1.1 form holds all that HTTP/2 needs.

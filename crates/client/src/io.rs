@@ -47,21 +47,6 @@ impl Stream {
             Stream::Unix(_) | Stream::TlsUnix(_) => None,
         }
     }
-
-    /// `TLSv1_3, TLS13_AES_256_GCM_SHA384, ALPN h2, 2 certificates`
-    pub fn tls_description(&self) -> Option<String> {
-        let session = self.session()?;
-        let version = session.protocol_version().map(|version| format!("{version:?}"));
-        let cipher = session.negotiated_cipher_suite().map(|suite| format!("{:?}", suite.suite()));
-        let alpn = session.alpn_protocol().map(|name| String::from_utf8_lossy(name).into_owned());
-        let certificates = session.peer_certificates().map_or(0, <[_]>::len);
-        Some(format!(
-            "{}, {}, ALPN {}, {certificates} certificates",
-            version.unwrap_or_default(),
-            cipher.unwrap_or_default(),
-            alpn.as_deref().unwrap_or("none"),
-        ))
-    }
 }
 
 macro_rules! each {

@@ -17,6 +17,7 @@ pub mod clock;
 mod connect;
 mod cookies;
 mod deadline;
+mod describe;
 mod gate;
 mod h1;
 mod h2;
@@ -27,20 +28,23 @@ mod origin;
 mod outlet;
 mod peer;
 mod pool;
+mod proxy;
 mod response;
 mod tls;
+mod trusted;
+mod words;
 
 pub use body::{CODINGS, decode_body, encode_body};
 pub use clock::Mono;
-pub use connect::Proxy;
 pub use cookies::{Jar, SetCookie};
 pub use deadline::{Deadline, Deadlines};
 pub use gate::{SendGate, Standing};
 pub use issued::{IDENTITY_BYTES_MAX, IssuedCounts, IssuedFile};
-pub use origin::{Origin, OriginTable, UNIX_HOST, parse_url, render_authority};
+pub use origin::{Origin, OriginTable, UNIX_HOST, parse_url, render_authority, take_userinfo};
 pub use outlet::Outlet;
 pub use peer::Peer;
 pub use pool::{Client, LazyTls, Outgoing, Settings};
+pub use proxy::{Proxies, Proxy, ProxyRules};
 pub use response::{Keep, Response};
 pub use tls::client_config;
 
@@ -99,7 +103,7 @@ impl Failure {
             _ => ErrorKind::Reset,
         };
         let cause = error.raw_os_error().map_or(Cause::Unsaid, Cause::System);
-        Failure::new(kind, error.to_string()).because(cause)
+        Failure::new(kind, words::io_words(error)).because(cause)
     }
 }
 

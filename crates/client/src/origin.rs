@@ -9,12 +9,16 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::Arc;
 
+use base64::Engine as _;
+use percent_encoding::percent_decode_str;
 use plan::{HttpOptions, IpFamily};
 use stats::ErrorKind;
 use url::Url;
 
 use crate::Failure;
+use crate::proxy::{Proxies, Proxy};
 
 /// One scheme, host and port, as one core sees it.
 #[derive(Debug)]
@@ -27,11 +31,18 @@ pub struct Origin {
     /// Value of the `host` header.
     pub authority: String,
     pub unix: Option<PathBuf>,
+    /// Who is asked instead.
+    pub proxy: Option<Arc<Proxy>>,
     addresses: RefCell<Vec<SocketAddr>>,
     next: Cell<usize>,
 }
 
 impl Origin {
+    /// The proxy that reads what is sent to this origin; through a tunnel it sees nothing of it.
+    pub fn reader(&self) -> Option<&Proxy> {
+        self.proxy.as_deref().filter(|_| !self.tls && self.unix.is_none())
+    }
+
     /// The next address in turn.
     pub fn address(&self) -> Option<SocketAddr> {
         let addresses = self.addresses.borrow();
@@ -61,6 +72,7 @@ pub struct OriginTable {
     first_only: bool,
     /// The plan's target, if it is a Unix socket: host `unix` leads there.
     unix: Option<PathBuf>,
+    proxies: Arc<Proxies>,
 }
 
 impl OriginTable {
@@ -72,7 +84,14 @@ impl OriginTable {
             first_only: http.first_address,
             family: http.ip,
             unix,
+            proxies: Arc::default(),
         }
+    }
+
+    /// The same table, before it knows any origin, by way of these proxies.
+    #[must_use]
+    pub fn through(self, proxies: Arc<Proxies>) -> OriginTable {
+        OriginTable { proxies, ..self }
     }
 
     pub fn all(&self) -> Vec<Rc<Origin>> {
@@ -86,12 +105,15 @@ impl OriginTable {
     /// The origin of a URL, made known if it was not.
     pub fn intern(&self, url: &Url) -> Result<Rc<Origin>, Failure> {
         let bad = |message: String| Failure::new(ErrorKind::Redirect, message);
+        let shown = || plan::mask_userinfo(url.as_str());
         let tls = match url.scheme() {
             "http" => false,
             "https" => true,
-            other => return Err(bad(format!("cannot follow a URL of scheme `{other}`: {url}"))),
+            other => {
+                return Err(bad(format!("cannot follow a URL of scheme `{other}`: {}", shown())));
+            }
         };
-        let host = url.host_str().ok_or_else(|| bad(format!("URL has no host: {url}")))?;
+        let host = url.host_str().ok_or_else(|| bad(format!("URL has no host: {}", shown())))?;
         let port = url.port_or_known_default().unwrap_or(80);
         let key = (tls, host.to_owned(), port);
         if let Some(&id) = self.by_key.borrow().get(&key) {
@@ -106,6 +128,7 @@ impl OriginTable {
             port,
             authority: render_authority(url),
             unix,
+            proxy: self.proxies.to(tls, host, port),
             addresses: RefCell::default(),
             next: Cell::new(0),
         });
@@ -116,7 +139,8 @@ impl OriginTable {
 
     /// Looks the host up, by the plan's overrides first.
     pub async fn resolve(&self, origin: &Origin) -> Result<(), Failure> {
-        if origin.unix.is_some() {
+        // With a proxy, names are the proxy's business.
+        if origin.unix.is_some() || origin.proxy.is_some() {
             return Ok(());
         }
         let (host, port) = self.overridden(&origin.host, origin.port);
@@ -205,8 +229,24 @@ pub fn parse_url(base: Option<&Url>, text: &str) -> Result<Url, Failure> {
         Some(base) => base.join(text),
         None => Url::parse(text),
     };
-    let bad = |error| Failure::new(ErrorKind::Protocol, format!("bad URL `{text}`: {error}"));
-    parsed.map_err(bad)
+    parsed.map_err(|error| {
+        let shown = plan::mask_broken_url(text);
+        Failure::new(ErrorKind::Protocol, format!("bad URL `{shown}`: {error}"))
+    })
+}
+
+/// Takes user and password out of a URL; what they are as the value of an `authorization` header.
+pub fn take_userinfo(url: &mut Url) -> Option<String> {
+    if url.username().is_empty() && url.password().is_none() {
+        return None;
+    }
+    let mut pair: Vec<u8> = percent_decode_str(url.username()).collect();
+    pair.push(b':');
+    pair.extend(percent_decode_str(url.password().unwrap_or_default()));
+    // Only a URL without a host refuses these, and such a one has no user.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    Some(format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(pair)))
 }
 
 #[cfg(test)]

@@ -12,8 +12,9 @@ use stats::ErrorKind;
 use tokio::sync::Notify;
 
 use crate::clock::Mono;
-use crate::connect::{ConnectTimes, Proxy, connect};
+use crate::connect::{ConnectTimes, connect};
 use crate::deadline::Deadline;
+use crate::describe::describe;
 use crate::h1::{Connection, Wanted};
 use crate::h2::Http2;
 use crate::origin::{Origin, OriginTable};
@@ -31,7 +32,6 @@ pub struct Settings {
     /// whole plain test may need to start.
     pub tls: Arc<LazyTls>,
     pub origins: Rc<OriginTable>,
-    pub proxy: Option<Proxy>,
     /// Asked before every request.
     pub outlet: Outlet,
 }
@@ -60,6 +60,8 @@ pub struct Client {
     local: Option<IpAddr>,
     /// One per origin met; a virtual user meets few.
     pools: RefCell<Vec<Rc<Pool>>>,
+    /// Somebody wants to see each TLS session in words, which costs more than an exchange.
+    describes_tls: Cell<bool>,
 }
 
 struct Pool {
@@ -83,7 +85,7 @@ enum Acquired {
 
 impl Client {
     pub fn new(settings: Rc<Settings>, local: Option<IpAddr>) -> Client {
-        Client { settings, local, pools: RefCell::default() }
+        Client { settings, local, pools: RefCell::default(), describes_tls: Cell::new(false) }
     }
 
     pub fn settings(&self) -> &Settings {
@@ -164,8 +166,12 @@ impl Client {
         Ok(())
     }
 
-    /// Protocol, cipher and peer of the idle connection to `origin`, if it is one of TLS over
-    /// HTTP/1.1 or 2.
+    /// From now on, what is agreed in TLS handshakes is kept for [`Client::tls_description`].
+    pub fn keep_tls_descriptions(&self) {
+        self.describes_tls.set(true);
+    }
+
+    /// What was agreed in the last TLS handshake with `origin`, and whose certificate was shown.
     pub fn tls_description(&self, origin: &Rc<Origin>) -> Option<String> {
         let pool = self.pool(origin);
         pool.tls.borrow().clone()
@@ -257,8 +263,10 @@ impl Client {
         let limit = left.min(self.settings.http.connect_timeout);
         self.settings.outlet.reach_out().await;
         let connected = connect(&pool.origin, &self.settings, self.local, limit).await?;
-        if let Some(agreed) = connected.stream.tls_description() {
-            *pool.tls.borrow_mut() = Some(agreed);
+        if self.describes_tls.get()
+            && let Some(session) = connected.stream.session()
+        {
+            *pool.tls.borrow_mut() = Some(describe(session));
         }
         if connected.http2 {
             let http2 =

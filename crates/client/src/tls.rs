@@ -13,6 +13,8 @@ use rustls::{
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 
+use crate::trusted::TrustedAsIs;
+
 /// What went wrong, and with which file.
 pub type TlsError = String;
 
@@ -41,11 +43,13 @@ pub fn client_config(
     let builder = if options.insecure {
         builder.dangerous().with_custom_certificate_verifier(Arc::new(AcceptAnything(provider)))
     } else {
-        let roots = Arc::new(roots(options)?);
-        let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider).build();
-        builder.with_webpki_verifier(verifier.map_err(|error| {
+        let (roots, named) = roots(options)?;
+        let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider);
+        let verifier = verifier.build().map_err(|error| {
             format!("no trusted certificates: {error}; set `tls.ca`, or `insecure: true`")
-        })?)
+        })?;
+        let verifier = Arc::new(TrustedAsIs::new(verifier, named));
+        builder.dangerous().with_custom_certificate_verifier(verifier)
     };
     let mut config = match (&options.certificate, &options.key, &options.identity) {
         (_, _, Some((chain, key))) => {
@@ -83,17 +87,35 @@ fn is_wanted(suite: rustls::CipherSuite, names: &[String]) -> bool {
     names.iter().any(|name| known == *name || known == format!("{name}_SHA256"))
 }
 
-fn roots(options: &TlsOptions) -> Result<RootCertStore, TlsError> {
+/// Whom to trust, and those of them whom somebody has named.
+fn roots(options: &TlsOptions) -> Result<(RootCertStore, Vec<CertificateDer<'static>>), TlsError> {
     let mut roots = RootCertStore::empty();
+    let mut named = Vec::new();
     if let Some(path) = &options.ca {
         for certificate in certificates(path)? {
+            named.push(certificate.clone());
             roots.add(certificate).map_err(|error| format!("{}: {error}", path.display()))?;
         }
     }
     // An unreadable system store matters only if it leaves nothing to trust; the verifier says so
-    // then.
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    Ok(roots)
+    // then. A place that the environment names is another matter.
+    let store = rustls_native_certs::load_native_certs();
+    let variable = ["SSL_CERT_FILE", "SSL_CERT_DIR"]
+        .into_iter()
+        .find_map(|name| std::env::var_os(name).map(|value| (name, value)));
+    if let Some((name, value)) = variable {
+        if store.certs.is_empty() {
+            let why = store.errors.first().map_or_else(
+                || "there is no certificate in it".to_owned(),
+                |error| error.to_string(),
+            );
+            let place = value.to_string_lossy();
+            return Err(format!("{name}={place}: {why}; correct it, or unset the variable"));
+        }
+        named.extend(store.certs.iter().cloned());
+    }
+    roots.add_parsable_certificates(store.certs);
+    Ok((roots, named))
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {

@@ -6,7 +6,8 @@
 //! pool and not from what happens to be free. The workflows of one layer are grouped into batches
 //! whose least needs fit the pool together, and within a batch cores go to the higher priorities
 //! first. Workflows that generate no load take one core and no part in this; no workflow gets more
-//! cores than it has users.
+//! cores than it has users. A fleet is shared by jobs, so there a workflow without a priority takes
+//! no more than its load needs ([`need`]).
 //!
 //! **Where and when, on one machine?** ([`place`]) A plan means the same on a laptop and on a
 //! server: which workflows of a layer run side by side must not depend on how many cores there are,
@@ -26,8 +27,12 @@ use plan::{Plan, Priority, Workflow, WorkflowClass};
 
 use crate::schedule;
 
+mod need;
+
 #[cfg(test)]
 mod tests;
+
+pub use need::{Basis, Need, need, requests};
 
 /// A workflow of one layer that wants cores.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +42,17 @@ pub struct Candidate {
     /// Generates load (`plan::WorkflowClass::Test`).
     pub is_test: bool,
     pub vus_max: u32,
+    pub size: Size,
+}
+
+/// How many cores a candidate wants, apart from its priority.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Size {
+    Any,
+    /// More would be idle.
+    AtMost(u32),
+    /// The plan says so.
+    Exactly(u32),
 }
 
 /// The workflows of a plan, in its order, as they ask for cores.
@@ -46,6 +62,7 @@ pub fn candidates(plan: &Plan) -> Vec<Candidate> {
         priority: workflow.priority,
         is_test: plan::classify(workflow) == WorkflowClass::Test,
         vus_max: schedule::vus_max(&workflow.load),
+        size: workflow.cores.map_or(Size::Any, |cores| Size::Exactly(cores.get())),
     };
     plan.workflows.iter().map(candidate).collect()
 }
@@ -178,6 +195,11 @@ struct Batch<'a> {
 impl<'a> Claim<'a> {
     fn new(candidate: &'a Candidate, pool: usize) -> Claim<'a> {
         let (min, max) = if candidate.is_test { range(candidate.priority, pool) } else { (1, 1) };
+        let (min, max) = match candidate.size {
+            Size::Any => (min, max),
+            Size::AtMost(most) => (min.min(most as usize), max.min(most as usize)),
+            Size::Exactly(cores) => (pool.min(cores as usize), pool.min(cores as usize)),
+        };
         let users = (candidate.vus_max as usize).max(1);
         Claim { candidate, min: min.min(users), max: max.min(users) }
     }

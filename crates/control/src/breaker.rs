@@ -13,6 +13,10 @@
 //! at once; that is one piece of evidence. So a failure counts only if its message was sent after the last one counted.
 //! For the same reason nothing that was sent before the breaker opened or closed changes it any more.
 //!
+//! **A word from the target itself ends the cool-down** ([`Breaker::heard`]): a process that stood still and runs again
+//! says so long before ten seconds are over. It does not close the breaker, because a target that can speak need not be
+//! one that can be reached. It brings the trial forward, and a target that only speaks is tried once a second.
+//!
 //! **Nothing latches.** A trial whose end nobody tells (its task was dropped) is given up after another cool-down, and
 //! failures are forgotten with their window.
 //!
@@ -26,6 +30,9 @@ use fence::Moment;
 
 #[cfg(test)]
 mod tests;
+
+/// How long it stays open at least, whatever is heard.
+const OPEN_AT_LEAST: Duration = Duration::from_secs(1);
 
 /// When a breaker opens, and for how long (ARCH-134).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,6 +187,14 @@ impl Breaker {
         }
     }
 
+    /// The target has said something by itself.
+    pub fn heard(&mut self) {
+        if let Phase::Open { until, tripped } = self.phase {
+            let until = until.min(self.changed.after(OPEN_AT_LEAST));
+            self.phase = Phase::Open { until, tripped };
+        }
+    }
+
     fn failed(&mut self, permit: Permit, failure: Failure, now: Moment) -> Option<Change> {
         let last = self.failures.back().copied().unwrap_or_default().max(self.changed);
         if permit.sent < last {
@@ -286,6 +301,12 @@ impl<K: Ord + Copy> Breakers<K> {
         let change = breaker.note(permit, outcome, now);
         self.opened += u64::from(change == Some(Change::Opened));
         change
+    }
+
+    /// Targets that have said something by themselves. See [`Breaker::heard`].
+    pub fn heard(&mut self, is_it: impl Fn(K) -> bool) {
+        let heard = self.by_target.iter_mut().filter(|(target, _)| is_it(**target));
+        heard.for_each(|(_, breaker)| breaker.heard());
     }
 
     #[must_use]

@@ -17,6 +17,10 @@
 //!
 //! The first stretch is short, because nothing is known of the pace, and a worker that comes to its end says so at
 //! once.
+//!
+//! **The pace is measured by the attempt's own time.** After a takeover or a cut, seconds of frames arrive within
+//! milliseconds, and by the time of their arrival an attempt would look a hundred times as fast as it is. Whatever it
+//! is granted by mistake is lost with its worker.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -28,8 +32,12 @@ const FIRST_PER_USER: u64 = 4;
 const FIRST_MIN: u64 = 16;
 /// The pace is measured over this time.
 const PACE_OVER: Duration = Duration::from_millis(1_500);
-/// Two readings closer together than this say little of the pace.
+/// Readings are at least so far apart.
 const READINGS_APART: Duration = Duration::from_millis(20);
+/// Over less than this, the pace is noise: users that started together come to their ends together.
+const PACE_OVER_MIN: Duration = Duration::from_millis(100);
+/// An attempt that used up a stretch before its pace was known gets one that is so many times as long.
+const GROWTH: u64 = 4;
 /// With each reading the highest pace so far counts a little less.
 const FADE_PERCENT: u64 = 97;
 
@@ -51,11 +59,30 @@ pub struct Budget {
     /// Proposed to it.
     asked: Option<u64>,
     taken: u64,
-    readings: VecDeque<(Moment, u64)>,
+    readings: VecDeque<Reading>,
     /// Units in a thousand seconds.
     pace: u64,
-    /// How long the last stretch was, for when an attempt has come to its end before its pace was known.
+    /// How many units the last stretch had, and when it was granted by this owner.
     stretch: u64,
+    granted_at: Option<Moment>,
+}
+
+/// How far an attempt had come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Reading {
+    arrived: Moment,
+    /// The schedule time up to which the attempt had told what it took.
+    told: Duration,
+    taken: u64,
+}
+
+impl Reading {
+    /// What arrives late tells of more time than passes between two arrivals, and what comes within one window of the
+    /// statistics of less.
+    fn since(&self, earlier: &Reading) -> Duration {
+        let arrived = self.arrived.since(earlier.arrived);
+        arrived.max(self.told.saturating_sub(earlier.told))
+    }
 }
 
 impl Budget {
@@ -72,6 +99,7 @@ impl Budget {
             readings: VecDeque::new(),
             pace: 0,
             stretch: end.saturating_sub(taken),
+            granted_at: None,
         }
     }
 
@@ -81,27 +109,33 @@ impl Budget {
         self.end
     }
 
-    /// The attempt has taken so many units, those of attempts before it included.
-    pub fn heard(&mut self, taken: u64, now: Moment) {
+    /// The attempt has taken so many units, those of attempts before it included. `told`: the schedule time up to which
+    /// it has told.
+    pub fn heard(&mut self, taken: u64, told: Duration, now: Moment) {
         self.taken = self.taken.max(taken);
-        let fresh = self.readings.back().is_none_or(|(at, _)| now.since(*at) >= READINGS_APART);
-        if !fresh {
+        let last = self.readings.back();
+        if last.is_some_and(|last| now.since(last.arrived) < READINGS_APART && told <= last.told) {
             return;
         }
-        self.readings.push_back((now, self.taken));
+        let reading = Reading { arrived: now, told, taken: self.taken };
+        self.readings.push_back(reading);
         while self.readings.len() > 2
-            && self.readings.get(1).is_some_and(|(at, _)| now.since(*at) >= PACE_OVER)
+            && self.readings.get(1).is_some_and(|second| reading.since(second) >= PACE_OVER)
         {
             self.readings.pop_front();
         }
-        let Some((since, before)) = self.readings.front().copied() else { return };
-        let millis = u64::try_from(now.since(since).as_millis()).unwrap_or(u64::MAX).max(1);
-        let measured = (self.taken - before).saturating_mul(1_000_000) / millis;
+        let Some(first) = self.readings.front() else { return };
+        let time = reading.since(first);
+        if time < PACE_OVER_MIN {
+            return;
+        }
+        let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX).max(1);
+        let measured = (self.taken - first.taken).saturating_mul(1_000_000) / millis;
         self.pace = measured.max(self.pace.saturating_mul(FADE_PERCENT) / 100);
     }
 
     /// The end of the next grant, if it is time for one. It is said once, until [`granted`](Self::granted).
-    pub fn due(&mut self) -> Option<u64> {
+    pub fn due(&mut self, now: Moment) -> Option<u64> {
         if self.asked.is_some() {
             return None;
         }
@@ -111,9 +145,8 @@ impl Budget {
             return None;
         }
         let mut stretch = self.lasting(self.lease * 5 / 4).saturating_add(self.users);
-        if left == 0 {
-            // It waits, so its pace is higher than what was measured.
-            stretch = stretch.max(self.stretch.saturating_mul(2));
+        if left == 0 && self.was_used_up_early(now) {
+            stretch = stretch.max(self.stretch.saturating_mul(GROWTH));
         }
         let end = self.taken.saturating_add(stretch).min(self.whole);
         if end <= self.end {
@@ -124,10 +157,22 @@ impl Budget {
         self.asked
     }
 
+    /// The pace is higher than what was measured. Not so where nobody granted anything for longer than a stretch is
+    /// meant to last.
+    fn was_used_up_early(&self, now: Moment) -> bool {
+        match self.granted_at {
+            Some(at) => now.since(at) < self.lease * 3 / 4,
+            None => self.pace == 0,
+        }
+    }
+
     /// The grant is in the ledger. True: the attempt has not heard of it before.
-    pub fn granted(&mut self, end: u64) -> bool {
+    pub fn granted(&mut self, end: u64, now: Moment) -> bool {
         self.asked = None;
         let more = end > self.end;
+        if more {
+            self.granted_at = Some(now);
+        }
         self.end = self.end.max(end);
         more
     }
@@ -152,7 +197,11 @@ mod tests {
     const L: Duration = Duration::from_secs(6);
 
     fn at(ms: u64) -> Moment {
-        Moment::since_boot(Duration::from_millis(ms))
+        Moment::since_boot(millis(ms))
+    }
+
+    fn millis(ms: u64) -> Duration {
+        Duration::from_millis(ms)
     }
 
     /// Ten readings a second at a steady pace, every grant written at once.
@@ -161,9 +210,9 @@ mod tests {
         let mut taken = budget.taken;
         for ms in (from_ms..to_ms).step_by(100) {
             taken = (taken + per_second / 10).min(budget.end());
-            budget.heard(taken, at(ms));
-            if let Some(end) = budget.due() {
-                budget.granted(end);
+            budget.heard(taken, millis(ms), at(ms));
+            if let Some(end) = budget.due(at(ms)) {
+                budget.granted(end, at(ms));
                 ends.push(end);
             }
         }
@@ -202,9 +251,10 @@ mod tests {
         while budget.end() < 1_000_000 {
             rounds += 1;
             // It comes to the end of each stretch, and says so 20 ms later.
-            budget.heard(budget.end(), at(rounds * 20));
-            let end = budget.due().expect("it waits");
-            budget.granted(end);
+            let ms = rounds * 20;
+            budget.heard(budget.end(), millis(ms / 100 * 100), at(ms));
+            let end = budget.due(at(ms)).expect("it waits");
+            budget.granted(end, at(ms));
         }
         assert!(rounds <= 6, "{rounds} round trips");
     }
@@ -215,33 +265,59 @@ mod tests {
         run(&mut budget, 0, 5_000, 100);
         let end = budget.end();
         // No owner for ten seconds; then the first word says that everything granted was taken.
-        budget.heard(end, at(15_000));
-        let next = budget.due().expect("it waits");
-        assert!(next - end >= 450, "{}", next - end);
+        budget.heard(end, millis(15_000), at(15_000));
+        let next = budget.due(at(15_000)).expect("it waits");
+        assert!((450..900).contains(&(next - end)), "{}", next - end);
+    }
+
+    /// Ten seconds of frames that nobody took, 100 ms each, arrive 2 ms apart after a takeover.
+    #[test]
+    fn a_backlog_does_not_look_like_a_high_pace() {
+        let mut budget = Budget::new(L, 6, u64::MAX, 100, 400);
+        for frame in 0..100u64 {
+            let (ms, told) = (20_000 + frame * 2, millis(10_000 + frame * 100));
+            budget.heard(100 + (frame + 1) * 3, told, at(ms));
+            if let Some(end) = budget.due(at(ms)) {
+                budget.granted(end, at(ms));
+            }
+        }
+        let ahead = budget.end() - budget.taken;
+        assert!((135..=30 * 15 / 2 + 12).contains(&ahead), "{ahead} ahead at 30 a second");
+    }
+
+    #[test]
+    fn users_that_end_together_do_not_look_like_a_high_pace() {
+        let mut budget = Budget::new(L, 6, u64::MAX, 0, first(0, 6));
+        budget.heard(6, millis(100), at(110));
+        budget.heard(12, millis(100), at(135));
+        assert_eq!(budget.due(at(135)), None);
+        budget.heard(12, millis(200), at(210));
+        let end = budget.due(at(210)).unwrap();
+        assert!(end < 700, "{end}");
     }
 
     #[test]
     fn nobody_is_granted_more_than_there_is() {
         let mut budget = Budget::new(L, 10, 50, 0, 40);
-        budget.heard(40, at(0));
-        assert_eq!(budget.due(), Some(50));
-        budget.granted(50);
-        budget.heard(50, at(100));
-        assert_eq!(budget.due(), None);
+        budget.heard(40, millis(0), at(0));
+        assert_eq!(budget.due(at(0)), Some(50));
+        budget.granted(50, at(0));
+        budget.heard(50, millis(100), at(100));
+        assert_eq!(budget.due(at(100)), None);
     }
 
     #[test]
     fn one_grant_is_under_way_at_a_time() {
         let mut budget = Budget::new(L, 2, u64::MAX, 0, 10);
-        budget.heard(10, at(0));
-        let end = budget.due().unwrap();
-        assert_eq!(budget.due(), None);
-        assert!(budget.granted(end));
-        assert!(!budget.granted(end), "once");
-        budget.heard(end, at(100));
-        assert!(budget.due().is_some());
+        budget.heard(10, millis(0), at(0));
+        let end = budget.due(at(0)).unwrap();
+        assert_eq!(budget.due(at(0)), None);
+        assert!(budget.granted(end, at(0)));
+        assert!(!budget.granted(end, at(0)), "once");
+        budget.heard(end, millis(100), at(100));
+        assert!(budget.due(at(100)).is_some());
         budget.refused();
-        assert!(budget.due().is_some(), "again");
+        assert!(budget.due(at(100)).is_some(), "again");
     }
 
     proptest! {
@@ -257,10 +333,10 @@ mod tests {
                 ms += wait;
                 let before = budget.end();
                 let taken = budget.taken.saturating_add(take).min(before);
-                budget.heard(taken, at(ms));
-                if let Some(end) = budget.due() {
+                budget.heard(taken, millis(ms / 3), at(ms));
+                if let Some(end) = budget.due(at(ms)) {
                     prop_assert!(end > before);
-                    budget.granted(end);
+                    budget.granted(end, at(ms));
                 }
                 prop_assert!(budget.end() >= before);
                 prop_assert!(budget.end() > taken, "it waits at {taken}");

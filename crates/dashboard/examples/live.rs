@@ -21,7 +21,7 @@ fn main() {
     let (commands, asked) = mpsc::channel();
     let latest = Latest::new();
     let options = Options { interval: Duration::from_secs(1), ..Options::default() };
-    let view = View::start(mode, latest.clone(), commands, options);
+    let view = View::start(mode, latest.clone(), commands, options, Default::default());
     let begun = Instant::now();
     let (mut state, mut log) = (RunState::Running, Vec::new());
     while begun.elapsed() < Duration::from_secs(seconds) {

@@ -21,6 +21,8 @@ use ratatui::buffer::Buffer;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Span;
 
+use crate::words::harmless;
+
 pub(crate) struct Canvas<W> {
     out: W,
     color: bool,
@@ -68,6 +70,22 @@ impl<W: Write> Canvas<W> {
         let text = to_top(self.drawn.len()) + "\x1b[J";
         self.drawn.clear();
         self.write(&text)
+    }
+
+    /// Puts text above the picture, where it scrolls away like any other; the picture has to be drawn
+    /// anew.
+    pub(crate) fn above(&mut self, texts: &[String]) -> io::Result<()> {
+        let mut out = String::from("\x1b[?2026h");
+        out += &to_top(self.drawn.len());
+        // Long lines are broken here, as everywhere but in the picture.
+        out += "\x1b[J\x1b[?7h";
+        for row in texts.iter().flat_map(|text| text.lines()) {
+            out += &harmless(row);
+            out += "\x1b[0m\r\n";
+        }
+        out += "\x1b[?7l\x1b[?2026l";
+        self.drawn.clear();
+        self.write(&out)
     }
 
     /// A narrower terminal has broken long lines in two: clear as many rows as they take now.
@@ -171,6 +189,18 @@ mod tests {
         assert_eq!(drawn(&mut canvas), "\x1b[?2026h\r\x1b[2A\r\n2\x1b[K\x1b[J\r\x1b[?2026l");
         canvas.clear().unwrap();
         assert_eq!(drawn(&mut canvas), "\r\x1b[1A\x1b[J");
+    }
+
+    #[test]
+    fn what_is_said_stands_above_the_picture() {
+        let mut canvas = Canvas::new(Vec::new(), false);
+        canvas.draw(&Buffer::with_lines(["one", "two"])).unwrap();
+        drawn(&mut canvas);
+        canvas.above(&["said\nmore\n".to_owned()]).unwrap();
+        let said = "\r\x1b[1A\x1b[J\x1b[?7hsaid\x1b[0m\r\nmore\x1b[0m\r\n\x1b[?7l";
+        assert_eq!(drawn(&mut canvas), format!("\x1b[?2026h{said}\x1b[?2026l"));
+        canvas.draw(&Buffer::with_lines(["one", "two"])).unwrap();
+        assert!(drawn(&mut canvas).contains("one"), "all of it is drawn anew");
     }
 
     #[test]

@@ -16,18 +16,21 @@ mod canvas;
 mod keys;
 mod latest;
 mod mode;
+mod narrow;
 mod plain;
 mod screen;
 mod terminal;
 mod view;
+mod words;
 
 pub use keys::Runs;
 pub use latest::Latest;
-pub use mode::{Environment, Mode, wants_color};
+pub use mode::{Environment, Mode, wants_ascii, wants_color};
 pub use plain::plain_line;
-pub use screen::screen;
+pub use screen::{ascii, screen};
 pub use terminal::restore_terminal;
 pub use view::{Options, Stream, View};
+pub use words::{MESSAGES_PER_SECOND_MAX, Words};
 
 /// What a key asks of the run. The engine decides; nothing here assumes that it obeys.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -52,6 +52,23 @@ pub fn wants_color(no_color_flag: bool, output_is_terminal: bool) -> bool {
     output_is_terminal && !no_color_flag && !forbidden && !dumb
 }
 
+/// Whether nothing but ASCII may be shown: by a locale that is set and is not one of UTF-8.
+pub fn wants_ascii() -> bool {
+    is_ascii_locale(|name| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned()))
+}
+
+/// POSIX's order: the first of the three that is not empty decides. Containers often set none, and are looked at
+/// through terminals that know UTF-8; so only who says something gets ASCII.
+fn is_ascii_locale(variable: impl Fn(&str) -> Option<String>) -> bool {
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
+        .into_iter()
+        .find_map(|name| variable(name).filter(|v| !v.is_empty()));
+    locale.is_some_and(|locale| {
+        let locale = locale.to_ascii_lowercase();
+        !locale.contains("utf-8") && !locale.contains("utf8")
+    })
+}
+
 impl std::str::FromStr for Mode {
     type Err = String;
 
@@ -68,6 +85,25 @@ impl std::str::FromStr for Mode {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_locale_that_is_set_decides_between_ascii_and_utf_8() {
+        let table: [(&[(&str, &str)], bool); 7] = [
+            (&[], false),
+            (&[("LC_ALL", "C")], true),
+            (&[("LANG", "POSIX")], true),
+            (&[("LANG", "de_DE.ISO-8859-1")], true),
+            (&[("LC_ALL", "C.UTF-8"), ("LANG", "C")], false),
+            (&[("LC_ALL", ""), ("LC_CTYPE", "en_GB.utf8"), ("LANG", "C")], false),
+            (&[("LC_CTYPE", "C"), ("LANG", "en_GB.UTF-8")], true),
+        ];
+        for (set, ascii) in table {
+            let value = |name: &str| {
+                set.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+            };
+            assert_eq!(is_ascii_locale(value), ascii, "{set:?}");
+        }
+    }
 
     #[test]
     fn the_view_is_full_on_a_terminal_plain_elsewhere_and_absent_when_quiet() {

@@ -14,7 +14,13 @@ pub fn plain_line(snapshot: &Snapshot) -> String {
         }
     }
     parts.push(format::plural(total.vus, "VU"));
-    parts.push(format!("{} req ({}/s)", format::count(total.requests), format::rate(total.rate)));
+    match waiting(snapshot) {
+        Some(waiting) => parts.push(waiting),
+        None => {
+            let (requests, rate) = (format::count(total.requests), format::rate(total.rate));
+            parts.push(format!("{requests} req ({rate}/s)"));
+        }
+    }
     if total.p95_ms > 0.0 {
         parts.push(format!("p95 {}", format::time_ms(total.p95_ms)));
     }
@@ -35,6 +41,15 @@ pub fn plain_line(snapshot: &Snapshot) -> String {
         parts.push(format!("✗ {}", broken.join(", ")));
     }
     parts.join("  ")
+}
+
+/// What can be said of a target that accepts and does not answer: zeros would look like a run that does nothing.
+pub(crate) fn waiting(snapshot: &Snapshot) -> Option<String> {
+    let total = &snapshot.total;
+    (total.requests == 0 && total.under_way > 0).then(|| {
+        let requests = format::plural(total.under_way, "request");
+        format!("{requests} under way, nothing has come back yet")
+    })
 }
 
 fn elapsed(snapshot: &Snapshot) -> String {

@@ -12,7 +12,8 @@ use report::format;
 use stats::{HistoryPoint, RunState, Snapshot, StepSnapshot, WorkflowSnapshot, WorkflowState};
 
 use crate::keys::{self, Runs};
-use crate::plain::state_name;
+use crate::narrow;
+use crate::plain::{state_name, waiting};
 
 /// Wider than this only makes eyes travel.
 const WIDTH_MAX: u16 = 120;
@@ -22,10 +23,20 @@ pub fn screen(snapshot: &Snapshot, runs: Runs, width: u16, height: u16) -> Buffe
     let width = width.min(WIDTH_MAX);
     let lines = lines(snapshot, runs, usize::from(width), usize::from(height.max(3)));
     let mut buffer = Buffer::empty(Rect::new(0, 0, width, lines.len() as u16));
-    for (y, line) in lines.iter().enumerate() {
-        buffer.set_line(0, y as u16, line, width);
+    for (y, line) in lines.into_iter().enumerate() {
+        let line = narrow::whole_parts(line, usize::from(width));
+        buffer.set_line(0, y as u16, &line, width);
     }
     buffer
+}
+
+/// The same picture for a terminal that shows nothing but ASCII.
+pub fn ascii(mut picture: Buffer) -> Buffer {
+    for cell in picture.content.iter_mut().filter(|cell| !cell.symbol().is_ascii()) {
+        let c = cell.symbol().chars().next().unwrap_or(' ');
+        cell.set_char(format::ascii_char(c));
+    }
+    picture
 }
 
 fn lines(snapshot: &Snapshot, runs: Runs, width: usize, height: usize) -> Vec<Line<'static>> {
@@ -38,7 +49,7 @@ fn lines(snapshot: &Snapshot, runs: Runs, width: usize, height: usize) -> Vec<Li
     ];
     let head = vec![header(snapshot, width)];
     let totals = total_lines(snapshot, width);
-    let foot = Line::from(keys::help(snapshot.state, runs)).dim();
+    let foot = Line::from(narrow::whole_words(keys::help(snapshot.state, runs), width)).dim();
     let fixed = head.len() + totals.len() + 1;
     shorten(&mut lists, height.saturating_sub(fixed));
     let [workflows, steps, outcomes, thresholds, warnings] = lists;
@@ -107,7 +118,9 @@ fn header(snapshot: &Snapshot, width: usize) -> Line<'static> {
         None => clock(snapshot.elapsed),
     };
     let state = state_name(snapshot.state);
-    let plan = format::fit(&format::clean(&snapshot.plan), width.saturating_sub(30));
+    // Marks and blanks take six.
+    let room = width.saturating_sub(6 + state.len() + time.len()).max(4);
+    let plan = format::fit(&format::clean(&snapshot.plan), room);
     Line::from(vec![
         Span::styled(format!("{mark} "), style),
         Span::from(plan).bold(),
@@ -118,7 +131,7 @@ fn header(snapshot: &Snapshot, width: usize) -> Line<'static> {
 
 fn workflow_lines(snapshot: &Snapshot, width: usize) -> Vec<Line<'static>> {
     let names = snapshot.workflows.iter().map(|workflow| workflow.name.chars().count());
-    let name_width = names.max().unwrap_or(0).clamp(6, 20);
+    let name_width = names.max().unwrap_or(0).clamp(6, 20).min((width / 4).max(6));
     snapshot.workflows.iter().map(|workflow| workflow_line(workflow, name_width, width)).collect()
 }
 
@@ -180,6 +193,9 @@ fn bar(progress: f64, width: usize) -> String {
 
 fn total_lines(snapshot: &Snapshot, width: usize) -> Vec<Line<'static>> {
     let total = &snapshot.total;
+    if let Some(waiting) = waiting(snapshot) {
+        return vec![Line::from(format!("  {waiting}")).fg(Color::Yellow)];
+    }
     let mut spans = vec![
         Span::from("  requests ").dim(),
         Span::from(format::count(total.requests)).bold(),
@@ -190,12 +206,13 @@ fn total_lines(snapshot: &Snapshot, width: usize) -> Vec<Line<'static>> {
         0 => Span::from(failed),
         _ => Span::from(failed).fg(Color::Red),
     });
-    spans.push(Span::from(format!(
-        "  p50 {}  p95 {}  p99 {}",
-        format::time_ms(total.p50_ms),
-        format::time_ms(total.p95_ms),
-        format::time_ms(total.p99_ms),
-    )));
+    for (name, ms) in [("p50", total.p50_ms), ("p95", total.p95_ms), ("p99", total.p99_ms)] {
+        spans.push(Span::from(format!("  {name} {}", format::time_ms(ms))));
+    }
+    // Where not all of them fit, the first to go is the one that says least.
+    if spans.iter().map(Span::width).sum::<usize>() > width {
+        spans.remove(spans.len() - 3);
+    }
     let mut lines = vec![Line::from(spans)];
     if snapshot.history.len() > 1 {
         // Two pictures side by side: label, picture, largest value.
@@ -206,19 +223,23 @@ fn total_lines(snapshot: &Snapshot, width: usize) -> Vec<Line<'static>> {
         };
         let (rate, rate_max) = sparkline(&snapshot.history, each, rates);
         let (p95, p95_max) = sparkline(&snapshot.history, each, |point| point.p95_ms);
-        lines.push(Line::from(vec![
+        let mean =
+            format!(" max {}, mean {}", format::rate(rate_max), format::rate(total.rate_mean));
+        let mut pictures = vec![
             Span::from("  rate     ").dim(),
             Span::from(rate).fg(Color::Cyan),
-            Span::from(format!(
-                " max {}, mean {}",
-                format::rate(rate_max),
-                format::rate(total.rate_mean)
-            ))
-            .dim(),
+            Span::from(mean).dim(),
+        ];
+        let second = [
             Span::from("    p95 ").dim(),
             Span::from(p95).fg(Color::Yellow),
             Span::from(format!(" max {}", format::time_ms(p95_max))).dim(),
-        ]));
+        ];
+        // A picture without its scale says nothing.
+        if pictures.iter().chain(&second).map(Span::width).sum::<usize>() <= width {
+            pictures.extend(second);
+        }
+        lines.push(Line::from(pictures));
     }
     lines
 }
@@ -252,35 +273,33 @@ fn step_lines(snapshot: &Snapshot, width: usize) -> Vec<Line<'static>> {
         format::clean(&name)
     };
     let longest = snapshot.steps.iter().map(|step| name(step).chars().count()).max().unwrap_or(0);
-    // Six columns of numbers take 59.
-    let name_width = longest.max(4).min(width.saturating_sub(61)).max(8);
-    let columns = ["count", "failed", "rate/s", "p50", "p95", "p99"];
-    let row = |label: &str, cells: [String; 6]| -> [String; 3] {
-        let [count, failed, rate, p50, p95, p99] = cells;
-        [
-            format!("  {label:<name_width$} {count:>11}"),
-            format!(" {failed:>9}"),
-            format!(" {rate:>9} {p50:>8} {p95:>8} {p99:>8}"),
-        ]
+    const WIDTHS: [usize; 6] = [11, 9, 9, 8, 8, 8];
+    // Beside a name of eight: p50 says least, then how fast it goes, which the totals say too.
+    let shown = narrow::columns(&WIDTHS, &[3, 2, 5, 1, 4], width.saturating_sub(10));
+    let taken = |shown: &[bool]| -> usize {
+        WIDTHS.iter().zip(shown).filter(|(_, shown)| **shown).map(|(width, _)| width + 1).sum()
     };
-    let mut lines = vec![Line::from(row("step", columns.map(str::to_owned)).concat()).dim()];
+    let name_width = longest.max(4).min(width.saturating_sub(taken(&shown) + 2)).max(8);
+    let row = |label: &str, cells: [String; 6], failed: u64| -> Line<'static> {
+        let mut spans = vec![Span::from(format!("  {label:<name_width$}"))];
+        for (column, text) in cells.into_iter().enumerate().filter(|(column, _)| shown[*column]) {
+            let cell = Span::from(format!(" {text:>0$}", WIDTHS[column]));
+            spans.push(if column == 1 && failed > 0 { cell.fg(Color::Red) } else { cell });
+        }
+        Line::from(spans)
+    };
+    let head = ["count", "failed", "rate/s", "p50", "p95", "p99"].map(str::to_owned);
+    let mut lines = vec![row("step", head, 0).dim()];
     for step in &snapshot.steps {
-        let [start, failed, rest] = row(
-            &format::fit(&name(step), name_width),
-            [
-                format::count_short(step.requests),
-                format::count_short(step.failed),
-                format::rate(step.rate),
-                format::time_ms(step.p50_ms),
-                format::time_ms(step.p95_ms),
-                format::time_ms(step.p99_ms),
-            ],
-        );
-        let failed = match step.failed {
-            0 => Span::from(failed),
-            _ => Span::from(failed).fg(Color::Red),
-        };
-        lines.push(Line::from(vec![Span::from(start), failed, Span::from(rest)]));
+        let cells = [
+            format::count_short(step.requests),
+            format::count_short(step.failed),
+            format::rate(step.rate),
+            format::time_ms(step.p50_ms),
+            format::time_ms(step.p95_ms),
+            format::time_ms(step.p99_ms),
+        ];
+        lines.push(row(&format::fit(&name(step), name_width), cells, step.failed));
     }
     lines
 }
@@ -300,12 +319,11 @@ fn outcome_lines(snapshot: &Snapshot) -> Vec<Line<'static>> {
     }
     if !snapshot.errors.is_empty() {
         spans.push(Span::from("  errors ").dim());
-        let errors: Vec<String> = snapshot
-            .errors
-            .iter()
-            .map(|(kind, count)| format!("{} {}", format::clean(kind), format::count(*count)))
-            .collect();
-        spans.push(Span::from(errors.join(", ")).fg(Color::Red));
+        for (number, (kind, count)) in snapshot.errors.iter().enumerate() {
+            let comma = if number == 0 { "" } else { ", " };
+            let text = format!("{comma}{} {}", format::clean(kind), format::count(*count));
+            spans.push(Span::from(text).fg(Color::Red));
+        }
     }
     if spans.is_empty() { Vec::new() } else { vec![Line::from(spans)] }
 }
@@ -323,11 +341,12 @@ fn threshold_lines(snapshot: &Snapshot, width: usize) -> Vec<Line<'static>> {
                 false => ("✗", Color::Red),
             };
             let what = format!("{} {}", threshold.label, threshold.hold);
-            let what = format::fit(&format::clean(&what), width.saturating_sub(20));
             let value = match threshold.value {
                 Some(value) => format!("  {}", format::value(value, threshold.unit)),
                 None => "  not measured yet".to_owned(),
             };
+            let room = width.saturating_sub(4 + value.chars().count());
+            let what = narrow::whole_words(&format::clean(&what), room);
             Line::from(vec![
                 Span::from(format!("  {mark} ")).fg(color),
                 Span::from(what),
@@ -341,7 +360,7 @@ fn warning_lines(snapshot: &Snapshot, width: usize) -> Vec<Line<'static>> {
     let warnings = snapshot.warnings.iter();
     warnings
         .map(|warning| {
-            let text = format::fit(&format::clean(warning), width.saturating_sub(4));
+            let text = narrow::whole_words(&format::clean(warning), width.saturating_sub(4));
             Line::from(format!("  ! {text}")).fg(Color::Yellow)
         })
         .collect()

@@ -12,6 +12,7 @@ use crate::canvas::Canvas;
 use crate::latest::Latest;
 use crate::mode::Mode;
 use crate::terminal::{self, TerminalGuard};
+use crate::words::Words;
 use crate::{Command, Runs, keys, plain, screen};
 
 /// How long [`View::finish`] waits for a terminal that takes nothing.
@@ -30,6 +31,8 @@ pub enum Stream {
 pub struct Options {
     pub stream: Stream,
     pub color: bool,
+    /// Nothing but ASCII: see [`crate::wants_ascii`].
+    pub ascii: bool,
     pub frames_per_second: u32,
     pub runs: Runs,
     /// Between two plain lines.
@@ -41,6 +44,7 @@ impl Default for Options {
         Options {
             stream: Stream::Stderr,
             color: true,
+            ascii: crate::wants_ascii(),
             frames_per_second: 8,
             runs: Runs::default(),
             interval: Duration::from_secs(3),
@@ -58,13 +62,22 @@ pub struct View {
 impl View {
     /// Falls back to plain lines where the terminal cannot be drawn on: a background job, a failing
     /// ioctl.
-    pub fn start(mode: Mode, latest: Latest, commands: Sender<Command>, options: Options) -> View {
+    pub fn start(
+        mode: Mode,
+        latest: Latest,
+        commands: Sender<Command>,
+        options: Options,
+        words: Words,
+    ) -> View {
         let (stop, stopped) = mpsc::channel();
         let (end, ended) = mpsc::channel();
         let mut guard = None;
         let mode = match mode {
             Mode::Full if terminal::is_ours(options.stream) => {
                 guard = TerminalGuard::enter(options.stream).ok();
+                if guard.is_some() {
+                    words.open();
+                }
                 if guard.is_some() { Mode::Full } else { Mode::Ci }
             }
             Mode::Full => Mode::Ci,
@@ -74,7 +87,7 @@ impl View {
             // A view that fails has ended; the run goes on without it.
             let _ = match (mode, guard) {
                 (Mode::Full, Some(guard)) => {
-                    Live { latest, commands, stopped, options, guard }.run()
+                    Live { latest, commands, stopped, options, guard, words }.run()
                 }
                 (Mode::Ci, _) => print_lines(&latest, &stopped, options),
                 _ => Ok(()),
@@ -118,6 +131,7 @@ struct Live {
     stopped: Receiver<()>,
     options: Options,
     guard: TerminalGuard,
+    words: Words,
 }
 
 impl Live {
@@ -140,6 +154,11 @@ impl Live {
             if drawn_at.is_some_and(|at| at.elapsed() < frame) {
                 continue;
             }
+            let said = self.words.take();
+            if !said.is_empty() {
+                canvas.above(&said)?;
+                dirty = true;
+            }
             if let Some(snapshot) = self.latest.newer(&mut seen) {
                 shown = Some(snapshot);
                 dirty = true;
@@ -147,7 +166,9 @@ impl Live {
             if let (true, Some(snapshot)) = (dirty, &shown) {
                 let (width, height) = terminal::size();
                 let height = height.saturating_sub(1);
-                canvas.draw(&screen::screen(snapshot, self.options.runs, width, height))?;
+                let picture = screen::screen(snapshot, self.options.runs, width, height);
+                let ascii = self.options.ascii;
+                canvas.draw(&if ascii { screen::ascii(picture) } else { picture })?;
                 drawn_at = Some(Instant::now());
                 dirty = false;
             }
@@ -195,6 +216,7 @@ fn print_lines(latest: &Latest, stopped: &Receiver<()>, options: Options) -> io:
     while stopped.recv_timeout(options.interval) == Err(RecvTimeoutError::Timeout) {
         if let Some(snapshot) = latest.newer(&mut seen) {
             let line = plain::plain_line(&snapshot) + "\n";
+            let line = if options.ascii { report::format::ascii(&line) } else { line };
             match options.stream {
                 Stream::Stdout => io::stdout().write_all(line.as_bytes())?,
                 Stream::Stderr => io::stderr().write_all(line.as_bytes())?,

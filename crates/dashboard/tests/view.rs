@@ -6,7 +6,7 @@ mod fake;
 
 use std::path::PathBuf;
 
-use dashboard::{Runs, plain_line, screen};
+use dashboard::{Runs, ascii, plain_line, screen};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use stats::{RunState, Snapshot, WorkflowState};
@@ -120,4 +120,48 @@ fn the_plain_line_reads_as_promised() {
     let trouble = plain_line(&fake::snapshot(75_000));
     assert!(trouble.starts_with("1m15s  running"), "{trouble}");
     assert!(trouble.ends_with("12 failed  12 checks failed  ✗ checks"), "{trouble}");
+}
+
+/// Each number of a narrow view is one that a wide view shows.
+#[test]
+fn a_narrow_view_leaves_numbers_out_and_never_cuts_them() {
+    let mut snapshot = fake::snapshot(12_300);
+    snapshot.steps[0].p99_ms = 20.8;
+    snapshot.steps[0].name = "a step with a rather long name".into();
+    let wide = shown(&snapshot, 120, 60);
+    let words = |text: &str| -> Vec<String> {
+        text.split_whitespace().map(|word| word.trim_end_matches(',').to_owned()).collect()
+    };
+    let whole = words(&wide);
+    for width in 24..100 {
+        let narrow = shown(&snapshot, width, 60);
+        for word in words(&narrow) {
+            let is_number = word.starts_with(|c: char| c.is_ascii_digit());
+            assert!(!is_number || whole.contains(&word), "{width}: {word} in\n{narrow}");
+        }
+    }
+    let narrow = shown(&snapshot, 60, 60);
+    assert!(narrow.contains("20.8ms") && narrow.contains("p95"), "{narrow}");
+}
+
+#[test]
+fn the_view_of_an_ascii_terminal_has_nothing_but_ascii() {
+    let mut snapshot = fake::snapshot(12_300);
+    snapshot.plan = "Bücher 書店".into();
+    for state in [RunState::Running, RunState::Paused, RunState::Stopping, RunState::Done] {
+        snapshot.state = state;
+        let picture = ascii(screen(&snapshot, Runs::Here, 100, 40));
+        assert!(picture.content().iter().all(|cell| cell.symbol().is_ascii()), "{state:?}");
+    }
+}
+
+#[test]
+fn requests_under_way_are_shown_while_nothing_has_come_back() {
+    let mut snapshot = Snapshot { state: RunState::Running, ..Snapshot::default() };
+    snapshot.total.under_way = 12;
+    let sentence = "12 requests under way, nothing has come back yet";
+    assert!(shown(&snapshot, 60, 20).contains(sentence));
+    assert!(plain_line(&snapshot).contains(sentence));
+    snapshot.total.requests = 1;
+    assert!(!shown(&snapshot, 60, 20).contains("under way"));
 }

@@ -9,7 +9,16 @@ use crate::core::Swapped;
 /// Takes one core's window; what is left of it, cleared, can be used again.
 pub fn take(aggregate: &mut Aggregate, swapped: Swapped) -> (Window, Option<Box<SeriesWindow>>) {
     let Swapped {
-        core, mut window, mut series, vus, messages, samples_dropped, cpu, loop_lag, ..
+        core,
+        mut window,
+        mut series,
+        vus,
+        under_way,
+        messages,
+        samples_dropped,
+        cpu,
+        loop_lag,
+        ..
     } = swapped;
     aggregate.add(&window, series.as_deref());
     window.clear();
@@ -17,6 +26,7 @@ pub fn take(aggregate: &mut Aggregate, swapped: Swapped) -> (Window, Option<Box<
         series.clear();
     }
     aggregate.set_vus(core, vus);
+    aggregate.set_under_way(core, under_way);
     for (step, kind, message) in messages {
         aggregate.note(step, kind, message.text, message.exchange);
     }

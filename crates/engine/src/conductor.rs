@@ -139,6 +139,12 @@ impl Conductor {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| CompileError(format!("cannot start: {error}")))?;
         let prepared = Arc::new(runtime.block_on(Prepared::new(&program)));
+        // A plan's workflow that cannot start is told in its result; a script's has no such place.
+        if program.script.is_some()
+            && let Some(error) = prepared.workflows.iter().find_map(|ready| ready.error.clone())
+        {
+            return Err(CompileError(error));
+        }
         let pool = options.cores.unwrap_or_else(machine::cores).max(1);
         let job = Job::new(shape(&plan, pool, program.script.as_deref()))
             .map_err(|error| CompileError(error.to_string()))?;
@@ -197,16 +203,16 @@ impl Conductor {
     pub fn run(mut self, publish: &mut dyn FnMut(Snapshot)) -> Result<RunResult, CompileError> {
         self.start_cores()?;
         self.make_users()?;
+        self.wait_for_resume(publish);
         self.started = Mono::now();
         if let Some(script) = &self.script {
             script.instance.begin(self.started);
         }
         self.last_tick = self.started;
-        self.state = RunState::Running;
-        self.note_event("run started");
-        self.step(Event::Started);
-        if self.options.paused {
-            let _ = self.pause();
+        if !self.job.is_done() {
+            self.state = RunState::Running;
+            self.note_event("run started");
+            self.step(Event::Started);
         }
         publish(self.snapshot());
         let deadline = self.plan.timeout.map(|timeout| self.started.plus(timeout));

@@ -235,7 +235,7 @@ impl Core {
         let program = &self.setup.program;
         let http = program.workflow(workflow).http.clone();
         let ready = &self.setup.prepared.workflows[workflow];
-        let origins = OriginTable::new(&http, program.unix.clone());
+        let origins = OriginTable::new(&http, program.unix.clone()).through(ready.proxies.clone());
         for (url, addresses) in program.origins.iter().zip(&ready.addresses) {
             // Schemes were checked when the plan was read.
             if let Ok(origin) = origins.intern(url) {
@@ -247,8 +247,8 @@ impl Core {
             tokio::task::spawn_local(refresh_addresses(origins.clone(), period));
         }
         let tls = ready.tls.clone();
-        let (proxy, outlet) = (ready.proxy.clone(), self.setup.outlet.clone());
-        let settings = Rc::new(Settings { http, tls, origins, proxy, outlet });
+        let outlet = self.setup.outlet.clone();
+        let settings = Rc::new(Settings { http, tls, origins, outlet });
         self.settings.borrow_mut().insert(workflow, settings.clone());
         settings
     }
@@ -367,6 +367,7 @@ impl Core {
             window: self.recorder.swap(empty),
             series,
             vus,
+            under_way: self.recorder.under_way.get(),
             messages: self.recorder.new_messages(),
             samples_dropped: self.recorder.samples_dropped.take() + unsent,
             cpu: machine::thread_cpu(),

@@ -12,6 +12,8 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json_path::JsonPath;
 
+use crate::vars::Form;
+
 #[derive(Debug, Clone)]
 pub enum Query {
     Walk(Vec<Segment>),
@@ -35,35 +37,51 @@ impl Query {
 
     /// The first match in `body`: a string without its quotes, anything else as JSON text.
     pub fn find<'b>(&self, body: &'b [u8]) -> Option<Cow<'b, str>> {
+        self.find_raw(body).map(|raw| plain(raw).0)
+    }
+
+    /// The first match in `body`, as JSON text.
+    pub fn find_raw<'b>(&self, body: &'b [u8]) -> Option<Cow<'b, str>> {
+        match self {
+            Query::Walk(segments) => walk_to(segments, body).ok()?.map(Cow::Borrowed),
+            Query::Full(path) => {
+                let value: serde_json::Value = serde_json::from_slice(body).ok()?;
+                path.query(&value).first().map(|found| Cow::Owned(found.to_string()))
+            }
+        }
+    }
+
+    /// All matches, as JSON texts; `None` if the body is not JSON.
+    pub fn find_all<'b>(&self, body: &'b [u8]) -> Option<Vec<Cow<'b, str>>> {
         match self {
             Query::Walk(segments) => {
-                let mut parser = serde_json::Deserializer::from_slice(body);
-                let raw = Seek(segments).deserialize(&mut parser).ok()??;
-                Some(unquote(raw.get()))
+                let found = walk_to(segments, body).ok()?;
+                Some(found.map(Cow::Borrowed).into_iter().collect())
             }
             Query::Full(path) => {
                 let value: serde_json::Value = serde_json::from_slice(body).ok()?;
-                let found = path.query(&value).first()?;
-                Some(Cow::Owned(match found {
-                    serde_json::Value::String(text) => text.clone(),
-                    other => other.to_string(),
-                }))
+                let found = path.query(&value);
+                Some(found.iter().map(|one| Cow::Owned(one.to_string())).collect())
             }
         }
     }
 }
 
-fn unquote(raw: &str) -> Cow<'_, str> {
+fn walk_to<'b>(segments: &[Segment], body: &'b [u8]) -> serde_json::Result<Option<&'b str>> {
+    let mut parser = serde_json::Deserializer::from_slice(body);
+    Ok(Seek(segments).deserialize(&mut parser)?.map(RawValue::get))
+}
+
+/// JSON text as a value: a string without its quotes, anything else as it is.
+pub fn plain(raw: Cow<'_, str>) -> (Cow<'_, str>, Form) {
     if !raw.starts_with('"') {
-        return Cow::Borrowed(raw);
+        return (raw, Form::Json);
     }
-    if !raw.contains('\\') {
-        return Cow::Borrowed(&raw[1..raw.len() - 1]);
-    }
-    match serde_json::from_str::<String>(raw) {
-        Ok(text) => Cow::Owned(text),
-        Err(_) => Cow::Borrowed(raw),
-    }
+    let text = match raw {
+        Cow::Borrowed(raw) if !raw.contains('\\') => Cow::Borrowed(&raw[1..raw.len() - 1]),
+        raw => serde_json::from_str(&raw).map_or(raw, Cow::Owned),
+    };
+    (text, Form::Text)
 }
 
 /// `$.a.b[0]['c d']`; `None` for anything that a plain walk cannot do.

@@ -11,8 +11,8 @@ use crate::trace;
 use client::Deadlines;
 use client::Mono;
 use client::{
-    Client, Keep, OriginTable, Outgoing, Outlet, Progress, Proxy, Response, Settings, decode_body,
-    parse_url,
+    Client, Keep, OriginTable, Outgoing, Outlet, Progress, Response, Settings, decode_body,
+    parse_url, take_userinfo,
 };
 
 pub struct Pong {
@@ -29,26 +29,23 @@ pub fn ping(http: &HttpOptions, request: &Request) -> Result<Pong, String> {
 
 async fn exchange(http: &HttpOptions, request: &Request) -> Result<Pong, String> {
     let url = request.url.as_literal().unwrap_or_default();
-    let url = parse_url(None, url).map_err(|failure| failure.message)?;
+    let mut url = parse_url(None, url).map_err(|failure| failure.message)?;
+    let authorization = take_userinfo(&mut url);
     let origins = Rc::new(OriginTable::new(http, None));
     let origin = origins.intern(&url).map_err(|failure| failure.message)?;
     let before = Mono::now();
     origins.resolve(&origin).await.map_err(|failure| failure.to_string())?;
     let resolving = Mono::now().since(before);
-    let proxy = match &http.proxy {
-        Some(proxy) => Some(Proxy::resolve(proxy).await.map_err(|failure| failure.to_string())?),
-        None => None,
-    };
     let tls = Default::default();
-    let settings =
-        Rc::new(Settings { http: http.clone(), tls, origins, proxy, outlet: Outlet::free() });
+    let settings = Rc::new(Settings { http: http.clone(), tls, origins, outlet: Outlet::free() });
     let client = Client::new(settings, None);
+    client.keep_tls_descriptions();
     let deadlines = Rc::new(Deadlines::default());
     tokio::task::spawn_local(deadlines.clone().sweep_every(std::time::Duration::from_millis(5)));
     let deadline = deadlines.slot();
     deadline.arm(Mono::now().plus(http.timeout));
 
-    let (wire, body_at) = render(&url, request)?;
+    let (wire, body_at) = render(&url, authorization.as_deref(), request)?;
     let keep = Keep { headers: true, body: true, cookies: false, location: false };
     let out = Outgoing {
         origin: &origin,
@@ -85,7 +82,11 @@ async fn exchange(http: &HttpOptions, request: &Request) -> Result<Pong, String>
     }
 }
 
-fn render(url: &url::Url, request: &Request) -> Result<(Vec<u8>, usize), String> {
+fn render(
+    url: &url::Url,
+    authorization: Option<&str>,
+    request: &Request,
+) -> Result<(Vec<u8>, usize), String> {
     let body = match &request.body {
         Body::None => Vec::new(),
         Body::Raw(template) => template.as_literal().unwrap_or_default().as_bytes().to_vec(),
@@ -103,6 +104,11 @@ fn render(url: &url::Url, request: &Request) -> Result<(Vec<u8>, usize), String>
         write!(head, " HTTP/1.1\r\nhost: {authority}\r\nuser-agent: {agent}\r\naccept: */*\r\n");
     for (name, value) in &request.headers {
         let _ = write!(head, "{name}: {}\r\n", value.as_literal().unwrap_or_default());
+    }
+    // A header of one's own wins over the user in the URL, as in curl.
+    let says_own = request.headers.iter().any(|(name, _)| name == "authorization");
+    if let Some(authorization) = authorization.filter(|_| !says_own) {
+        let _ = write!(head, "authorization: {authorization}\r\n");
     }
     let mut wire = head.into_bytes();
     let say_length = !matches!(request.body, Body::None) || request.method == "POST";

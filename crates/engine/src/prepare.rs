@@ -8,7 +8,7 @@ use std::sync::Arc;
 use plan::IpFamily;
 
 use crate::program::Program;
-use client::{LazyTls, OriginTable, Proxy, client_config};
+use client::{LazyTls, OriginTable, Proxies, ProxyRules, client_config};
 
 pub struct Prepared {
     /// By workflow; the plan's frame comes last.
@@ -19,7 +19,7 @@ pub struct Prepared {
 pub struct Ready {
     /// By number of the program's origins; empty for those that this workflow does not use.
     pub addresses: Vec<Vec<SocketAddr>>,
-    pub proxy: Option<Proxy>,
+    pub proxies: Arc<Proxies>,
     pub tls: Arc<LazyTls>,
     /// Why this workflow cannot start.
     pub error: Option<String>,
@@ -43,11 +43,9 @@ async fn prepare(program: &Program, index: usize, cache: &mut Cache) -> Ready {
     let workflow = program.workflow(index);
     let http = &workflow.http;
     let mut ready = Ready::default();
-    if let Some(proxy) = &http.proxy {
-        match Proxy::resolve(proxy).await {
-            Ok(proxy) => ready.proxy = Some(proxy),
-            Err(failure) => ready.error = Some(failure.to_string()),
-        }
+    match Proxies::resolve(ProxyRules::of_process(http.proxy.as_ref())).await {
+        Ok(proxies) => ready.proxies = Arc::new(proxies),
+        Err(failure) => ready.error = Some(failure.to_string()),
     }
     let secure = |id: &usize| program.origins[*id].scheme() == "https";
     if workflow.warm_origins.iter().any(secure) {
@@ -56,11 +54,10 @@ async fn prepare(program: &Program, index: usize, cache: &mut Cache) -> Ready {
             ready.error = Some(error.clone());
         }
     }
-    let table = OriginTable::new(http, program.unix.clone());
+    let table = OriginTable::new(http, program.unix.clone()).through(ready.proxies.clone());
     for (id, url) in program.origins.iter().enumerate() {
         let mut addresses = Vec::new();
-        // With a proxy, names are the proxy's business.
-        if workflow.warm_origins.contains(&id) && ready.proxy.is_none() {
+        if workflow.warm_origins.contains(&id) {
             match resolve(&table, url, http.ip, &http.hosts, cache).await {
                 Ok(found) => addresses = found,
                 Err(error) => ready.error = Some(error),
@@ -80,6 +77,9 @@ async fn resolve(
     cache: &mut Cache,
 ) -> Result<Vec<SocketAddr>, String> {
     let origin = table.intern(url).map_err(|failure| failure.to_string())?;
+    if origin.proxy.is_some() {
+        return Ok(Vec::new());
+    }
     let key = (origin.host.clone(), origin.port, family as u8, hosts.to_vec());
     if let Some(known) = cache.get(&key) {
         return known.clone();

@@ -7,10 +7,11 @@
 
 mod block;
 mod check;
+mod extract;
 mod request;
 mod workflow;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use plan::{Plan, Rows};
@@ -106,6 +107,7 @@ impl Program {
             lookup: lookup.clone(),
             secrets: BTreeSet::new(),
             unknown_secrets: BTreeSet::new(),
+            referred: BTreeMap::new(),
         };
         compiler.layout.metrics = plan
             .metrics
@@ -158,6 +160,8 @@ struct Compiler<'p> {
     lookup: SecretLookup,
     secrets: BTreeSet<String>,
     unknown_secrets: BTreeSet<String>,
+    /// How the workflows refer to variables.
+    referred: BTreeMap<String, workflow::Referred>,
 }
 
 impl Compiler<'_> {

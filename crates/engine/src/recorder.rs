@@ -26,6 +26,8 @@ pub struct Recorder {
     sample_sink: Option<SampleSink>,
     epoch_unix_ns: u64,
     pub samples_dropped: Cell<u64>,
+    /// Requests that have begun and not ended: all that can be shown while nothing has come back.
+    pub under_way: Cell<u64>,
     /// What lets requests out, with the counts that outlive the process.
     outlet: Outlet,
 }
@@ -78,6 +80,7 @@ impl Recorder {
             sample_sink,
             epoch_unix_ns,
             samples_dropped: Cell::new(0),
+            under_way: Cell::new(0),
             outlet,
         }
     }
@@ -87,6 +90,17 @@ impl Recorder {
     pub fn swap(&self, empty: Window) -> Window {
         self.flush_samples();
         std::mem::replace(&mut *self.window.borrow_mut(), empty)
+    }
+
+    #[inline]
+    pub fn begun(&self) {
+        self.under_way.set(self.under_way.get() + 1);
+    }
+
+    /// The other half of [`Recorder::begun`], however the request ended.
+    #[inline]
+    pub fn ended(&self) {
+        self.under_way.set(self.under_way.get().saturating_sub(1));
     }
 
     pub fn exchange(&self, at: At, progress: &Progress, ended: Ended, tags: Option<&str>) {
@@ -107,7 +121,11 @@ impl Recorder {
             }
             // An exchange without an answer has no service time, but its user has waited all the
             // same.
-            step.latency.record_ns(ended.latency_ns);
+            // One that was never tried has nobody waiting for it.
+            let tried = ended.error != Some(ErrorKind::NoValue);
+            if tried {
+                step.latency.record_ns(ended.latency_ns);
+            }
             if let Some(status) = ended.status {
                 step.completed += 1;
                 step.status.add(status, 1);
@@ -120,11 +138,11 @@ impl Recorder {
                     ns => step.receiving.record_ns(ns),
                 }
             }
-            if phases.blocked == 0 {
+            if phases.blocked == 0 && tried {
                 step.blocked.record_zero();
                 step.connecting.record_zero();
                 step.tls_handshaking.record_zero();
-            } else {
+            } else if tried {
                 step.blocked.record_ns(phases.blocked);
                 step.connecting.record_ns(phases.connecting);
                 step.tls_handshaking.record_ns(phases.tls_handshaking);
@@ -133,7 +151,9 @@ impl Recorder {
                 let tagged = step.tag_stats(tags);
                 tagged.requests += 1;
                 tagged.failed += u64::from(ended.error.is_some());
-                tagged.latency.record_ns(ended.latency_ns);
+                if tried {
+                    tagged.latency.record_ns(ended.latency_ns);
+                }
                 if ended.status.is_some() {
                     tagged.duration.record_ns(phases.duration());
                 }

@@ -14,6 +14,7 @@ use plan::Plan;
 use script::log::Logger;
 use script::options::Stripes;
 use script::program::Script;
+use stats::ScriptFailure;
 use stats::series::{SeriesLayout, SeriesSink};
 
 pub use aside::AsideError;
@@ -24,6 +25,14 @@ pub use instance::Instance;
 pub use summary::handle_summary;
 pub use user::ScriptWish;
 pub(crate) use user::{CoreSide, ScriptUser};
+
+/// What the end of a run means that a script has caused, by its reason.
+pub fn abort_failure(reason: &str) -> ScriptFailure {
+    match script::lacking::is_reason(reason) {
+        true => ScriptFailure::Exception,
+        false => ScriptFailure::Abort,
+    }
+}
 
 /// A script that is ready to run.
 pub struct ScriptRun {

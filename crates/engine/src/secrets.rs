@@ -45,11 +45,10 @@ pub fn credentials_in(env: &BTreeMap<String, String>) -> BTreeSet<String> {
 
 /// The text without users and passwords in URLs.
 pub fn mask_userinfo(text: String) -> String {
-    use std::sync::LazyLock;
-    static USERINFO: LazyLock<regex::Regex> =
-        LazyLock::new(|| regex::Regex::new(r#"://[^/?#\s"'<>@]*@"#).expect("a fixed pattern"));
-    let is_url = memchr::memmem::find(text.as_bytes(), b"://").is_some() && text.contains('@');
-    if is_url { USERINFO.replace_all(&text, "://•••@").into_owned() } else { text }
+    match plan::mask_userinfo(&text) {
+        std::borrow::Cow::Borrowed(_) => text,
+        std::borrow::Cow::Owned(masked) => masked,
+    }
 }
 
 /// The same, without the values of `Authorization` headers too.
@@ -115,6 +114,11 @@ impl Secrets {
 
     pub fn occurs_in(&self, bytes: &[u8]) -> bool {
         self.forms.iter().any(|form| memchr::memmem::find(bytes, form).is_some())
+    }
+
+    /// The text without them, and without users and passwords in URLs: for people and files.
+    pub fn shown(&self, text: String) -> String {
+        mask_userinfo(self.redact(text))
     }
 
     /// The text without them.

@@ -275,18 +275,30 @@ impl ShardContext {
     /// Whether another iteration may be begun by what was granted. The first user that may not says so.
     fn may_take(&self) -> bool {
         let may = self.units_end.get().is_none_or(|end| self.taken.get() < end);
-        if !may && let (None, before) = self.held.get() {
-            self.held.set((Some(Mono::now()), before));
+        if !may && self.note_held() {
             (self.want_units)();
         }
         may
+    }
+
+    /// Load begins to wait for whoever leads the job, which the result has to tell. True: it did not wait before.
+    fn note_held(&self) -> bool {
+        let (since, before) = self.held.get();
+        if since.is_none() {
+            self.held.set((Some(Mono::now()), before));
+        }
+        since.is_none()
+    }
+
+    fn held_no_more(&self) {
+        self.held.set((None, self.held_ns()));
     }
 
     /// Iterations below `end` may be begun. Grants only rise.
     pub fn grant_units(&self, end: u64) {
         if self.units_end.get().is_some_and(|known| known < end) {
             self.units_end.set(Some(end));
-            self.held.set((None, self.held_ns()));
+            self.held_no_more();
             self.control.changed.notify_waiters();
         }
     }
@@ -296,7 +308,7 @@ impl ShardContext {
         before + since.map_or(0, |since| Mono::now().since(since))
     }
 
-    /// For how long users could not begin an iteration because no more were granted.
+    /// For how long users could not begin an iteration because no more of them, or no data rows, were granted.
     pub fn held(&self) -> Duration {
         Duration::from_nanos(self.held_ns())
     }
@@ -408,12 +420,15 @@ impl ShardContext {
     /// Virtual users as people count them. Those of a script that wait for an arrival do not count,
     /// as in k6.
     pub fn vus_shown(&self) -> u64 {
-        let executor = &self.workflow().load.executor;
-        let is_open = matches!(
-            executor,
+        if self.script.is_some() && self.is_open() { self.busy.get() } else { self.vus.get() }
+    }
+
+    /// Arrivals set the pace, not answers.
+    pub fn is_open(&self) -> bool {
+        matches!(
+            &self.workflow().load.executor,
             Executor::ConstantArrivalRate { .. } | Executor::RampingArrivalRate { .. }
-        );
-        if self.script.is_some() && is_open { self.busy.get() } else { self.vus.get() }
+        )
     }
 
     fn vu_came(&self) {

@@ -7,7 +7,7 @@ use plan::template::{
     Escape, Filter, Part, Source, StepField, Template, TimestampForm, write_value,
 };
 
-use crate::vars::Vars;
+use crate::vars::{Form, Vars};
 use crate::words::WORDS;
 
 /// Adjacent literals are merged, so a constant text is one literal.
@@ -50,6 +50,8 @@ enum Feed {
 /// Finds the numbers of names while a plan is compiled.
 pub trait Names {
     fn slot(&mut self, name: &str) -> usize;
+    /// Somebody refers to the slot; without a default, a value is needed.
+    fn refer(&mut self, slot: usize, has_default: bool);
     fn data(&mut self, set: &str, column: &str) -> Option<(usize, usize)>;
     /// The value of a secret; who does not know it remembers that it is wanted.
     fn secret(&mut self, name: &str, default: Option<&str>) -> String;
@@ -62,7 +64,12 @@ pub fn use_slot(key: &str) -> String {
 
 /// The slot name of `${steps.NAME.FIELD}`.
 pub fn step_slot(name: &str, field: StepField) -> String {
-    format!("steps.{name}.{field:?}")
+    let field = match field {
+        StepField::Status => "status",
+        StepField::Body => "body",
+        StepField::LatencyMs => "latency_ms",
+    };
+    format!("steps.{name}.{field}")
 }
 
 impl Text {
@@ -99,6 +106,9 @@ impl Text {
                     let default = reference.default.as_ref().map(|text| text.as_bytes().into());
                     match feed(&reference.source, names) {
                         Some(from) => {
+                            if let Feed::Slot(slot) = from {
+                                names.refer(slot, default.is_some());
+                            }
                             let filter = reference.filter;
                             text.pieces.push(Piece::Value { from, escape, filter, default });
                         }
@@ -170,6 +180,49 @@ impl Text {
         }
     }
 
+    /// Adds the slots without which this cannot be rendered.
+    pub fn needs(&self, slots: &mut Vec<usize>) {
+        for piece in &self.pieces {
+            match piece {
+                Piece::Value { from: Feed::Slot(slot), default: None, .. } => slots.push(*slot),
+                Piece::Basic { user, password } => {
+                    user.needs(slots);
+                    password.needs(slots);
+                }
+                Piece::Value { .. } | Piece::Literal(_) => {}
+            }
+        }
+    }
+
+    /// Whether every value is there, or has a default.
+    pub fn is_ready(&self, vars: &Vars) -> bool {
+        self.pieces.iter().all(|piece| match piece {
+            Piece::Value { from: Feed::Slot(slot), default: None, .. } => vars.has(*slot),
+            Piece::Basic { user, password } => user.is_ready(vars) && password.is_ready(vars),
+            Piece::Value { .. } | Piece::Literal(_) => true,
+        })
+    }
+
+    /// A text that is one variable has its form.
+    fn form(&self, vars: &Vars) -> Form {
+        match self.pieces.as_slice() {
+            [Piece::Value { from: Feed::Slot(slot), filter: None, .. }] => {
+                vars.with(*slot, |value| value.map(|(_, form)| form).unwrap_or_default())
+            }
+            _ => Form::Text,
+        }
+    }
+
+    /// Sets a variable to this; it has no value if a part of it has none.
+    pub fn assign(&self, slot: usize, vars: &Vars) {
+        if self.is_ready(vars) {
+            let (value, form) = (self.to_bytes(vars), self.form(vars));
+            vars.set_as(slot, &value, form);
+        } else {
+            vars.clear(slot);
+        }
+    }
+
     pub fn to_bytes(&self, vars: &Vars) -> Vec<u8> {
         let mut out = Vec::new();
         self.render(vars, &mut out);
@@ -212,8 +265,16 @@ impl Feed {
         let number = |value: u64, out: &mut Vec<u8>| drop(write!(out, "{value}"));
         match self {
             Feed::Slot(slot) => vars.with(*slot, |value| {
-                let value = value.filter(|value| !value.is_empty() || default.is_none());
-                write_value(value.or(default).unwrap_or_default(), filter, escape, out);
+                let value = value.filter(|(value, _)| !value.is_empty() || default.is_none());
+                match value {
+                    Some((value, Form::Json)) if escape == Escape::JsonValue => {
+                        out.extend_from_slice(value);
+                    }
+                    value => {
+                        let value = value.map(|(value, _)| value).or(default).unwrap_or_default();
+                        write_value(value, filter, escape, out);
+                    }
+                }
             }),
             Feed::Data { set, column } => {
                 let rows = &vars.data[*set];

@@ -25,13 +25,17 @@ pub fn exchange(
     let mut out = String::new();
     let phases = progress.phases.get();
     let ms = |ns: u64| ns as f64 / 1e6;
+    let version = if progress.version.get() == 2 { "2" } else { "1.1" };
     let _ = writeln!(out, "── {name}");
     for line in String::from_utf8_lossy(&wire[..body_at]).lines().filter(|line| !line.is_empty()) {
-        let _ = writeln!(out, "> {}", redact_line(line));
+        // A request is kept in the form of HTTP/1.1 also where it goes out as frames.
+        match line.strip_suffix(" HTTP/1.1") {
+            Some(first) => drop(writeln!(out, "> {first} HTTP/{version}")),
+            None => drop(writeln!(out, "> {}", redact_line(line))),
+        }
     }
     body(&mut out, ">", &wire[body_at..], secrets);
     if response.status != 0 {
-        let version = if progress.version.get() == 2 { "2" } else { "1.1" };
         let _ = writeln!(out, "< HTTP/{version} {}", response.status);
     }
     for (header, value) in &response.headers {
@@ -52,7 +56,7 @@ pub fn exchange(
         ms(phases.waiting),
         ms(phases.receiving),
     );
-    crate::secrets::mask_userinfo(secrets.redact(out))
+    secrets.shown(out)
 }
 
 fn redact_line(line: &str) -> String {
@@ -102,7 +106,7 @@ fn body(out: &mut String, mark: &str, bytes: &[u8], secrets: &Secrets) {
 }
 
 /// `"password": "hunter2"` and its like, in bodies that were logged in good faith.
-fn redact_json(line: &str) -> std::borrow::Cow<'_, str> {
+pub fn redact_json(line: &str) -> std::borrow::Cow<'_, str> {
     use std::sync::LazyLock;
     static PAIR: LazyLock<regex::Regex> = LazyLock::new(|| {
         let names = "password|passwd|secret|token|access_token|refresh_token|api_key";

@@ -38,6 +38,8 @@ pub struct Vu {
     charge_from: Cell<Option<Mono>>,
     /// The stage in which this iteration started; all of it is counted there.
     stage: Cell<usize>,
+    /// Connections that were refused one after the other.
+    refused: Cell<u32>,
     /// Something failed: outside of iterations (setup) that is an error of the workflow.
     pub trouble: RefCell<Option<String>>,
 }
@@ -47,6 +49,8 @@ pub struct Scratch {
     body: Vec<u8>,
     tags: String,
     url: Option<Url>,
+    /// Sent with the last hop for a user in its URL; where the plan fixes that URL, it is a header.
+    authorization: Option<String>,
     response: Response,
     progress: Progress,
     deadline: Deadline,
@@ -87,6 +91,7 @@ impl Vu {
             jar: RefCell::default(),
             scratch: RefCell::default(),
             charge_from: Cell::new(None),
+            refused: Cell::new(0),
             stage: Cell::new(context.stage.get()),
             trouble: RefCell::new(None),
             context,
@@ -192,8 +197,7 @@ impl Vu {
 
     fn set_variables(&self) {
         for (slot, text) in &self.context.workflow().vars {
-            let value = text.to_bytes(&self.vars);
-            self.vars.set(*slot, &value);
+            text.assign(*slot, &self.vars);
         }
     }
 
@@ -257,8 +261,7 @@ impl Vu {
                 Op::Think(span) => self.think(*span).await,
                 Op::Set(values) => {
                     for (slot, text) in values {
-                        let value = text.to_bytes(&self.vars);
-                        self.vars.set(*slot, &value);
+                        text.assign(*slot, &self.vars);
                     }
                 }
                 Op::Record(records) => self.record(records),
@@ -329,6 +332,7 @@ impl Vu {
                 body: Vec::new(),
                 tags: String::new(),
                 url: None,
+                authorization: None,
                 response: Response::default(),
                 progress: Progress::default(),
                 deadline: self.context.deadlines.slot(),

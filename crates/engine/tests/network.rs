@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::recording::{Recording, Seen, ok, read_request};
+use common::tls_front::tls_front;
 use common::{Runner, describe, plan, plan_with, target, url};
 use stats::{ErrorKind, Sample};
 
@@ -243,7 +244,7 @@ fn tls_goes_through_a_tunnel_that_keeps_the_proxys_secrets() {
     let proxy = Proxy::start();
     let target = target();
     // TLS in front of the built-in target, so that its echo shows what came through the tunnel.
-    let front = tls_front(&target, &nginx.authority);
+    let front = tls_front(&target, &nginx.authority.issue(&["localhost"]), &[]);
     let defaults = format!(
         "proxy: 'http://ann:pw@{}', tls: {{ ca: {} }}",
         proxy.addr,
@@ -264,41 +265,6 @@ fn tls_goes_through_a_tunnel_that_keeps_the_proxys_secrets() {
         ("CONNECT", format!("localhost:{front}"))
     );
     assert_eq!(seen[0].header("proxy-authorization"), Some("Basic YW5uOnB3"));
-}
-
-/// A port that speaks TLS, HTTP/1.1 only, and hands what is inside to the target.
-fn tls_front(target: &target::RunningTarget, authority: &common::certificates::Authority) -> u16 {
-    use rustls_pki_types::pem::PemObject;
-    let pair = authority.issue(&["localhost"]);
-    let chain = vec![rustls_pki_types::CertificateDer::from_pem_file(&pair.certificate).unwrap()];
-    let key = rustls_pki_types::PrivateKeyDer::from_pem_file(&pair.key).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = rustls::ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(chain, key)
-        .unwrap();
-    let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    listener.set_nonblocking(true).unwrap();
-    let handle = target.handle();
-    std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async move {
-            let listener = tokio::net::TcpListener::from_std(listener).unwrap();
-            while let Ok((stream, _)) = listener.accept().await {
-                let (acceptor, handle) = (acceptor.clone(), handle.clone());
-                tokio::spawn(async move {
-                    if let Ok(stream) = acceptor.accept(stream).await {
-                        handle.serve(stream).await;
-                    }
-                });
-            }
-        });
-    });
-    port
 }
 
 #[test]

@@ -194,3 +194,42 @@ fn cookies_of_a_redirect_are_sent_to_where_it_leads() {
     Runner::to(server.url()).run(&plan("iterations: 1", "{ get: /login }")).assert_clean();
     assert_eq!(server.seen()[1].header("cookie"), Some("s=1"));
 }
+
+#[test]
+fn a_user_in_the_url_is_sent_as_basic_auth_and_never_to_another_origin() {
+    let other = Recording::start(|_| ok("arrived"));
+    let away = format!("{}/x", other.url());
+    let server = Recording::start(move |request: &Seen| match request.path.as_str() {
+        "/away" => moved(302, &away),
+        "/302" => moved(302, "/next"),
+        _ => ok("arrived"),
+    });
+    let url = server.url().replace("http://", "http://us%20er:pa%3Ass@");
+    // A URL that is fixed, one with a reference in its path, and one that is known only when it is
+    // rendered; each also by way of a redirect.
+    let steps = "{ get: /fixed }, { get: '/ref/${vu.id}' }, { get: /302 }, { get: /away }, \
+         { set: { base: 'URL' } }, { get: '${base}/late' }, { get: '${base}/302' }, { get: '${base}/away' }"
+        .replace("URL", &url);
+    let run = Runner::to(url).run(&plan("iterations: 1", &steps));
+    run.assert_clean();
+    for request in server.seen() {
+        let authorization = request.header("authorization");
+        assert_eq!(authorization, Some("Basic dXMgZXI6cGE6c3M="), "{}", request.path);
+    }
+    assert_eq!(server.seen().len(), 9, "{:?}", server.paths());
+    assert_eq!(other.seen().len(), 2);
+    assert!(other.seen().iter().all(|request| request.header("authorization").is_none()));
+}
+
+#[test]
+fn a_header_of_the_plan_wins_over_the_user_in_the_url() {
+    let server = Recording::start(|_| ok("arrived"));
+    let url = server.url().replace("http://", "http://u:p@");
+    let steps = "{ get: /a, auth: { bearer: t } }, { set: { base: 'URL' } }, \
+         { get: '${base}/b', headers: { authorization: own } }"
+        .replace("URL", &url);
+    Runner::to(url).run(&plan("iterations: 1", &steps)).assert_clean();
+    let sent: Vec<_> =
+        server.seen().iter().map(|one| one.header("authorization").map(str::to_owned)).collect();
+    assert_eq!(sent, [Some("Bearer t".to_owned()), Some("own".to_owned())]);
+}

@@ -63,9 +63,8 @@ pub fn load_rows(set: &DataSet) -> Result<Rows, DataError> {
     let text = std::fs::read(&set.file).map_err(|error| fail(0, error.to_string()))?;
     let text = String::from_utf8(text).map_err(|_| fail(0, "not UTF-8 text".into()))?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-    let tabs = set.file.extension().is_some_and(|ending| ending == "tsv");
     let rows = match set.format {
-        DataFormat::Csv => csv_rows(text, if tabs { b'\t' } else { b',' }),
+        DataFormat::Csv => csv_rows(text, set.delimiter),
         DataFormat::JsonLines => json_rows(text),
     };
     let rows = rows.map_err(|(line, message)| fail(line, message))?;
@@ -102,7 +101,9 @@ fn csv_rows(text: &str, delimiter: u8) -> Result<Rows, Failure> {
         if record.len() != columns.len() {
             let line = record.position().map_or(0, csv::Position::line);
             let (found, wanted) = (record.len(), columns.len());
-            return Err((line, format!("{found} fields, and the header has {wanted}")));
+            let other = wanted == 1 && columns[0].contains([';', '\t', '|']);
+            let doubt = if other { "; is it another `delimiter`?" } else { "" };
+            return Err((line, format!("{found} fields, and the header has {wanted}{doubt}")));
         }
         cells.extend(record.iter().map(Box::from));
     }

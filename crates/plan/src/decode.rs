@@ -15,6 +15,8 @@ mod stages;
 mod steps;
 mod thresholds;
 
+use std::num::NonZeroU32;
+
 use crate::model::{Metric, MetricKind, OnFailure, Plan, Priority, Provide, Use, Workflow};
 use crate::template::{Escape, Template};
 use crate::tree::{Node, shorten};
@@ -99,6 +101,18 @@ fn metric(cx: &Context<'_>, name: &str, node: &Node) -> Metric {
     Metric { name: name.to_owned(), kind, time }
 }
 
+fn core_count(cx: &Context<'_>, workflow: &Node, node: &Node) -> Option<NonZeroU32> {
+    let count = node.count().and_then(|count| u32::try_from(count).ok())?;
+    if count == 0 {
+        cx.report(node.place, "`cores` is at least 1").help("leave it out to take what is needed");
+    }
+    if workflow.get("priority").is_some() {
+        cx.report(node.place, "a workflow has `cores` or a `priority`, not both")
+            .help("`cores` is a number, `priority` a share; keep the one that you mean");
+    }
+    NonZeroU32::new(count)
+}
+
 fn workflow(
     cx: &Context<'_>,
     index: usize,
@@ -114,6 +128,7 @@ fn workflow(
         "exclusive" => Priority::Exclusive,
         _ => Priority::Auto,
     };
+    let cores = node.get("cores").and_then(|cores| core_count(cx, node, cores));
     let http = http::refine(cx, node.get("http"), defaults);
     let headers = http::headers(cx, node.get("headers"));
     let vars = cx.templates(node.get("vars"), Escape::None);
@@ -124,6 +139,7 @@ fn workflow(
     Workflow {
         name: text("name").to_owned(),
         priority,
+        cores,
         depends_on: cx.names(node.get("depends_on")),
         load: load::load(cx, node.get("load")),
         http,

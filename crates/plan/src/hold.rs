@@ -3,7 +3,7 @@
 //! What the right side means depends on the metric: a bare number is milliseconds for a time, a
 //! share from 0 to 1 for a rate metric, events per second for the `rate` of a counter.
 
-use crate::model::{Aggregation, Hold, MetricKind};
+use crate::model::{Aggregation, Comparison, Hold, MetricKind};
 use crate::tree::shorten;
 use crate::units::{self, Wrong};
 
@@ -56,7 +56,15 @@ pub fn parse(text: &str, measure: Option<Measure>) -> Result<Hold, Wrong> {
     if let Some(measure) = measure {
         fits(aggregation, measure.kind)?;
     }
-    Ok(Hold { aggregation, op, value: limit(value, aggregation, measure)? })
+    let limit = limit(value, aggregation, measure)?;
+    // `rate < 1` of failures holds unless everything fails; one percent was meant.
+    let below = matches!(op, Comparison::Less | Comparison::LessOrEqual);
+    let is_share = measure.is_some_and(|measure| measure.kind == MetricKind::Rate);
+    if is_share && below && limit == 1.0 && !value.contains('%') {
+        let message = format!("`{}` is read as 100%: a share is from 0 to 1", shorten(value));
+        return Err(Wrong::new(message, "write `1%`, or `100%` if all of them are meant"));
+    }
+    Ok(Hold { aggregation, op, value: limit })
 }
 
 fn aggregation(name: &str) -> Result<Aggregation, Wrong> {

@@ -68,6 +68,9 @@ pub static DATA: Object = Object {
             .example("users.csv"),
         Key::new("format", Shape::Choice(&["csv", "jsonl"]), "What the file contains.")
             .default("by the file's ending"),
+        Key::new("delimiter", Shape::Text("a character"), "Between the fields of CSV, or `tab`.")
+            .default("`,`; tab for `.tsv`")
+            .example("\";\""),
         Key::new("order", Shape::Choice(&ORDERS), "Which row an iteration gets.")
             .default("sequential"),
         Key::new("when_exhausted", Shape::Choice(&["recycle", "stop"]), "After the last row.")
@@ -120,8 +123,13 @@ macro_rules! http_keys {
                 .example("{ shop.example: 127.0.0.1:8080 }"),
             Key::new("local_addresses", Shape::Many(&HOST), "Source addresses, used in turn.")
                 .example("[10.0.0.5, 10.0.0.6]"),
-            Key::new("proxy", Shape::Text("a URL"), "HTTP proxy.")
-                .example("http://127.0.0.1:3128"),
+            Key::new(
+                "proxy",
+                Shape::Text("a URL"),
+                "HTTP proxy; `environment`: as HTTP_PROXY, HTTPS_PROXY and NO_PROXY say where the \
+                 load runs.",
+            )
+            .example("http://127.0.0.1:3128"),
             Key::new("warm", Shape::Flag, "Connect before measuring begins.").default("false"),
             Key::new("connections", Shape::Count, "Connections per virtual user and host.")
                 .default("6"),
@@ -166,6 +174,9 @@ pub static WORKFLOW: Object = Object {
     keys: &[
         Key::new("name", NAME, "Unique in the plan.").required().example("shop"),
         Key::new("priority", PRIORITIES, "Share of the cores.").default("auto"),
+        Key::new("cores", Shape::Count, "Exactly so many cores, instead of a share by priority.")
+            .default("what the load needs")
+            .example("4"),
         Key::new("depends_on", Shape::Many(&NAME), "Workflows that must end first.")
             .example("[login]"),
         Key::new("load", Shape::Object(&LOAD), "How much load.").default("1 VU, 1 iteration"),

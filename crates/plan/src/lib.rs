@@ -23,10 +23,13 @@ mod read_toml;
 mod read_yaml;
 mod schema;
 mod shape;
+mod starters;
 pub mod template;
 mod tree;
 pub mod units;
+mod userinfo;
 mod validate;
+mod words;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -37,6 +40,9 @@ pub use methods::WARMUP;
 pub use model::*;
 pub use problem::{Problem, Problems};
 pub use schema::{reference, schema};
+pub use starters::{SCHEMA_FILE, STARTERS, Starter};
+pub use userinfo::{mask_broken_url, mask_userinfo};
+pub use words::coming_from;
 
 use crate::problem::Finding;
 use crate::tree::{FILE_BYTES_MAX, Node, Value};
@@ -94,11 +100,6 @@ impl Format {
             _ => Format::Yaml,
         }
     }
-}
-
-/// A commented plan to start from, for `volley new`.
-pub fn starter() -> &'static str {
-    include_str!("starter.yaml")
 }
 
 /// Reads and checks a plan; data, body and certificate files are found from its folder.
@@ -182,8 +183,11 @@ fn check(
         plan.target = Some(template::Template::literal(target));
     }
     findings.extend(cx.findings.into_inner());
-    let notes =
-        validate::Notes { steps: cx.step_refs.into_inner(), loose: cx.loose_refs.into_inner() };
+    let notes = validate::Notes {
+        steps: cx.step_refs.into_inner(),
+        loose: cx.loose_refs.into_inner(),
+        foreign: cx.foreign.into_inner(),
+    };
     findings.extend(validate::validate(&plan, root, &notes));
     plan
 }

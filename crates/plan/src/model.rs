@@ -5,12 +5,15 @@
 //! hands out a [`Plan`] only if there was none. Names are kept as the user wrote them; whoever runs
 //! a plan resolves them to indexes once, before the first request.
 
+mod network;
 mod steps;
 mod thresholds;
 
+pub use network::*;
 pub use steps::*;
 pub use thresholds::*;
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -93,7 +96,7 @@ pub struct HttpOptions {
     pub hosts: Vec<(String, String)>,
     /// Source addresses, used in turn by the virtual users.
     pub local_addresses: Vec<std::net::IpAddr>,
-    pub proxy: Option<String>,
+    pub proxy: Option<ProxyChoice>,
     /// Open each virtual user's connection before its first iteration is measured.
     pub warm: bool,
     /// At most this many connections per virtual user and host (HTTP/1.1, concurrent steps).
@@ -136,19 +139,6 @@ pub enum HttpVersion {
     Http2,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum IpFamily {
-    /// IPv4 where there is any: most servers listen on IPv4 only, and a name with both families
-    /// would send half the load each way.
-    Any,
-    V4,
-    V6,
-    /// IPv6 where there is any. Scripts only.
-    PreferV6,
-    /// Whatever a name has, in turn. Scripts only.
-    Both,
-}
-
 #[derive(Debug, Clone, PartialEq)]
 pub struct TlsOptions {
     /// Accept any certificate.
@@ -189,6 +179,8 @@ pub struct DataSet {
     pub name: String,
     pub file: PathBuf,
     pub format: DataFormat,
+    /// Between the fields of a CSV line.
+    pub delimiter: u8,
     pub order: DataOrder,
     pub when_exhausted: WhenExhausted,
     /// Column names, read from the file when the plan is checked.
@@ -242,6 +234,8 @@ pub enum MetricKind {
 pub struct Workflow {
     pub name: String,
     pub priority: Priority,
+    /// Exactly so many cores; none: what its priority or its load needs.
+    pub cores: Option<NonZeroU32>,
     pub depends_on: Vec<String>,
     pub load: Load,
     pub http: HttpOptions,
@@ -268,6 +262,7 @@ impl Workflow {
         Workflow {
             name: name.into(),
             priority: Priority::Auto,
+            cores: None,
             depends_on: Vec::new(),
             load,
             http,

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::tree::{Lines, Node, Place};
+use crate::userinfo::{mask_userinfo, mask_userinfo_in_place};
 
 /// One thing that is wrong with a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -136,9 +137,10 @@ pub fn assemble(
             line: place.line,
             column: place.column,
             path: root.and_then(|root| root.path_of(place)).unwrap_or_default(),
-            message: finding.message,
+            message: mask_userinfo(&finding.message).into_owned(),
             help: finding.help,
-            excerpt: (!line.trim().is_empty()).then(|| (line.to_owned(), width)),
+            excerpt: (!line.trim().is_empty())
+                .then(|| (mask_userinfo_in_place(line).into_owned(), width)),
         }
     };
     Problems(findings.into_iter().map(problem).collect())

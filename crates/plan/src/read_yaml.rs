@@ -69,7 +69,7 @@ impl Reader<'_> {
                 }
                 Err(error) => {
                     let place = self.place(Span::empty(*error.marker()));
-                    Err(Stop(Finding::new(place, format!("not valid YAML: {}", error.info()))))
+                    Err(Stop(self.not_yaml(place, error.info())))
                 }
             };
             if let Err(Stop(finding)) = step {
@@ -78,6 +78,47 @@ impl Reader<'_> {
                 return;
             }
         }
+    }
+
+    /// What the parser says, or better: what it has met and does not know about.
+    fn not_yaml(&self, place: Place, info: &str) -> Finding {
+        // It notices a tab when the line before it should have gone on.
+        let tab = (place.line..=place.line + 1).find_map(|line| self.tab_in(line));
+        if let Some(tab) = tab {
+            return Finding::new(tab, "a tab cannot indent a line of YAML")
+                .help("use blanks: two for each level");
+        }
+        let finding = Finding::new(place, format!("not valid YAML: {info}"));
+        match self.bare_reference(place.line) {
+            Some(help) => finding.help(help),
+            None => finding,
+        }
+    }
+
+    /// Where a tab stands among the blanks at the start of a line.
+    fn tab_in(&self, line: u32) -> Option<Place> {
+        let start = self.lines.start(line)?;
+        let blank = |c: char| c == ' ' || c == '\t';
+        let text = self.lines.line(line);
+        let indent = &text[..text.find(|c| !blank(c)).unwrap_or(text.len())];
+        let at = start + indent.find('\t')?;
+        Some(self.lines.place(at, at + 1))
+    }
+
+    /// `{ x: ${vu.id} }`: there the braces are YAML's.
+    fn bare_reference(&self, line: u32) -> Option<String> {
+        let text = self.lines.line(line);
+        let at = text.find("${")?;
+        let end = text[at..].find('}').map_or(text.len(), |end| at + end + 1);
+        let reference = &text[at..end];
+        let quoted = text[..at].matches(['"', '\'']).count() % 2 == 1;
+        let inside = text[..at].contains(['{', '[']);
+        (inside && !quoted).then(|| {
+            format!(
+                "put quotes around the text with the reference: `\"{reference}\"`; inside `{{ }}` and \
+                 `[ ]` YAML takes its braces for its own"
+            )
+        })
     }
 
     fn place(&self, span: Span) -> Place {

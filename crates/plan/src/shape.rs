@@ -10,6 +10,7 @@ use crate::problem::{Finding, did_you_mean};
 use crate::template::{Escape, Part, Source, Template};
 use crate::tree::{Entry, Node, Value, shorten};
 use crate::units::{self, Wrong};
+use crate::words;
 
 /// What may stand at a place.
 #[derive(Debug, Clone, Copy)]
@@ -173,7 +174,9 @@ impl Checker<'_> {
                 let names: Vec<_> = object.keys.iter().map(|key| key.name).collect();
                 format!("the keys are {}", names.join(", "))
             };
-            let help = did_you_mean(&entry.key, names).unwrap_or_else(all);
+            let help = words::key(object.name, &entry.key)
+                .or_else(|| did_you_mean(&entry.key, names))
+                .unwrap_or_else(all);
             self.findings.push(Finding::new(entry.place, message).help(help));
         }
     }
@@ -356,6 +359,7 @@ fn hint(node: &Node, shape: &Shape) -> Option<String> {
             "no" | "off" | "false" => Some("write `false`".into()),
             _ => None,
         },
+        (Shape::Template, Value::Map(_)) if node.get("url").is_some() => words::key("step", "url"),
         (Shape::Count, Value::Text(text)) if units::number(text).is_some() => {
             Some("remove the quotes".into())
         }

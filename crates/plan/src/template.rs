@@ -1,14 +1,17 @@
 //! Text with references: `/cart?region=${env.REGION:-eu}`.
 //!
 //! A reference is `${SOURCE}` or `${SOURCE:-DEFAULT}`, with an optional filter `${SOURCE | raw}`;
-//! `$${` is a literal `${`. Environment variables are known when a plan is read, so the decoder
-//! replaces `${env.NAME}` by its text; whoever runs a plan never meets [`Source::Env`].
+//! `$${` is a literal `${`, and `{{{{` a literal `{{`. Environment variables are known when a plan is
+//! read, so the decoder replaces `${env.NAME}` by its text; whoever runs a plan never meets
+//! [`Source::Env`].
 
 mod escape;
+mod foreign;
 mod parse;
 
 pub use escape::write_value;
-pub(crate) use parse::{is_name, spans};
+pub(crate) use foreign::{Foreign, find as find_foreign};
+pub(crate) use parse::{is_name, is_source, spans};
 
 /// Text and references in order.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -97,6 +100,8 @@ pub enum Escape {
     Header,
     /// Inside a JSON string: quotes, backslashes and control characters are escaped.
     Json,
+    /// A whole JSON value: text in quotes, and what was extracted from JSON as it was there.
+    JsonValue,
     /// A URL or its beginning: only characters that no URL may contain are percent-encoded.
     Url,
     /// In a URL before `?`: also `?` and `#`. Slashes are kept: a value may be several segments.

@@ -233,6 +233,11 @@ impl<'a> Lines<'a> {
         self.text[*start..].lines().next().unwrap_or_default()
     }
 
+    /// Where a line (counted from 1) begins.
+    pub fn start(&self, number: u32) -> Option<usize> {
+        self.starts.get((number as usize).checked_sub(1)?).copied()
+    }
+
     fn boundary(&self, offset: usize) -> usize {
         let mut offset = offset.min(self.text.len());
         while !self.text.is_char_boundary(offset) {

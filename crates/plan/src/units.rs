@@ -100,7 +100,7 @@ fn scaled(number: &str, factor: u64) -> Option<u128> {
 /// `100ms..300ms`, or one time for both bounds.
 pub fn span(text: &str) -> Result<Span, Wrong> {
     let Some((min, max)) = text.split_once("..") else {
-        let both = duration(text)?;
+        let both = duration(text).map_err(|wrong| dashed(text).unwrap_or(wrong))?;
         return Ok(Span { min: both, max: both });
     };
     // `1..3s` means 1s..3s.
@@ -115,6 +115,22 @@ pub fn span(text: &str) -> Result<Span, Wrong> {
         return Err(Wrong::new(message, "write the shorter time first"));
     }
     Ok(Span { min, max })
+}
+
+/// `1-3s` and `1s - 3s`, which others write for a span.
+fn dashed(text: &str) -> Option<Wrong> {
+    let (min, max) = text.split_once('-')?;
+    let (min, max) = (min.trim(), max.trim());
+    let bare = |text: &str| text.parse::<f64>().is_ok();
+    let unit = if bare(max) {
+        "s"
+    } else {
+        max.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.')
+    };
+    let with_unit = |text: &str| if bare(text) { format!("{text}{unit}") } else { text.to_owned() };
+    let meant = format!("{}..{}", with_unit(min), with_unit(max));
+    span(&meant).ok()?;
+    Some(Wrong::new(format!("`{}` is not a time", shorten(text)), format!("write `{meant}`")))
 }
 
 /// `200/s`, `90/m`, `1000/500ms`, `0.5/s`; kept exact.

@@ -13,17 +13,21 @@ use std::collections::BTreeMap;
 use crate::decode::RefUse;
 use crate::model::{Action, Plan, Record, Step, Workflow};
 use crate::problem::{Finding, did_you_mean};
+use crate::template::Foreign;
 use crate::tree::{Node, Place, shorten};
 
 /// What decoding noted about templates.
 pub struct Notes {
     pub steps: BTreeMap<(usize, usize), Vec<RefUse>>,
     pub loose: Vec<(Option<usize>, RefUse)>,
+    pub foreign: Vec<(Place, Foreign)>,
 }
 
 /// Beyond these a plan is generated, and by mistake; they also bound the time of the checks.
 const WORKFLOWS_MAX: usize = 1_000;
 const STEPS_MAX: usize = 10_000;
+/// Names that a message lists: all metrics fit, a thousand steps do not.
+const NAMES_MAX: usize = 40;
 
 pub fn validate(plan: &Plan, root: &Node, notes: &Notes) -> Vec<Finding> {
     let mut checker = Checker { plan, notes, findings: Vec::new() };
@@ -35,6 +39,7 @@ pub fn validate(plan: &Plan, root: &Node, notes: &Notes) -> Vec<Finding> {
     checker.graph(nodes);
     checker.handovers(nodes);
     checker.references(root, nodes);
+    checker.foreign();
     checker.thresholds(root.get("thresholds").map(Node::items).unwrap_or_default());
     checker.findings
 }
@@ -103,10 +108,13 @@ impl Checker<'_> {
         known: impl IntoIterator<Item = &'n str> + Clone,
     ) {
         let help = did_you_mean(name, known.clone()).or_else(|| {
-            let names: Vec<&str> = known.into_iter().take(12).collect();
-            match names.len() {
-                0 => Some(format!("the plan has no {what}s")),
-                _ => Some(format!("there are {}", names.join(", "))),
+            let names: Vec<&str> = known.into_iter().collect();
+            let more = names.len().saturating_sub(NAMES_MAX);
+            let shown = names[..names.len() - more].join(", ");
+            match (names.len(), more) {
+                (0, _) => Some(format!("the plan has no {what}s")),
+                (_, 0) => Some(format!("there are {shown}")),
+                _ => Some(format!("there are {shown} and {more} more")),
             }
         });
         self.report(place, format!("there is no {what} `{}`", shorten(name)), help);

@@ -10,7 +10,7 @@
 //! | 102 | the run's own time limit passed |
 //! | 103 | stopped by `volley ctl stop` or `volley cancel` |
 //! | 122 | outcome FAILED or PARTIAL |
-//! | 120 | verdict invalid |
+//! | 120 | verdict invalid, or with `--fail-on degraded` worse than valid |
 //! | 99 | a threshold failed; or a check or request failed without a threshold for it (R20) |
 //! | 0 | all held |
 //!
@@ -95,8 +95,20 @@ fn unfinished(result: &RunResult) -> Option<String> {
 }
 
 fn invalid(result: &RunResult) -> Option<String> {
-    (result.verdict.state == VerdictState::Invalid)
-        .then(|| format!("the result is invalid: {}", result.verdict.reasons.join("; ")))
+    let verdict = &result.verdict;
+    let fails = verdict.state != VerdictState::Valid && verdict.state >= result.fail_on;
+    fails.then(|| format!("the result is {}: {}", verdict.state.name(), verdict.reasons.join("; ")))
+}
+
+/// What must be said beside "passed" if not everything was as planned: the first reason.
+fn degraded(result: &RunResult) -> Option<String> {
+    let verdict = &result.verdict;
+    let reason = verdict.reasons.first().filter(|_| verdict.state == VerdictState::Degraded)?;
+    let more = match verdict.reasons.len() {
+        1 => String::new(),
+        n => format!(" (and {} more)", format::plural(n as u64 - 1, "reason")),
+    };
+    Some(format!("but the result is degraded: {reason}{more}"))
 }
 
 fn thresholds_failed(result: &RunResult) -> Option<String> {
@@ -162,6 +174,7 @@ fn held(result: &RunResult, rollup: &Rollup) -> String {
         0 => Some("no request failed".to_owned()),
         n => Some(format!("{} failed, as allowed", format::plural(n, "request"))),
     };
-    let parts: Vec<String> = [thresholds, checks, requests].into_iter().flatten().collect();
+    let parts = [thresholds, checks, requests, degraded(result)];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
     parts.join(", ")
 }

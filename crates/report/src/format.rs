@@ -167,6 +167,38 @@ pub fn fit(text: &str, width: usize) -> String {
     out
 }
 
+/// The text for a reader whose locale has nothing but ASCII; as long as before, so that columns stay in line.
+pub fn ascii(text: &str) -> String {
+    text.chars().map(ascii_char).collect()
+}
+
+/// What stands for `c` where there is nothing but ASCII.
+pub fn ascii_char(c: char) -> char {
+    match c {
+        c if c.is_ascii() => c,
+        '✓' => '+',
+        '✗' | '×' => 'x',
+        '→' | '↳' => '>',
+        '…' => '~',
+        'µ' | 'μ' => 'u',
+        '•' => '*',
+        '—' | '–' | '·' | '▃' => '-',
+        '│' | '⠋' | '⠦' => '|',
+        '⠙' | '⠇' => '/',
+        '⠸' | '⠏' => '-',
+        '⠴' | '⠛' => '\\',
+        '‖' | '▄' => '=',
+        '■' | '█' | '▉' | '▊' | '▋' | '▌' => '#',
+        '░' | '▏' | '▎' | '▍' | '▁' => '.',
+        '▂' => ':',
+        '▅' => '+',
+        '▆' => '*',
+        '▇' => '%',
+        '\u{a0}' => ' ',
+        _ => '?',
+    }
+}
+
 /// Three significant digits for 1 <= value < 1000.
 fn digits(value: f64) -> String {
     if value < 9.995 {
@@ -243,6 +275,14 @@ mod tests {
         assert_eq!(percent(0.000_001), "<0.01%");
         assert_eq!(percent(0.93), "93%");
         assert_eq!(share(0, 0), "0%");
+    }
+
+    #[test]
+    fn text_for_ascii_terminals_has_the_same_length_and_nothing_else() {
+        let text = "✓ 87.0µs × 3 → ✗ abc… │ • ↳ 1% — ▁▂▃▄▅▆▇█▏▌░ Bücher";
+        let plain = ascii(text);
+        assert_eq!(plain, "+ 87.0us x 3 > x abc~ | * > 1% - .:-=+*%#.#. B?cher");
+        assert_eq!(plain.len(), text.chars().count());
     }
 
     #[test]

@@ -28,9 +28,19 @@ use table::Tone;
 /// How the text is drawn; decided by the caller, who knows the terminal.
 #[derive(Debug, Clone, Copy)]
 pub struct Look {
-    /// Columns of the terminal; less than 80 is treated as 80.
+    /// Columns of the terminal; see [`WIDTH_MIN`].
     pub width: usize,
     pub color: bool,
+}
+
+/// A page that is narrower than this cannot be read; on such a terminal lines go over its edge.
+const WIDTH_MIN: usize = 48;
+const WIDTH_MAX: usize = 200;
+
+impl Look {
+    fn within_bounds(self) -> Look {
+        Look { width: self.width.clamp(WIDTH_MIN, WIDTH_MAX), ..self }
+    }
 }
 
 impl Default for Look {
@@ -80,7 +90,7 @@ use line;
 
 impl<'a> Page<'a> {
     fn new(result: &'a RunResult, rollup: &'a Rollup, look: Look) -> Page<'a> {
-        let look = Look { width: look.width.clamp(80, 200), ..look };
+        let look = look.within_bounds();
         Page { result, rollup, look, out: String::new() }
     }
 
@@ -90,10 +100,17 @@ impl<'a> Page<'a> {
 
     fn section(&mut self, title: &str, remark: &str) {
         line!(self);
+        let fits = title.chars().count() + 2 + remark.chars().count() <= self.look.width;
         let title = self.paint(Tone::Bold, title);
-        match remark {
-            "" => line!(self, "{title}"),
-            remark => line!(self, "{title}  {}", self.paint(Tone::Dim, remark)),
+        if remark.is_empty() {
+            line!(self, "{title}");
+        } else if fits {
+            line!(self, "{title}  {}", self.paint(Tone::Dim, remark));
+        } else {
+            line!(self, "{title}");
+            for part in wrap(remark, self.look.width - 2) {
+                line!(self, "  {}", self.paint(Tone::Dim, &part));
+            }
         }
     }
 
@@ -113,7 +130,10 @@ impl<'a> Page<'a> {
         let started = stats::time::rfc3339_ms(result.started_unix_ms).replace('T', " ");
         let started = started.split('.').next().unwrap_or_default().to_owned();
         let outcome = format!("{:?}", result.outcome).to_lowercase();
-        line!(self, "{plan}  {outcome} after {elapsed}, started {started} UTC");
+        let head = format!("{plan}  {outcome} after {elapsed}, started {started} UTC");
+        for part in wrap(&head, self.look.width) {
+            line!(self, "{part}");
+        }
         let why = match &result.stop {
             StopReason::Finished => return,
             StopReason::Threshold(number) => match result.thresholds.get(*number) {
@@ -125,7 +145,9 @@ impl<'a> Page<'a> {
             StopReason::Timeout => "the time limit".to_owned(),
             StopReason::Aborted(reason) => format!("the script: {}", format::clean(reason)),
         };
-        line!(self, "{}", self.paint(Tone::Yellow, &format!("ended early by {why}")));
+        for part in wrap(&format!("ended early by {why}"), self.look.width) {
+            line!(self, "{}", self.paint(Tone::Yellow, &part));
+        }
     }
 
     fn thresholds(&mut self) {

@@ -114,6 +114,21 @@ fn the_first_rule_that_applies_decides() {
 }
 
 #[test]
+fn a_degraded_result_is_not_plainly_passed_and_fails_if_that_is_asked_for() {
+    let mut result = fake::good();
+    result.verdict.state = VerdictState::Degraded;
+    result.verdict.reasons = vec!["16% of the load was missing".into(), "late".into()];
+    let exit = exit_code(&result);
+    assert_eq!(exit.code, 0);
+    let said = "but the result is degraded: 16% of the load was missing (and 1 reason more)";
+    assert!(exit.reason.ends_with(said), "{}", exit.reason);
+    result.fail_on = VerdictState::Degraded;
+    assert_eq!(exit_code(&result).code, 120);
+    result.verdict.state = VerdictState::Valid;
+    assert_eq!(exit_code(&result).code, 0);
+}
+
+#[test]
 fn the_codes_keep_their_order_when_several_apply() {
     let worse: [(Change, i32); 5] = [
         (|r| r.thresholds = vec![threshold("x", false)], 99),

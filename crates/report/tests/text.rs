@@ -60,12 +60,28 @@ fn colours_are_codes_around_the_same_text() {
 
 #[test]
 fn every_line_fits_the_width_that_was_given() {
-    for width in [80, 100, 140] {
+    for width in [48, 60, 72, 80, 100, 140] {
         for result in [fake::good(), fake::bad(), fake::huge()] {
             for line in text(&result, Look { width, color: false }).lines() {
                 assert!(line.chars().count() <= width, "{width}: {line}");
             }
         }
+    }
+}
+
+/// What a wider page says, without a column: each number of the narrow page is one of the wide page.
+#[test]
+fn on_60_columns_numbers_are_left_out_and_never_cut() {
+    let is_number = |word: &&str| word.starts_with(|c: char| c.is_ascii_digit());
+    for result in [fake::good(), fake::bad(), fake::huge()] {
+        let wide = text(&result, Look { width: 200, ..plain() });
+        let whole: Vec<&str> = wide.split_whitespace().collect();
+        let narrow = text(&result, Look { width: 60, ..plain() });
+        for number in narrow.split_whitespace().filter(is_number) {
+            // Counts are shortened to millions where columns are narrow.
+            assert!(whole.contains(&number) || number.ends_with('M'), "{number} in\n{narrow}");
+        }
+        assert!(narrow.contains("p95") && narrow.contains("p99"), "{narrow}");
     }
 }
 

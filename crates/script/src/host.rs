@@ -22,6 +22,7 @@ use crate::fiber::{Cancelled, FiberSide};
 use crate::log::{Level, Line, Logger};
 use crate::program::Script;
 use crate::tags::{SampleScope, SystemTags, TagSet};
+use crate::thrown::ThrownKind;
 
 /// Which part of a script's life is being run; it decides what is allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,6 +67,9 @@ pub trait Surroundings {
     fn mark_failed(&self, reason: &str);
     /// When the next request may be sent, where there is a limit of requests a second.
     fn next_request_at(&self) -> Option<client::Mono>;
+    /// A request begins; [`Surroundings::ended`] follows, however it ends.
+    fn begun(&self) {}
+    fn ended(&self) {}
     /// A request ended, well or badly: for the counts that equal the target's.
     fn exchanged(&self, progress: &Progress, ended: Exchanged);
     /// A request was cut off.
@@ -141,8 +145,8 @@ pub struct Host {
     pub iteration_in_test: Cell<u64>,
     /// What an asynchronous call or a timer is waiting for.
     waiting: RefCell<FuturesUnordered<Waiting>>,
-    /// Why the script has ended the whole test.
-    pub aborted: RefCell<Option<String>>,
+    /// Why the script has ended the whole test, and by what.
+    pub aborted: RefCell<Option<(String, ThrownKind)>>,
     /// Bytes sent and received since the last record.
     traffic: Cell<(u64, u64)>,
     /// State of native modules that outlives a call.

@@ -23,13 +23,8 @@ pub fn inspect(script: &Arc<Script>, logger: &Logger) -> Result<Description, Thr
     runtime.block_on(async {
         let http = plan::HttpOptions::default();
         let origins = Rc::new(OriginTable::new(&http, None));
-        let settings = Settings {
-            http,
-            tls: Arc::new(OnceLock::new()),
-            origins,
-            proxy: None,
-            outlet: Outlet::free(),
-        };
+        let settings =
+            Settings { http, tls: Arc::new(OnceLock::new()), origins, outlet: Outlet::free() };
         let vu = Vu::new(VuSetup {
             script: script.clone(),
             book: Rc::new(Book::new(Arc::new(SeriesLayout::new()), None, 0)),

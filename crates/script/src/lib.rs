@@ -16,6 +16,7 @@ pub mod heap;
 pub mod host;
 pub mod inspect;
 mod jslib;
+pub mod lacking;
 mod loader;
 pub mod log;
 pub mod modules;

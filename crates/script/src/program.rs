@@ -21,6 +21,8 @@ pub struct Rules {
     pub tags: TagSet,
     pub user_agent: String,
     pub max_redirects: u32,
+    /// Somebody chose that number, and knows what comes at the end of it.
+    pub max_redirects_chosen: bool,
     pub batch: usize,
     pub batch_per_host: usize,
     pub discard_response_bodies: bool,
@@ -119,6 +121,7 @@ fn default_rules() -> &'static Rules {
         tags: TagSet::default(),
         user_agent: USER_AGENT.to_owned(),
         max_redirects: 10,
+        max_redirects_chosen: false,
         batch: 20,
         batch_per_host: 6,
         discard_response_bodies: false,

@@ -23,6 +23,7 @@ mod error;
 mod facts;
 mod files;
 mod graph;
+mod lacking;
 mod lines;
 mod parse;
 mod resolve;

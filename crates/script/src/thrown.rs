@@ -22,6 +22,8 @@ pub enum ThrownKind {
     Cancelled,
     /// `exec.test.abort()`.
     Abort,
+    /// It called a part of k6's API that is not here, which ends the run.
+    Lacking,
 }
 
 impl Thrown {
@@ -48,9 +50,13 @@ impl Thrown {
             Error::Exception => Thrown::from_value(&ctx.catch(), &host.script().sources),
             other => Thrown::new(other.to_string()),
         };
-        if let Some(reason) = &*host.aborted.borrow() {
+        if let Some((reason, kind)) = &*host.aborted.borrow() {
             thrown.message.clone_from(reason);
-            thrown.kind = ThrownKind::Abort;
+            thrown.kind = *kind;
+            if thrown.kind == ThrownKind::Lacking {
+                // Its reason has the place.
+                thrown.stack.clear();
+            }
         } else if host.fiber.is_cancelled() {
             thrown.kind = ThrownKind::Cancelled;
         }

@@ -92,10 +92,6 @@ fn members_are_those_of_a_plain_object() {
                 "(r => [r.remote_ip, r.remote_port > 0, r.tls_version, r.error, r.error_code])(http.get(B))",
                 r#"["127.0.0.1",true,"","",0]"#,
             ),
-            (
-                "(r => { try { r.html() } catch (e) { return e.message.startsWith('response.html() is not supported') } })(http.get(B))",
-                "true",
-            ),
         ],
     );
 }

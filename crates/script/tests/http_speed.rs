@@ -85,13 +85,8 @@ fn plain_gets() {
         let url = parse_url(None, &format!("http://{}/", server())).unwrap();
         let origin = origins.intern(&url).unwrap();
         let http = plan::HttpOptions::default();
-        let settings = Settings {
-            http,
-            tls: Default::default(),
-            origins,
-            proxy: None,
-            outlet: client::Outlet::free(),
-        };
+        let settings =
+            Settings { http, tls: Default::default(), origins, outlet: client::Outlet::free() };
         let client = Client::new(Rc::new(settings), None);
         let deadlines = Rc::new(client::Deadlines::default());
         let (deadline, progress) = (deadlines.slot(), Progress::default());

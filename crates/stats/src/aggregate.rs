@@ -39,6 +39,7 @@ pub struct Aggregate {
     pub samples_dropped: u64,
     /// Virtual users by (core, workflow), as last heard.
     vus: BTreeMap<(usize, usize), u64>,
+    under_way: BTreeMap<usize, u64>,
     cpu: BTreeMap<usize, Duration>,
     pub cpu_total: BTreeMap<usize, (Duration, Duration)>,
     pub busiest_core: f64,
@@ -67,6 +68,7 @@ impl Aggregate {
             loop_lag: Trend::new(),
             samples_dropped: 0,
             vus: BTreeMap::new(),
+            under_way: BTreeMap::new(),
             cpu: BTreeMap::new(),
             cpu_total: BTreeMap::new(),
             busiest_core: 0.0,
@@ -91,6 +93,11 @@ impl Aggregate {
     pub fn set_vus(&mut self, core: usize, vus: impl IntoIterator<Item = (usize, u64)>) {
         self.vus.retain(|(known, _), _| *known != core);
         self.vus.extend(vus.into_iter().map(|(workflow, count)| ((core, workflow), count)));
+    }
+
+    /// Requests that have begun on this core and not ended: in place of what it said before.
+    pub fn set_under_way(&mut self, core: usize, requests: u64) {
+        self.under_way.insert(core, requests);
     }
 
     /// The first message of each kind and step is kept, unless a later one shows the exchange.
@@ -264,7 +271,9 @@ impl Aggregate {
     pub fn fill(&self, snapshot: &mut Snapshot) {
         let last = self.recent.last().copied().unwrap_or_default();
         let elapsed_s = snapshot.elapsed.as_secs_f64().max(1e-9);
-        let mut total = TotalSnapshot { vus: self.vus_total(), ..TotalSnapshot::default() };
+        let under_way = self.under_way.values().sum();
+        let mut total =
+            TotalSnapshot { vus: self.vus_total(), under_way, ..TotalSnapshot::default() };
         let mut errors = [0u64; ErrorKind::ALL.len()];
         for block in self.totals.blocks.iter().flatten() {
             total.iterations += block.iterations;

@@ -28,10 +28,14 @@ pub enum ErrorKind {
     Redirect,
     /// The generator itself ran out of something (descriptors, ports).
     Local,
+    /// An answer came, and a value that the step takes from it was not there.
+    Extract,
+    /// The request needs a value that nothing has set; it was not sent.
+    NoValue,
 }
 
 impl ErrorKind {
-    pub const ALL: [ErrorKind; 11] = [
+    pub const ALL: [ErrorKind; 13] = [
         ErrorKind::Dns,
         ErrorKind::Refused,
         ErrorKind::Connect,
@@ -43,6 +47,8 @@ impl ErrorKind {
         ErrorKind::Status,
         ErrorKind::Redirect,
         ErrorKind::Local,
+        ErrorKind::Extract,
+        ErrorKind::NoValue,
     ];
 
     pub fn name(self) -> &'static str {
@@ -58,6 +64,8 @@ impl ErrorKind {
             ErrorKind::Status => "status",
             ErrorKind::Redirect => "redirect",
             ErrorKind::Local => "local",
+            ErrorKind::Extract => "extract",
+            ErrorKind::NoValue => "no_value",
         }
     }
 }

@@ -235,10 +235,6 @@ impl fmt::Display for StreamKey {
     }
 }
 
-fn cut_short(key: StreamKey, through: u64) -> String {
-    format!("{key}: counted up to frame {through} only")
-}
-
 /// What was applied of one attempt.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OfAttempt {
@@ -366,7 +362,8 @@ impl Merge {
             Body::Gap(reason) => {
                 let (key, first, last) = (frame.key, frame.first, frame.last);
                 let why = reason.name();
-                self.note_incomplete(format!("{key}: frames {first} to {last} are missing: {why}"));
+                let (name, count) = (self.named(key), last - first + 1);
+                self.note_incomplete(format!("{count} parts of {name}, are missing: {why}"));
                 self.window_for(told, false, now).partial = true;
                 return;
             }
@@ -421,21 +418,33 @@ impl Merge {
 
     /// What was sealed is told by its sender after all, before anybody relied on the seal: all of it counts.
     pub fn unseal(&mut self, key: StreamKey) {
+        let told = self.cut_short(key);
         let Some(stream) = self.streams.get_mut(&key) else { return };
         if stream.cursor.unseal() {
-            let through = stream.cursor.applied_through();
-            let told = cut_short(key, through);
             self.incomplete.retain(|note| !note.starts_with(&told));
             stream.live = true;
         }
+    }
+
+    /// A stream as people know it.
+    fn named(&self, key: StreamKey) -> String {
+        let StreamKey { workflow, shard, attempt, .. } = key;
+        let known = self.schema.layout.workflows.get(workflow as usize);
+        let name = known.map_or("setup and teardown", |known| &known.name);
+        format!("{name}, shard {shard}, attempt {attempt}")
+    }
+
+    fn cut_short(&self, key: StreamKey) -> String {
+        let told = self.streams.get(&key).and_then(|stream| stream.next.checked_sub(1));
+        let told = told.map_or(Duration::ZERO, |last| self.end_of(last)).as_secs_f64();
+        format!("the counts of {}, end at {told:.1} s", self.named(key))
     }
 
     /// A stream that will say no more, though it has not ended: its tail is lost.
     pub fn give_up(&mut self, key: StreamKey, why: &str) {
         let Some(stream) = self.streams.get(&key) else { return };
         if stream.live && !stream.cursor.has_ended() {
-            let through = stream.cursor.applied_through();
-            self.note_incomplete(format!("{}: {why}", cut_short(key, through)));
+            self.note_incomplete(format!("{}: {why}", self.cut_short(key)));
         }
         self.retire(key);
     }

@@ -38,6 +38,8 @@ pub struct RunResult {
     pub notes: Vec<String>,
     /// Of a script's run only.
     pub script: Option<Box<ScriptResult>>,
+    /// From which verdict on it counts as failed. Whoever looks at a result chooses; it is no part of what is stored.
+    pub fail_on: VerdictState,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -107,6 +109,17 @@ pub enum VerdictState {
     Valid,
     Degraded,
     Invalid,
+}
+
+impl VerdictState {
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Valid => "valid",
+            Self::Degraded => "degraded",
+            Self::Invalid => "invalid",
+        }
+    }
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -78,6 +78,9 @@ pub struct StepSnapshot {
 pub struct TotalSnapshot {
     pub requests: u64,
     pub failed: u64,
+    /// Requests that have begun and not ended. Only where the run takes place: it does not travel.
+    #[serde(skip)]
+    pub under_way: u64,
     /// Over the last window.
     pub rate: f64,
     pub rate_mean: f64,

@@ -29,6 +29,8 @@ pub struct Evidence<'a> {
     pub stalls: &'a [Stall],
     /// What keeps the counts from being everything.
     pub incomplete: &'a [String],
+    /// Names by number.
+    pub workflows: Vec<&'a str>,
 }
 
 /// A worker that was lost during the run, and what that meant (R19).
@@ -58,7 +60,7 @@ pub struct Stall {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StallCause {
-    /// Nobody granted it more iterations in time.
+    /// Nobody granted it more iterations, or data rows, in time.
     NotGranted,
     /// The generator's process, or its machine, did not run.
     Stopped,
@@ -153,15 +155,16 @@ pub fn judge(evidence: &Evidence<'_>) -> Verdict {
     }
     for stall in evidence.stalls.iter().filter(|stall| stall.is_told()) {
         let why = match stall.why {
-            StallCause::NotGranted => "no owner granted it more iterations",
+            StallCause::NotGranted => "no owner granted it more iterations or data rows",
             StallCause::Stopped => "its worker's process did not run",
         };
         let (from, until) = (stall.from.as_secs_f64(), stall.until.as_secs_f64());
-        let (shard, workflow) = (stall.shard, stall.workflow);
+        let workflow = evidence.workflows.get(stall.workflow as usize).unwrap_or(&"a workflow");
+        let shard = stall.shard;
         add(
             VerdictState::Degraded,
             format!(
-                "load of workflow {workflow}, shard {shard} stood still from {from:.1} s until {until:.1} s: {why}"
+                "load of {workflow}, shard {shard} stood still from {from:.1} s until {until:.1} s: {why}"
             ),
         );
     }
@@ -175,6 +178,19 @@ pub fn judge(evidence: &Evidence<'_>) -> Verdict {
             ),
         );
     }
+    let rowless: u64 = blocks().map(|block| block.dropped[DropCause::DataExhausted as usize]).sum();
+    if rowless > 0 {
+        // Of a closed model nobody counts the starts.
+        let done: u64 = blocks().map(|block| block.iterations + block.iterations_interrupted).sum();
+        add(
+            VerdictState::Degraded,
+            format!(
+                "planned load not generated: {rowless} iterations ({}) found no data row left; more rows, \
+                 or `when_exhausted: recycle`, would do",
+                share(rowless, done + rowless)
+            ),
+        );
+    }
     for what in evidence.incomplete {
         add(VerdictState::Degraded, format!("statistics are incomplete: {what}"));
     }
@@ -183,9 +199,50 @@ pub fn judge(evidence: &Evidence<'_>) -> Verdict {
     }
     if evidence.expects_requests && requests == 0 {
         add(VerdictState::Invalid, "no request was made".to_owned());
+    } else if let Some(reason) = unanswered(evidence, requests) {
+        add(VerdictState::Invalid, reason);
     }
     let state = reasons.keys().next_back().copied().unwrap_or(VerdictState::Valid);
     Verdict { state, reasons: reasons.into_values().rev().flatten().collect() }
+}
+
+/// A target that never answered was not tested.
+fn unanswered(evidence: &Evidence<'_>, requests: u64) -> Option<String> {
+    let steps = || evidence.totals.blocks.iter().flatten().flat_map(|block| &block.steps);
+    let count = |kind: ErrorKind| steps().map(|step| step.errors[kind as usize]).sum::<u64>();
+    let failed: Vec<(ErrorKind, u64)> =
+        UNANSWERED.into_iter().map(|kind| (kind, count(kind))).filter(|(_, n)| *n > 0).collect();
+    let lost: u64 = failed.iter().map(|(_, n)| n).sum();
+    if requests == 0 || lost < requests || !evidence.expects_requests {
+        return None;
+    }
+    let how: Vec<String> = match &failed[..] {
+        [(kind, _)] => vec![format!("all {}", went(*kind))],
+        several => several.iter().map(|(kind, n)| format!("{n} {}", went(*kind))).collect(),
+    };
+    let attempts = if requests == 1 { "attempt" } else { "attempts" };
+    Some(format!("nothing was answered: {requests} {attempts}, {}", how.join(", ")))
+}
+
+/// Kinds of failure without an answer.
+const UNANSWERED: [ErrorKind; 6] = [
+    ErrorKind::Dns,
+    ErrorKind::Refused,
+    ErrorKind::Connect,
+    ErrorKind::Tls,
+    ErrorKind::Timeout,
+    ErrorKind::Reset,
+];
+
+fn went(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::Dns => "to a host name that is not known",
+        ErrorKind::Refused => "refused",
+        ErrorKind::Connect => "without a connection",
+        ErrorKind::Tls => "without a TLS connection",
+        ErrorKind::Timeout => "timed out",
+        _ => "cut off",
+    }
 }
 
 fn share(part: u64, whole: u64) -> String {
@@ -211,6 +268,7 @@ mod tests {
             lost: &[],
             stalls: &[],
             incomplete: &[],
+            workflows: vec!["shop"],
         })
     }
 
@@ -243,6 +301,31 @@ mod tests {
             block.steps[0].errors[ErrorKind::Local as usize] = count;
             assert_eq!(verdict(block).state, state);
         }
+    }
+
+    #[test]
+    fn rows_that_ran_out_degrade_it_with_the_reason() {
+        let mut block = Block { iterations: 60, ..healthy() };
+        block.dropped[DropCause::DataExhausted as usize] = 40;
+        let verdict = verdict(block);
+        assert_eq!(verdict.state, VerdictState::Degraded);
+        let reason = &verdict.reasons[0];
+        assert!(reason.contains("40 iterations (40.0%) found no data row left"), "{reason}");
+    }
+
+    #[test]
+    fn a_target_that_answers_nothing_makes_it_invalid() {
+        let mut block = healthy();
+        block.steps[0].errors[ErrorKind::Refused as usize] = 1000;
+        let all = verdict(block.clone());
+        assert_eq!(all.state, VerdictState::Invalid);
+        assert_eq!(all.reasons, ["nothing was answered: 1000 attempts, all refused"]);
+        block.steps[0].errors[ErrorKind::Refused as usize] = 600;
+        block.steps[0].errors[ErrorKind::Timeout as usize] = 400;
+        let both = verdict(block.clone()).reasons;
+        assert_eq!(both, ["nothing was answered: 1000 attempts, 600 refused, 400 timed out"]);
+        block.steps[0].errors[ErrorKind::Timeout as usize] = 399;
+        assert_eq!(verdict(block).state, VerdictState::Valid, "one was answered");
     }
 
     #[test]

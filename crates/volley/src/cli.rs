@@ -2,7 +2,9 @@
 
 mod agent;
 mod certs;
+mod complete;
 mod jobs;
+mod k6_only;
 mod ledger;
 mod members;
 mod node;
@@ -37,6 +39,7 @@ const EXAMPLES: &str = "\
 Examples:
   volley http://127.0.0.1:8080/           a short, safe test: 10 s, 50 connections
   volley -r 500 -d 30s http://host/       500 requests a second for 30 s
+  volley -n 1000 -c 10 http://host/       1,000 requests over 10 connections
   volley demo                             see it work, without a target of your own
   volley new plan.yaml                    write a commented plan to start from
   volley run plan.yaml                    run it
@@ -45,8 +48,8 @@ Examples:
   volley ctl scale --by 2                 twice the load of the test that runs now
   volley submit plan.yaml --watch         the same plan on a cluster
 
-Exit codes: 0 all held · 99 a threshold, check or request failed · 104 bad plan · 105 interrupted ·
-102 time-out · 103 stopped by `ctl` · 122 a workflow failed · 120 result invalid · 2 usage";
+Exit codes: 0 all held; 99 a threshold, check or request failed; 104 bad plan; 105 interrupted;
+102 time-out; 103 stopped by `ctl`; 122 a workflow failed; 120 result invalid; 2 usage";
 
 /// Load tests from a plan or a k6 script, on one machine, with a result that says whether to trust it.
 #[derive(Parser)]
@@ -112,6 +115,12 @@ pub enum Command {
     Settings(SettingsArgs),
     /// Print the JSON Schema of plans, for editors
     Schema(SchemaArgs),
+    /// Print what a shell needs to complete commands, files, jobs and nodes
+    Completions(CompletionsArgs),
+    /// Write the manual pages
+    Man(ManArgs),
+    /// Show the version, and of which source this is a build
+    Version,
 }
 
 /// `volley URL`
@@ -122,9 +131,13 @@ pub struct QuickArgs {
     /// Connections (virtual users); with --rate, the most that may be used
     #[arg(short = 'c', long, value_name = "N", value_parser = values::vus())]
     pub connections: Option<u32>,
-    /// How long: 10s, 1m30s
-    #[arg(short = 'd', long, default_value = "10s", value_parser = values::length, value_name = "TIME")]
-    pub duration: Duration,
+    /// How long: 10s, 1m30s; 10s if neither this nor --requests is given
+    #[arg(short = 'd', long, value_parser = values::length, value_name = "TIME")]
+    pub duration: Option<Duration>,
+    /// Exactly so many requests, instead of a time
+    #[arg(short = 'n', long, value_name = "N", value_parser = values::requests())]
+    #[arg(conflicts_with_all = ["duration", "rate"])]
+    pub requests: Option<u64>,
     /// Requests per second, at an even pace (open model): 500, 500/s, 90/m
     #[arg(short = 'r', long, value_name = "RATE", value_parser = values::rate)]
     pub rate: Option<plan::Rate>,
@@ -151,6 +164,38 @@ pub struct QuickArgs {
 }
 
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+  source <(volley completions bash)                                    in ~/.bashrc
+  source <(volley completions zsh)                                     in ~/.zshrc
+  volley completions fish > ~/.config/fish/completions/volley.fish")]
+pub struct CompletionsArgs {
+    /// The shell
+    #[arg(value_enum)]
+    pub shell: Shell,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+pub enum Shell {
+    Bash,
+    Zsh,
+    Fish,
+    Elvish,
+    Powershell,
+}
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  volley man | man -l -                                    read it
+  volley man --dir ~/.local/share/man/man1                 write volley.1, volley-run.1, ...")]
+pub struct ManArgs {
+    /// Write a page for each command into this folder; without it, the first page goes to standard output
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+}
+
+#[derive(Args)]
 pub struct SettingsArgs {
     /// Every key that a file may have, with its variable
     #[arg(long)]
@@ -170,6 +215,10 @@ pub struct RunArgs {
     /// Duration of each workflow, instead of the plan's; stages keep their shape
     #[arg(short = 'd', long, env = "VOLLEY_DURATION", value_parser = values::length, value_name = "TIME")]
     pub duration: Option<Duration>,
+    /// Iterations per second at an even pace, instead of the load that the plan has: 500, 500/s, 90/m
+    #[arg(short = 'r', long, env = "VOLLEY_RATE", value_name = "RATE", value_parser = values::rate)]
+    #[arg(conflicts_with_all = ["iterations", "stages"])]
+    pub rate: Option<plan::Rate>,
     /// Value for `${env.KEY}`, or for __ENV.KEY of a script; may be repeated
     #[arg(short = 'e', long = "env", value_name = "KEY=VALUE", value_parser = values::pair)]
     pub env: Vec<(String, String)>,
@@ -204,6 +253,9 @@ pub struct OutputArgs {
     /// No progress, and only the verdict at the end
     #[arg(long, short = 'q', env = "VOLLEY_QUIET", value_parser = FalseyValueParser::new())]
     pub quiet: bool,
+    /// Verdict from which a result counts as failed (exit code 120): degraded or invalid, the default
+    #[arg(long, env = "VOLLEY_FAIL_ON", value_name = "VERDICT", value_parser = values::fail_on)]
+    pub fail_on: Option<stats::VerdictState>,
     /// No colours (so does NO_COLOR)
     #[arg(long)]
     pub no_color: bool,
@@ -216,6 +268,16 @@ pub struct OutputArgs {
 }
 
 impl OutputArgs {
+    /// Cores to generate load on, not more than there are; it is said if that is fewer than was asked for.
+    pub fn cores_here(&self) -> Option<usize> {
+        let asked = usize::from(self.cores?);
+        let here = std::thread::available_parallelism().map_or(1, usize::from);
+        if asked > here {
+            eprintln!("volley: --cores {asked}: this machine has {here}, and {here} are used");
+        }
+        Some(asked.min(here))
+    }
+
     /// Words for people then go to standard error.
     pub fn data_on_stdout(&self) -> bool {
         self.summary_on_stdout() || self.output.iter().any(|target| target.is_stdout())
@@ -256,9 +318,35 @@ pub struct NewArgs {
     /// The file to write
     #[arg(value_name = "FILE", default_value = "plan.yaml")]
     pub file: PathBuf,
+    /// What it shows: start (one step), login (a token), csv (a data file), open (a fixed rate), k6 (a script)
+    #[arg(long, value_name = "NAME", value_enum)]
+    pub template: Option<Template>,
     /// Overwrite an existing file
     #[arg(long)]
     pub force: bool,
+}
+
+/// What `volley new` can write.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Template {
+    Start,
+    Login,
+    Csv,
+    Open,
+    K6,
+}
+
+impl Template {
+    /// As `plan::STARTERS` calls it; a script has none there.
+    pub fn name(self) -> &'static str {
+        match self {
+            Template::Start => "start",
+            Template::Login => "login",
+            Template::Csv => "csv",
+            Template::Open => "open",
+            Template::K6 => "k6",
+        }
+    }
 }
 
 #[derive(Args)]
@@ -333,7 +421,11 @@ pub struct CtlArgs {
 #[derive(Subcommand)]
 pub enum CtlAction {
     /// Show what runs
-    Status,
+    Status {
+        /// For programs
+        #[arg(long)]
+        json: bool,
+    },
     /// Start no new iterations; the schedule stands still
     Pause,
     /// Go on
@@ -363,4 +455,7 @@ pub struct SchemaArgs {
     /// The reference of all keys as Markdown, instead of the JSON Schema
     #[arg(long)]
     pub markdown: bool,
+    /// The page for users of other tools as Markdown
+    #[arg(long, conflicts_with = "markdown")]
+    pub coming_from: bool,
 }

@@ -2,6 +2,7 @@
 
 mod agent;
 mod certs;
+mod complete;
 mod ctl;
 mod demo;
 mod explain;
@@ -11,6 +12,7 @@ mod ledger;
 mod members;
 mod new;
 pub mod node;
+mod overrides;
 mod ping;
 pub mod quick;
 mod reach;
@@ -20,6 +22,8 @@ mod script;
 pub mod settings;
 mod target;
 mod up;
+
+pub use fleet::{known_jobs, known_nodes};
 
 use crate::cli::Command;
 use crate::print;
@@ -50,8 +54,20 @@ pub fn dispatch(command: Command) -> i32 {
         Command::Members(args) => members::members(&args),
         // `main` has read the file and shows it.
         Command::Settings(_) => 0,
+        Command::Completions(args) => complete::completions(args.shell),
+        Command::Man(args) => complete::man(args.dir.as_deref()),
+        Command::Version => {
+            print::line(&format!(
+                "volley {} ({})",
+                env!("CARGO_PKG_VERSION"),
+                env!("VOLLEY_BUILD")
+            ));
+            0
+        }
         Command::Schema(args) => {
-            if args.markdown {
+            if args.coming_from {
+                print::out(&plan::coming_from());
+            } else if args.markdown {
                 print::out(&plan::reference());
             } else {
                 print::line(&format!("{:#}", plan::schema()));

@@ -5,6 +5,7 @@ mod cluster;
 mod commands;
 mod config;
 mod exit;
+mod habits;
 mod log;
 mod print;
 mod restart;
@@ -13,6 +14,8 @@ mod signals;
 use clap::{CommandFactory, Parser};
 
 fn main() {
+    // A shell that completes a line calls this very program; it answers and ends here.
+    clap_complete::CompleteEnv::with_factory(cli::Cli::command).complete();
     if let Some(problem) = misspelt_command(std::env::args().nth(1).as_deref()) {
         eprintln!("volley: {problem}");
         std::process::exit(exit::USAGE);
@@ -77,6 +80,9 @@ fn refuse(error: &clap::Error, config: &config::Config) -> ! {
     };
     let blamed = config.entries.iter().find(from_file);
     let _ = error.print();
+    if let Some(answer) = habits::answer(error, std::env::args().skip(1)) {
+        eprintln!("\n{answer}");
+    }
     if let (Some(entry), Some(path)) = (blamed, &config.path) {
         eprintln!("\nThe value comes from {}:{} (`{}`).", path.display(), entry.line, entry.key);
     }

@@ -12,3 +12,13 @@ pub fn out(text: &str) {
 pub fn line(text: &str) {
     out(&format!("{text}\n"));
 }
+
+/// What people read, in the letters that their locale has. Not for JSON, whose readers are programs.
+pub fn page(text: &str) {
+    out(&shown(text));
+}
+
+/// The same text without characters that the locale does not have.
+pub fn shown(text: &str) -> String {
+    if dashboard::wants_ascii() { report::format::ascii(text) } else { text.to_owned() }
+}

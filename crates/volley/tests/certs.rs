@@ -95,9 +95,10 @@ fn nothing_is_written_over() {
     let again =
         ["certs", "issue", "--ca", "ca", "--role", "gate", "--datacenter", "dc1", "--out", "g"];
     let name = |name: &'static str| again.into_iter().chain(["--name", name]);
-    room.volley(name("x")).expect(0);
-    room.volley(name("x")).expect(1).says("not written over");
-    room.volley(name("ca")).expect(1).says("choose another --name");
+    room.volley(again).expect(1).says("has a certificate already").says("choose another folder");
+    room.volley(name("x")).expect(1).says("has a certificate already");
+    let fresh = again.into_iter().map(|word| if word == "g" { "h" } else { word });
+    room.volley(fresh.chain(["--name", "ca"])).expect(1).says("choose another --name");
 
     // Another cluster's CA does not mix with this one.
     room.volley(["certs", "init", "other", "--cluster", "other"]).expect(0);

@@ -181,11 +181,11 @@ fn ninety_nine_if_a_check_failed_and_no_threshold_says_how_many_may() {
 }
 
 #[test]
-fn ninety_nine_if_the_target_is_down() {
+fn one_hundred_and_twenty_if_the_target_is_down() {
     let room = Room::new();
     let url = format!("http://{}", closed_port());
     room.write("plan.yaml", &plan(&url, "vus: 1, iterations: 3"));
-    let done = room.volley(["run", "plan.yaml", "--summary", "s.json"]).expect(99);
+    let done = room.volley(["run", "plan.yaml", "--summary", "s.json"]).expect(120);
     assert!(done.out.contains("is the target up?"), "{}", done.out);
     let summary = room.json("s.json");
     assert_eq!(summary["requests"]["count"], 3);

@@ -115,6 +115,58 @@ fn a_new_plan_is_explained_and_runs_and_is_never_overwritten() {
 }
 
 #[test]
+fn every_template_runs_as_it_stands_in_every_format() {
+    let target = Target::start();
+    let url = target.url();
+    for template in ["start", "login", "csv", "open"] {
+        for ending in ["yaml", "toml", "json"] {
+            let (room, file) = (Room::new(), format!("x.{ending}"));
+            room.volley(["new", &file, "--template", template]).expect(0).says("volley schema >");
+            let text = std::fs::read_to_string(room.path(&file)).unwrap();
+            assert!(text.contains("volley.schema.json"), "{text}");
+            match ending {
+                "toml" => assert!(text.contains("[[workflows]]"), "{text}"),
+                "json" => drop(serde_json::from_str::<serde_json::Value>(&text).unwrap()),
+                _ => assert!(text.starts_with("# yaml-language-server: $schema="), "{text}"),
+            }
+            let args = ["run", &file, "--target", &url, "-d", "600ms", "--view", "none"];
+            room.volley(args).expect(0);
+        }
+    }
+    let room = Room::new();
+    room.volley(["new", "x.js", "--template", "k6"]).expect(0);
+    let base = format!("BASE={url}");
+    room.volley(["run", "x.js", "-e", &base, "-d", "1s"]).expect(0);
+    room.volley(["new", "x.yaml", "--template", "k6"]).expect(2).says("x.js");
+    room.volley(["new", "y.js", "--template", "csv"]).expect(2).says("csv.yaml");
+}
+
+#[test]
+fn a_data_file_of_ones_own_is_not_overwritten_by_a_template() {
+    let room = Room::new();
+    room.write("users.csv", "name,password,region\nme,mine,eu\n");
+    room.volley(["new", "x.yaml", "--template", "csv", "--force"]).expect(0).says("left");
+    let kept = std::fs::read_to_string(room.path("users.csv")).unwrap();
+    assert!(kept.contains("me,mine"), "{kept}");
+}
+
+#[test]
+fn debug_says_what_an_extract_did_not_find_and_what_was_therefore_not_sent() {
+    let (room, target) = (Room::new(), Target::start());
+    let plan = format!(
+        "target: {}\nworkflows:\n- name: a\n  steps:\n  - {{ name: login, get: /search?q=tea, extract: {{ token: $.token }} }}\n  \
+         - {{ name: cart, get: '/cart/${{token}}' }}\n",
+        target.url()
+    );
+    room.write("p.yaml", &plan);
+    let done = room.volley(["run", "p.yaml", "--debug"]).expect(99);
+    for part in ["`$.token` matches nothing in: [{", "── cart\n! ", "`${token}` has no value"] {
+        assert!(done.out.contains(part), "no `{part}` in\n{}", done.out);
+    }
+    assert_eq!(target.total(), 1);
+}
+
+#[test]
 fn debug_shows_one_iteration_without_its_secrets() {
     let (room, target) = (Room::new(), Target::start());
     let example = repository().join("examples/checkout.yaml");
@@ -141,6 +193,18 @@ fn ping_shows_the_exchange_or_why_there_was_none() {
     room.volley(["ping", &format!("{}/nowhere", target.url())]).expect(99).says("404");
     room.volley(["ping", &closed_port().to_string()]).expect(99).says("refused");
     room.volley(["ping", "http://no-such-host.invalid"]).expect(99).says("no-such-host.invalid");
+}
+
+#[test]
+fn quick_mode_shows_the_exchange_that_it_speaks_of() {
+    let (room, target) = (Room::new(), Target::start());
+    let url = format!("{}/nowhere", target.url());
+    let done = room.volley([&url, "-d", "1s", "-c", "2"]).expect(99);
+    let words: Vec<&str> = done.out.split_whitespace().collect();
+    assert!(words.join(" ").contains("see the exchange above"), "{}", done.out);
+    for part in ["exchange  │ ── GET", "│ > GET /nowhere HTTP/1.1", "│ < HTTP/1.1 404"] {
+        assert!(done.out.contains(part), "no `{part}` in\n{}", done.out);
+    }
 }
 
 #[test]

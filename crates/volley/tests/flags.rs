@@ -85,9 +85,14 @@ fn quiet_leaves_one_line_with_the_verdict() {
     let (room, target) = (Room::new(), Target::start());
     room.write("plan.yaml", &plan(&target.url(), "vus: 1, iterations: 1"));
     let done = room.volley(["run", "plan.yaml", "--quiet"]).expect(0);
-    assert_eq!((done.out.as_str(), done.err.as_str()), ("passed: no request failed\n", ""));
-    let done = room.volley(["run", "plan.yaml", "-q", "--target", "http://127.0.0.1:1"]).expect(99);
-    assert!(done.out.starts_with("failed: 1 request failed"), "{}", done.out);
+    assert_eq!((done.out.as_str(), done.err.as_str()), ("passed, valid: no request failed\n", ""));
+    let done =
+        room.volley(["run", "plan.yaml", "-q", "--target", "http://127.0.0.1:1"]).expect(120);
+    assert!(
+        done.out.starts_with("failed, invalid: the result is invalid: nothing was answered"),
+        "{}",
+        done.out
+    );
 }
 
 #[test]

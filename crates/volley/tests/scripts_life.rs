@@ -223,8 +223,41 @@ fn a_run_that_begins_paused_waits_for_resume() {
         assert_eq!(scripts.target.total(), 0);
         scripts.room.volley(["ctl", "resume"]).expect(0);
         let done = running.wait().expect(0);
+        assert_eq!(count_lines(&done, "set up"), 1, "{}", done.err);
         assert_eq!(count_lines(&done, "iterated"), 3, "{}", done.err);
         assert_eq!(scripts.target.total(), 3);
+    }
+}
+
+#[test]
+fn setup_does_not_run_before_a_run_that_begins_paused_is_resumed() {
+    let scripts = life("iterations: 2", "http.get(__ENV.T + '/set-up');", "", "");
+    let running = scripts.start(["test.js", "--paused", "--summary", "s.json"]);
+    scripts.until_status("it is paused", |status| status["state"] == "paused");
+    std::thread::sleep(Duration::from_millis(1500));
+    assert_eq!(scripts.target.total(), 0, "setup() has not run");
+    scripts.room.volley(["ctl", "resume"]).expect(0);
+    running.wait().expect(0);
+    assert_eq!(scripts.target.total(), 1);
+    let timeline = scripts.room.json("s.json")["timeline"].to_string();
+    let at = |event: &str| timeline.find(event).unwrap_or_else(|| panic!("{event}: {timeline}"));
+    assert!(at("resumed") < at("run started"), "the clock starts with the resume: {timeline}");
+}
+
+#[test]
+fn a_run_that_begins_paused_can_be_ended_before_anything_has_run() {
+    for (how, code) in [("stop", 103), ("interrupt", 105)] {
+        let scripts = life("iterations: 2", "", "http.get(__ENV.T);", "");
+        let running = scripts.start(["test.js", "--paused"]);
+        scripts.until_status("it is paused", |status| status["state"] == "paused");
+        match how {
+            "stop" => drop(scripts.room.volley(["ctl", "stop"]).expect(0)),
+            _ => running.signal(libc::SIGINT),
+        }
+        let done = running.wait().expect(code);
+        assert_eq!(count_lines(&done, "set up"), 0, "{}", done.err);
+        assert!(!done.err.contains("internal"), "{}", done.err);
+        assert_eq!(scripts.target.total(), 0);
     }
 }
 

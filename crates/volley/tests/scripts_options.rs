@@ -211,8 +211,6 @@ fn assert_refused_for_plans(flags: &[&[&str]]) {
 #[test]
 fn a_plan_refuses_flags_of_scripts() {
     assert_refused_for_plans(&[
-        &["--iterations", "3"],
-        &["--stage", "1s:2"],
         &["--config", "c.json"],
         &["--strict"],
         &["--no-setup"],
@@ -255,5 +253,65 @@ fn a_plan_refuses_every_flag_of_scripts() {
         &["--log-output", "none"],
         &["--log-format", "json"],
         &["--verbose"],
+        &["--no-usage-report"],
+        &["--address", "localhost:6565"],
+        &["--linger"],
+        &["--profiling-enabled"],
+        &["--secret-source", "mock=a=b"],
+        &["--traces-output", "otel"],
     ]);
+}
+
+#[test]
+fn flags_of_k6_that_mean_nothing_here_are_taken_and_answered_with_a_line() {
+    let scripts = Scripts::with("export default function () { console.log('iterated'); }\n");
+    let given = [
+        "--address=localhost:6565",
+        "--linger",
+        "--profiling-enabled",
+        "--secret-source=mock=a=b",
+        "--traces-output=otel",
+    ];
+    let done = scripts.run(["test.js", "--no-usage-report"].iter().chain(&given)).expect(0);
+    assert_eq!(count_lines(&done, "iterated"), 1, "{}", done.err);
+    for flag in given {
+        let name = flag.split('=').next().unwrap();
+        let said =
+            done.err.lines().filter(|line| line.starts_with(&format!("{name} has no effect")));
+        assert_eq!(said.count(), 1, "{name}: {}", done.err);
+    }
+    assert!(!done.err.contains("usage"), "nothing is reported anyway: {}", done.err);
+    let done = scripts.run(["test.js", "--traces-output=none"]).expect(0);
+    assert!(!done.err.contains("no effect"), "{}", done.err);
+}
+
+#[test]
+fn the_web_dashboard_of_k6_is_answered_with_a_word() {
+    let scripts = Scripts::with("export default function () {}\n");
+    let done =
+        common::finish(scripts.command(["test.js"]).env("K6_WEB_DASHBOARD", "true")).expect(0);
+    assert!(
+        done.err.contains("K6_WEB_DASHBOARD has no effect: there is no web dashboard"),
+        "{}",
+        done.err
+    );
+    let done =
+        common::finish(scripts.command(["test.js"]).env("K6_WEB_DASHBOARD", "false")).expect(0);
+    assert!(!done.err.contains("DASHBOARD"), "{}", done.err);
+}
+
+#[test]
+fn redirects_that_were_limited_on_purpose_are_no_reason_to_warn() {
+    let warned = |options: &str, args: &[&str]| {
+        let scripts = Scripts::with(&format!(
+            "import http from 'k6/http';\nexport const options = {{ {options} }};\n\
+             export default function () {{ http.get(__ENV.T + '/redirect/15'); }}\n"
+        ));
+        let done = scripts.run(["test.js"].iter().chain(args)).expect(0);
+        done.err.contains("Stopped after")
+    };
+    assert!(warned("", &[]), "the limit that nobody chose");
+    assert!(!warned("maxRedirects: 4", &[]));
+    assert!(!warned("", &["--max-redirects", "4"]));
+    assert!(!warned("maxRedirects: 0", &[]));
 }

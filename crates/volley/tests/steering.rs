@@ -18,7 +18,7 @@ fn start(room: &Room, target: &Target, load: &str, summary: &str) -> Running {
 }
 
 fn status(room: &Room) -> Value {
-    let done = room.volley(["ctl", "status"]).expect(0);
+    let done = room.volley(["ctl", "status", "--json"]).expect(0);
     serde_json::from_str(&done.out).unwrap_or_else(|error| panic!("{error}: {}", done.out))
 }
 
@@ -47,6 +47,11 @@ fn a_run_is_paused_resumed_scaled_and_stopped_and_tells_so() {
     assert_eq!(now["plan"], "small");
     assert_eq!(now["pid"], running.pid());
     assert_eq!(now["workflows"][0]["name"], "main");
+
+    let told = room.volley(["ctl", "status"]).expect(0).out;
+    let first = format!("small (process {}): running, ", running.pid());
+    assert!(told.starts_with(&first) && told.contains(" of 10m00s\n"), "in words: {told}");
+    assert!(told.contains("\n  main: running, "), "{told}");
 
     room.volley(["ctl", "pause"]).expect(0);
     until("it is paused", || status(&room)["state"] == "paused");
@@ -93,7 +98,10 @@ fn two_runs_at_once_must_be_told_apart() {
     let other = start(&room, &target, load, "other.json");
     let (first, second) = (one.pid().to_string(), other.pid().to_string());
     let done = room.volley(["ctl", "stop"]).expect(1).says("--run");
-    assert!(done.err.contains(&first) && done.err.contains(&second), "{}", done.err);
+    for pid in [&first, &second] {
+        let named = format!("{pid} (small)");
+        assert!(done.err.contains(&named), "the plan stands beside its process: {}", done.err);
+    }
     room.volley(["ctl", "--run", &first, "stop"]).expect(0);
     one.wait().expect(103);
     // The other is alone now, and goes on.
@@ -119,4 +127,35 @@ fn without_a_place_for_its_control_socket_a_run_goes_on() {
     let mut command = room.command(["run", "plan.yaml"]);
     common::finish(command.env("XDG_RUNTIME_DIR", "/proc/no/such/folder")).expect(0);
     assert_eq!(target.total(), 3);
+}
+
+#[test]
+fn requests_that_wait_for_a_silent_target_are_shown() {
+    // It accepts, by the kernel's hands, and never answers.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let (room, url) = (Room::new(), format!("http://{}", silent.local_addr().unwrap()));
+    room.write("plan.yaml", &plan(&url, "vus: 3, duration: 10m"));
+    let running = room.start(["run", "plan.yaml"]);
+    let sentence = "3 requests under way, nothing has come back yet";
+    until("the status says that it waits", || {
+        room.volley(["ctl", "status"]).out.contains(sentence)
+    });
+    // A line of progress comes every three seconds; a graceful end would wait for the target.
+    std::thread::sleep(std::time::Duration::from_secs(4));
+    running.signal(libc::SIGKILL);
+    let done = running.wait().expect(-1);
+    assert!(done.err.contains(sentence), "the progress says so, too: {}", done.err);
+}
+
+#[test]
+fn a_locale_without_utf_8_gets_nothing_but_ascii() {
+    let (room, target) = (Room::new(), Target::start());
+    room.write("plan.yaml", &plan(&target.url(), "vus: 2, iterations: 20"));
+    for args in [&["run", "plan.yaml"][..], &["plan", "plan.yaml"], &["run", "--help"]] {
+        let mut command = room.command(args);
+        let done = common::finish(command.env("LC_ALL", "C")).expect(0);
+        assert!(done.out.is_ascii() && done.err.is_ascii(), "{args:?}: {}{}", done.out, done.err);
+    }
+    let said = room.volley(["run", "plan.yaml"]).expect(0);
+    assert!(said.out.contains("✓ PASSED"), "{}", said.out);
 }

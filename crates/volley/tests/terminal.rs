@@ -122,10 +122,52 @@ fn one_interrupt_ends_gracefully_and_the_terminal_is_sane() {
 fn a_signal_from_outside_gives_the_terminal_back_too() {
     let Some(terminal) = Terminal::open("signal") else { return };
     terminal.run_plan();
-    let done = terminal.room.volley(["ctl", "status"]).expect(0);
+    let done = terminal.room.volley(["ctl", "status", "--json"]).expect(0);
     let status: serde_json::Value = serde_json::from_str(&done.out).unwrap();
     let pid = status["pid"].as_i64().unwrap() as i32;
     // SAFETY: the process was found through its own control socket, in this test's folder.
     assert_eq!(unsafe { libc::kill(pid, libc::SIGTERM) }, 0);
     assert_eq!(terminal.assert_given_back(), 105);
+}
+
+#[test]
+fn what_a_script_says_and_throws_appears_above_the_live_view_while_it_runs() {
+    let Some(terminal) = Terminal::open("script") else { return };
+    terminal.room.write(
+        "s.js",
+        "import { sleep } from 'k6';
+export const options = { vus: 1, duration: '10m' };
+export default function () {
+  if (__ITER === 0) console.warn('hello from the script');
+  if (__ITER === 1) throw new Error('thrown by the script');
+  if (__ITER === 2) for (let i = 0; i < 500; i++) console.log('a flood');
+  sleep(0.3);
+}
+",
+    );
+    let line = format!("clear; {VOLLEY} run s.js; echo o''ver");
+    terminal.tmux(&["send-keys", "-l", &line]);
+    terminal.key("Enter");
+    terminal.wait_for("p pause");
+    let all = || {
+        let out = terminal.tmux(&["capture-pane", "-p", "-S", "-200"]);
+        String::from_utf8_lossy(&out.stdout).into_owned()
+    };
+    until("all of it is shown while it runs", || {
+        let shown = all();
+        [
+            "hello from the script",
+            "Error: thrown by the script",
+            "a flood",
+            "more messages were left out",
+        ]
+        .iter()
+        .all(|part| shown.contains(part))
+    });
+    let shown = all();
+    assert!(terminal.screen().contains("p pause"), "the view is still there: {shown}");
+    let flood = shown.lines().filter(|line| line.contains("a flood")).count();
+    assert!((1..=50).contains(&flood), "{flood} of 500: {shown}");
+    terminal.key("q");
+    terminal.wait_for("over");
 }

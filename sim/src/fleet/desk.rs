@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use control::fleet::message::{EndReport, Frames, FramesAnswer};
-use control::fleet::owner::Owner;
+use control::fleet::owner::{Event, Owner};
 use control::fleet::statistics::Statistics;
 use control::ledger::{Counters, Job};
 use fence::{Attempt, Epoch, JobId, ShardKey, WorkflowNo};
@@ -63,7 +63,7 @@ impl Desk {
         post: &Frames,
         clock: Duration,
         twice: bool,
-    ) -> (FramesAnswer, Vec<(ShardKey, Attempt, Counters)>) {
+    ) -> (FramesAnswer, Vec<Event>) {
         let Some(statistics) = &mut self.statistics else {
             return (FramesAnswer::UnknownJob, Vec::new());
         };
@@ -82,10 +82,7 @@ impl Desk {
             known.is_some_and(|(_, last)| attempt <= last.0)
         };
         let (answer, touched) = statistics.frames(post, clock, is_known);
-        let told = touched.into_iter().filter_map(|(workflow, number, attempt)| {
-            let (counters, _) = statistics.counters(workflow, number, attempt)?;
-            Some((shard(workflow, number), Attempt(attempt), counters))
-        });
+        let told = touched.into_iter().filter_map(|attempt| statistics.progress(job, attempt));
         (answer, told.collect())
     }
 

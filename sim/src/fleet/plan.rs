@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use control::allocation::{Basis, Need};
 use control::fleet::owner::{Manifest, OnWorkerLoss, Part, Policy};
 use fastrand::Rng;
 
@@ -218,6 +219,7 @@ impl Plan {
             is_test: true,
             priority: ::plan::Priority::Auto,
             vus_max,
+            need: Need { cores: vus_max, basis: Basis::Users { most: vus_max } },
             requests_max: Some(1),
             is_open: units.is_open(),
             length,

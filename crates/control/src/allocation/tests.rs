@@ -9,7 +9,7 @@ use crate::schedule::spread;
 const MANY: u32 = 50_000;
 
 fn test(name: &str, priority: Priority) -> Candidate {
-    Candidate { name: name.into(), priority, is_test: true, vus_max: MANY }
+    Candidate { name: name.into(), priority, is_test: true, vus_max: MANY, size: Size::Any }
 }
 
 fn helper(name: &str, priority: Priority) -> Candidate {
@@ -110,13 +110,19 @@ fn a_plan_is_arranged_layer_by_layer_with_workflows_by_number() {
 
 fn any_candidates() -> impl Strategy<Value = Vec<Candidate>> {
     let priority = prop::sample::select(vec![Low, Normal, High, Exclusive, Auto]);
-    let one = (priority, any::<bool>(), 0..60u32);
+    let size = prop_oneof![
+        Just(Size::Any),
+        (1..30u32).prop_map(Size::AtMost),
+        (1..30u32).prop_map(Size::Exactly)
+    ];
+    let one = (priority, any::<bool>(), 0..60u32, size);
     prop::collection::vec(one, 0..12).prop_map(|all| {
-        let named = |(i, (priority, is_test, vus_max))| Candidate {
+        let named = |(i, (priority, is_test, vus_max, size))| Candidate {
             name: format!("w{i:02}"),
             priority,
             is_test,
             vus_max,
+            size,
         };
         all.into_iter().enumerate().map(named).collect()
     })
@@ -137,6 +143,11 @@ proptest! {
             for grant in batch {
                 let one = candidates.iter().find(|one| one.name == grant.name).unwrap();
                 let (min, max) = if one.is_test { range(one.priority, pool) } else { (1, 1) };
+                let (min, max) = match one.size {
+                    Size::Any => (min, max),
+                    Size::AtMost(most) => (min.min(most as usize), max.min(most as usize)),
+                    Size::Exactly(cores) => (pool.min(cores as usize), pool.min(cores as usize)),
+                };
                 let users = (one.vus_max as usize).max(1);
                 prop_assert!(grant.cores >= min.min(users) && grant.cores <= max.min(users));
             }
@@ -185,4 +196,43 @@ proptest! {
             prop_assert!(served.iter().max().unwrap() - served.iter().min().unwrap() <= 1);
         }
     }
+}
+
+/// Parts of a workflow, in the plan's language.
+fn workflow(parts: &str) -> Workflow {
+    let text = format!("name: t\ntarget: http://localhost\nworkflows: [ {{ name: w, {parts} }} ]");
+    let env = |_: &str| None;
+    let options = plan::ReadOptions::new(&env);
+    let plan = plan::read_str(&text, plan::Format::Yaml, std::path::Path::new("."), &options);
+    let plan = plan.unwrap_or_else(|problems| panic!("{problems}"));
+    plan.workflows.into_iter().next().unwrap()
+}
+
+#[test]
+fn a_load_needs_cores_by_its_rate_or_its_users_with_headroom() {
+    let get = "steps: [ { get: / } ]";
+    let two = "steps: [ { get: / }, { think: 1s }, { get: /b } ]";
+    for (parts, expected) in [
+        (format!("load: {{ rate: 20/s, duration: 1m }}, {get}"), "1 core for 20 requests/s"),
+        (format!("load: {{ rate: 20000/s, duration: 1m }}, {get}"), "4 cores for 20000 requests/s"),
+        (format!("load: {{ rate: 5000/s, duration: 1m }}, {two}"), "2 cores for 10000 requests/s"),
+        (format!("load: {{ rate: 30/m, duration: 1m }}, {get}"), "1 core for 1 requests/s"),
+        (format!("load: {{ vus: 150, duration: 1m }}, {get}"), "2 cores for 150 virtual users"),
+        (format!("load: {{ vus: 2000, duration: 1m }}, {two}"), "1 core for 4000 requests/s"),
+        (format!("load: {{ vus: 1, iterations: 9 }}, {get}"), "1 core for 1 virtual users"),
+        (format!("load: {{ vus: 1, iterations: 9 }}, cores: 3, {get}"), "3 cores as the plan says"),
+    ] {
+        let found = need(&workflow(&parts)).to_string();
+        assert!(found.starts_with(expected), "{parts}: {found}");
+    }
+}
+
+#[test]
+fn a_workflow_takes_no_more_than_it_needs_and_exactly_what_its_plan_says() {
+    let small = Candidate { size: Size::AtMost(1), ..test("small", Auto) };
+    let three = Candidate { size: Size::Exactly(3), ..test("three", Auto) };
+    assert_eq!(show(&partition(std::slice::from_ref(&small), 24)), "small 1");
+    assert_eq!(show(&partition(&[small.clone(), test("rest", Auto)], 8)), "rest 7, small 1");
+    assert_eq!(show(&partition(&[three.clone(), test("rest", Auto)], 8)), "rest 5, three 3");
+    assert_eq!(show(&partition(&[three], 2)), "three 2");
 }

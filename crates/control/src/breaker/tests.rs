@@ -31,6 +31,10 @@ fn play(script: &str) {
         };
         let came = match words[1..] {
             ["look"] => "",
+            ["heard"] => {
+                breaker.heard();
+                ""
+            }
             ["ask", name] => match breaker.ask(now) {
                 Some(permit) => {
                     permits.insert(name.to_owned(), permit);
@@ -96,6 +100,27 @@ fn a_failed_trial_opens_it_again() {
          27   u answered    => closes, closed
          27   ask v         => yes, closed
          28   v silent      => closed",
+    );
+}
+
+/// A word from the target itself brings the trial forward, and a target that can only speak is tried once a second.
+#[test]
+fn a_target_that_speaks_is_tried_before_its_cool_down_is_over() {
+    play(
+        "0    ask a         => yes, closed
+         1    a silent      => closed
+         1    ask a         => yes, closed
+         2    a silent      => closed
+         2    heard         => closed
+         2    ask a         => yes, closed
+         3    a silent      => opens, open
+         3.2  heard         => open
+         3.9  ask t         => no, open
+         4    ask t         => yes, half open
+         4.5  t unreached   => opens, open
+         5    heard         => open
+         5.5  ask t         => yes, half open
+         5.6  t answered    => closes, closed",
     );
 }
 

@@ -317,8 +317,8 @@ impl Owner {
             return Vec::new();
         }
         // The most frequent one by far, and it moves nothing but numbers.
-        if let Event::Progress { shard, attempt, counters, heard } = event {
-            if self.progress(shard, attempt, counters, heard) {
+        if let Event::Progress { shard, attempt, counters, told } = event {
+            if self.progress(shard, attempt, counters, told) {
                 self.send_commits();
             }
             return std::mem::take(&mut self.out);

@@ -109,14 +109,16 @@ impl Statistics {
         let streams = self.merge.resume_points();
         let attempts: BTreeSet<(u32, u32, u32)> =
             streams.map(|(key, _)| (key.workflow, key.shard, key.attempt)).collect();
-        let told = |(workflow, number, n): (u32, u32, u32)| {
-            let (counters, frames) = self.counters(workflow, number, n)?;
-            let shard = ShardKey { job, workflow: WorkflowNo(workflow), shard: number };
-            let heard = self.merge.told_through(workflow, number, n);
-            let attempt = Attempt(n);
-            (frames > 0).then_some(Event::Progress { shard, attempt, counters, heard })
-        };
-        attempts.into_iter().filter_map(told).collect()
+        attempts.into_iter().filter_map(|attempt| self.progress(job, attempt)).collect()
+    }
+
+    /// How far an attempt has come, by the frames that were applied; none, if it has told nothing.
+    pub fn progress(&self, job: JobId, (workflow, number, n): (u32, u32, u32)) -> Option<Event> {
+        let (counters, frames) = self.counters(workflow, number, n)?;
+        let shard = ShardKey { job, workflow: WorkflowNo(workflow), shard: number };
+        let told = self.merge.told_through(workflow, number, n).unwrap_or_default();
+        let attempt = Attempt(n);
+        (frames > 0).then_some(Event::Progress { shard, attempt, counters, told })
     }
 
     fn at(&self, clock: Duration) -> Duration {

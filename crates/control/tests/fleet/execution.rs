@@ -300,7 +300,8 @@ fn only_a_result_ends_a_workflow() {
     world.until(|world| world.running() == 1);
     let counters = control::ledger::Counters { completed: 1_000_000, ..Default::default() };
     let (shard, attempt) = (world.key(0, 0), fence::Attempt(1));
-    world.give(Event::Progress { shard, attempt, counters, heard: None });
+    let told = world.clock();
+    world.give(Event::Progress { shard, attempt, counters, told });
     world.pass(ms(1_000));
     assert_eq!(world.state_of(0, 0), Some(ShardState::Running));
     assert_eq!(world.finish(), Outcome::Completed);

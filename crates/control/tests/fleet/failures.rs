@@ -84,7 +84,8 @@ fn left_out(course: impl Fn(&mut World)) -> (u64, u64) {
 fn says(world: &mut World, iterations: u64, begun: u64) {
     let counters = Counters { iterations, begun, ..Counters::default() };
     let (shard, attempt) = (world.key(0, 0), fence::Attempt(1));
-    world.give(Event::Progress { shard, attempt, counters, heard: None });
+    let told = world.clock();
+    world.give(Event::Progress { shard, attempt, counters, told });
     world.pass(ms(100));
 }
 

@@ -321,3 +321,48 @@ fn a_shard_whose_end_is_known_is_not_started_again() {
     assert_eq!(world.record().shard(&key).unwrap().attempts.len(), 1);
     assert_eq!(run_and_unrun(&world, 1), (7_000, 0));
 }
+
+/// Two workloads and two workers without a core to spare. A worker is cut off for a moment, and its shard is taken from
+/// it; when it is back, its free core is used at once, although the shard was lost there.
+#[test]
+fn a_shard_whose_worker_is_back_is_seated_there_again() {
+    let mut world = World::new(manifest(vec![part("a", 1, 60), part("b", 1, 60)]), &[1, 1]);
+    world.own();
+    world.until(|world| world.running() == 2);
+    world.pass(3 * SECOND);
+    let number = world.place_of(0, 0).0 - worker(0).0;
+    world.worker(number).cut_off = true;
+    world.until(|world| world.record().attempts().any(|one| one.revoked.is_some()));
+    world.worker(number).cut_off = false;
+    let back = world.now;
+    world.until(|world| world.running() == 2);
+    assert!(world.now.since(back) < 10 * SECOND, "{:?}", world.now.since(back));
+    assert_eq!(world.place_of(0, 0), worker(number));
+    assert_eq!(world.finish(), Outcome::Completed);
+}
+
+/// A worker's process is killed, and its next life says that the attempt ended under it, without knowing when. Its
+/// owner dies before it has written anything else: the next one knows since when load is missing.
+#[test]
+fn since_when_load_is_missing_survives_a_takeover_also_if_its_process_cannot_say() {
+    let mut world = World::new(manifest(vec![part("load", 2, 40)]), &[1, 1]);
+    world.forgetful = true;
+    world.own();
+    world.until(|world| world.running() == 2);
+    world.pass(5 * SECOND);
+    let (from, number) = (world.at(), world.place_of(0, 1).0 - worker(0).0);
+    world.kill(number);
+    let counters = Counters { issued: 50, begun: 50, ..Counters::default() };
+    let word = last_word(&world, 1, AttemptStatus::Interrupted, counters);
+    world.give(Event::Told(word));
+    world.until(|world| world.record().attempts().any(|one| one.end.is_some()));
+    world.kill_owner();
+    world.pass(2 * SECOND);
+    world.worker(number).restart();
+    world.own();
+    assert_eq!(world.finish(), Outcome::Completed);
+    let timeline = &world.conclusion.as_ref().expect("a result").timeline;
+    let gap = timeline.iter().find_map(|note| note.gap.as_ref()).expect("a gap");
+    assert!(gap.from <= from && from - gap.from < SECOND, "{:?} of {from:?}", gap.from);
+    assert!(gap.to - gap.from > 2 * SECOND && gap.worker == worker(number), "{gap:?}");
+}

@@ -8,6 +8,7 @@ mod look;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use control::allocation::{Basis, Need};
 use control::fleet::message::{Answer, Ask, Renew, Renewal, Steer, Tell};
 use control::fleet::owner::check::{check_effects, check_owner};
 use control::fleet::owner::{
@@ -45,6 +46,7 @@ pub fn part(name: &str, vus: u32, seconds: u64) -> Part {
         is_test: true,
         priority: Priority::Auto,
         vus_max: vus,
+        need: Need { cores: vus, basis: Basis::Users { most: vus } },
         requests_max: Some(1),
         is_open: false,
         length: Duration::from_secs(seconds),
@@ -502,14 +504,19 @@ impl World {
         }
         for (shard, attempt, counters) in frames {
             self.applied.insert((shard, attempt), counters);
-            let clock = self.owner.as_ref().map(|owner| owner.clock(self.now));
-            self.applied_at.extend(clock.map(|clock| ((shard, attempt), clock)));
-            self.give(Event::Progress { shard, attempt, counters, heard: None });
+            let told = self.clock();
+            self.applied_at.insert((shard, attempt), told);
+            self.give(Event::Progress { shard, attempt, counters, told });
         }
         let generation = self.generation;
         for tell in told {
             self.push(generation, Item::Told(tell));
         }
+    }
+
+    /// The job's clock.
+    pub fn clock(&self) -> Duration {
+        self.owner.as_ref().map(|owner| owner.clock(self.now)).unwrap_or_default()
     }
 
     // ── for scenarios ──────────────────────────────────────────────────────────────────────────

@@ -86,6 +86,7 @@ pub fn snapshot(ms: u64) -> Snapshot {
         total: TotalSnapshot {
             requests: 2 * n,
             failed: 12,
+            under_way: 3,
             rate: 198.7,
             rate_mean: 2.0 * n as f64 / (ms as f64 / 1000.0).max(0.001),
             vus: 50.min(seconds * 10),

@@ -67,6 +67,7 @@ impl Conductor {
             totals: self.aggregate.totals,
             notes: self.notes,
             script,
+            fail_on: stats::VerdictState::Invalid,
         }
     }
 

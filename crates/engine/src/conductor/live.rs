@@ -1,14 +1,15 @@
 //! Steering a running test: pause, resume, scale, stop. Each is one moment for all cores, and on
 //! record.
 
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 use control::job::Event;
 use control::schedule::{self, Arrivals};
 use plan::{Executor, Rate};
-use stats::{RunState, StopReason, WorkflowState};
+use stats::{RunState, Snapshot, StopReason, WorkflowState};
 
-use super::Conductor;
+use super::{Conductor, Input, TICK};
 use crate::core::Command;
 use crate::options::{Control, Request};
 use crate::shard::Stop;
@@ -19,6 +20,28 @@ use client::Mono;
 const RATE_CHANGE_AHEAD: Duration = Duration::from_millis(50);
 
 impl Conductor {
+    /// A run that begins paused: all is ready and nothing has begun, not even `setup()`. The clock
+    /// starts when it is resumed, as in k6.
+    pub(super) fn wait_for_resume(&mut self, publish: &mut dyn FnMut(Snapshot)) {
+        if !self.options.paused || self.job.is_done() {
+            return;
+        }
+        self.state = RunState::Running;
+        let _ = self.pause();
+        while self.paused.is_some() && !self.job.is_done() {
+            self.started = Mono::now();
+            publish(self.snapshot());
+            match self.inbox.recv_timeout(TICK) {
+                Ok(Input::Report(report)) => self.take_report(report),
+                Ok(Input::Request(request)) => self.take_request(request),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+        // It was no part of the run.
+        self.paused_ns = 0;
+    }
+
     pub(super) fn take_request(&mut self, request: Request) {
         let result = self.obey(&request.control);
         if result.is_ok() {
@@ -60,7 +83,7 @@ impl Conductor {
         "stopping; running iterations may finish".to_owned()
     }
 
-    pub(super) fn pause(&mut self) -> Result<String, String> {
+    fn pause(&mut self) -> Result<String, String> {
         if self.paused.is_some() {
             return Err("the run is paused already".to_owned());
         }

@@ -14,7 +14,7 @@ use super::{Conductor, Input};
 use crate::core::{Aside, Command};
 use crate::options::Control;
 use crate::program::CompileError;
-use crate::script::{AsideError, Instance, SETUP_DATA, ScriptRun, ScriptWish};
+use crate::script::{AsideError, Instance, SETUP_DATA, ScriptRun, ScriptWish, abort_failure};
 use crate::shard::Stop;
 use crate::vars::Base;
 
@@ -106,7 +106,7 @@ impl Conductor {
                 if script.failure.is_none() {
                     (script.run.logger)(Line::new(Level::Error, reason.as_str()));
                 }
-                script.failure.get_or_insert(ScriptFailure::Abort);
+                script.failure.get_or_insert(abort_failure(&reason));
                 self.note_event(reason.as_str());
                 self.step(Event::StopRequested { reason: StopReason::Aborted(reason) });
                 self.broadcast(|| Command::Stop { how: Stop::Now });

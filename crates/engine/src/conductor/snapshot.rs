@@ -36,6 +36,7 @@ impl Conductor {
             lost: &[],
             stalls: &[],
             incomplete: &[],
+            workflows: Vec::new(),
         })
     }
 

@@ -147,6 +147,8 @@ pub struct Swapped {
     pub series: Option<Box<SeriesWindow>>,
     /// Virtual users alive, by workflow.
     pub vus: Vec<(usize, u64)>,
+    /// Requests that have begun and not ended.
+    pub under_way: u64,
     pub messages: Vec<(usize, ErrorKind, Message)>,
     pub samples_dropped: u64,
     /// CPU time of this core's thread so far, user and system.

@@ -1,15 +1,13 @@
-//! Checks and extractors, compiled, and how they look at a response.
-
-use std::borrow::Cow;
+//! Checks, compiled, and how they look at a response.
 
 use memchr::memmem::Finder;
-use plan::{Check, CheckKind, Comparison, Extract, Extractor, StatusRange, Test};
+use plan::{Check, CheckKind, Comparison, StatusRange, Test};
 use regex::bytes::Regex;
 
 use super::block::number;
 use super::workflow::Scope;
 use crate::json::Query;
-use crate::text::{Names, Text};
+use crate::text::Text;
 use crate::vars::Vars;
 use client::Response;
 
@@ -42,19 +40,6 @@ pub enum TestProgram {
     Matches(Regex),
     Compare(Comparison, f64),
     Never,
-}
-
-pub struct ExtractProgram {
-    pub slot: usize,
-    pub from: ExtractFrom,
-}
-
-pub enum ExtractFrom {
-    Json(Query),
-    Regex { pattern: Regex, group: usize },
-    Header(String),
-    Cookie(String),
-    Nothing,
 }
 
 impl CheckProgram {
@@ -133,64 +118,18 @@ impl TestProgram {
             TestProgram::Exists(wanted) => *wanted,
             TestProgram::Equals(text) => match text.constant() {
                 Some(constant) => constant == found,
-                None => text.to_bytes(vars) == found,
+                None => text.is_ready(vars) && text.to_bytes(vars) == found,
             },
             TestProgram::ContainsFixed(finder) => finder.find(found).is_some(),
             TestProgram::Contains(text) => {
-                memchr::memmem::find(found, &text.to_bytes(vars)).is_some()
+                // A value that is missing is not an empty text, which everything contains.
+                text.is_ready(vars) && memchr::memmem::find(found, &text.to_bytes(vars)).is_some()
             }
             TestProgram::Matches(pattern) => pattern.is_match(found),
             TestProgram::Compare(op, value) => {
                 number(found).is_some_and(|number| op.holds(number, *value))
             }
             TestProgram::Never => false,
-        }
-    }
-}
-
-impl ExtractProgram {
-    pub(super) fn compile(extract: &Extract, scope: &mut Scope<'_, '_>) -> ExtractProgram {
-        let from = match &extract.from {
-            Extractor::Json(path) => match Query::parse(path) {
-                Some(query) => ExtractFrom::Json(query),
-                None => ExtractFrom::Nothing,
-            },
-            Extractor::Regex { pattern, group } => match Regex::new(pattern) {
-                Ok(pattern) => ExtractFrom::Regex { pattern, group: *group },
-                Err(_) => ExtractFrom::Nothing,
-            },
-            Extractor::Header(name) => ExtractFrom::Header(name.clone()),
-            Extractor::Cookie(name) => ExtractFrom::Cookie(name.clone()),
-        };
-        ExtractProgram { slot: scope.slot(&extract.variable), from }
-    }
-
-    pub fn reads_body(&self) -> bool {
-        matches!(self.from, ExtractFrom::Json(_) | ExtractFrom::Regex { .. })
-    }
-
-    pub fn reads_headers(&self) -> bool {
-        matches!(self.from, ExtractFrom::Header(_))
-    }
-
-    /// The value, if the response has it.
-    pub fn find<'r>(&self, response: &'r Response) -> Option<Cow<'r, [u8]>> {
-        match &self.from {
-            ExtractFrom::Json(query) => Some(match query.find(&response.body)? {
-                Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
-                Cow::Owned(text) => Cow::Owned(text.into_bytes()),
-            }),
-            ExtractFrom::Regex { pattern, group } => {
-                let captures = pattern.captures(&response.body)?;
-                Some(Cow::Borrowed(captures.get(*group)?.as_bytes()))
-            }
-            ExtractFrom::Header(name) => response.header(name).map(Cow::Borrowed),
-            ExtractFrom::Cookie(name) => response.set_cookies.iter().find_map(|line| {
-                let (known, rest) = line.split_once('=')?;
-                let value = rest.split(';').next().unwrap_or_default().trim();
-                (known.trim() == name).then_some(Cow::Borrowed(value.as_bytes()))
-            }),
-            ExtractFrom::Nothing => None,
         }
     }
 }

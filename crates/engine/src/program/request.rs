@@ -10,12 +10,13 @@ use stats::{CheckLayout, StepLayout};
 use url::Url;
 
 use super::block::compile_records;
-use super::check::{CheckProgram, ExtractFrom, ExtractProgram, Probe};
+use super::check::{CheckProgram, Probe};
+use super::extract::{ExtractFrom, ExtractProgram};
 use super::workflow::Scope;
 use super::{CompileError, Compiler};
 use crate::text::Text;
 use crate::vars::Vars;
-use client::{Keep, UNIX_HOST, parse_url, render_authority};
+use client::{Keep, ProxyRules, parse_url, render_authority, take_userinfo};
 
 /// Between the parts of a multipart body; fixed, so that bodies can be rendered before the run.
 const BOUNDARY: &str = "volley-7d1f3c5b9a2e4680";
@@ -28,6 +29,8 @@ pub struct RequestProgram {
     pub head_only: bool,
     pub idempotent: bool,
     pub target: TargetProgram,
+    /// Slots without a value of which the request cannot be made.
+    pub needs: Vec<usize>,
     /// Names in lower case.
     pub headers: Vec<(String, Text)>,
     pub body: BodyProgram,
@@ -71,8 +74,8 @@ impl RequestProgram {
     ) -> Result<RequestProgram, CompileError> {
         let http = scope.workflow.http.clone();
         let (body, content_type) = compile_body(&request.body, scope)?;
-        let headers = compile_headers(request, content_type, &http, scope);
-        let target = compile_target(request, &headers, &http, scope)?;
+        let mut headers = compile_headers(request, content_type, &http, scope);
+        let target = compile_target(request, &mut headers, &http, scope)?;
         let step = add_step(name, request, scope);
         let mut checks = Vec::new();
         for check in &request.checks {
@@ -115,6 +118,7 @@ impl RequestProgram {
             idempotent: matches!(&*request.method, "GET" | "HEAD" | "PUT" | "DELETE" | "OPTIONS"),
             method: request.method.clone(),
             target,
+            needs: Vec::new(),
             headers,
             body,
             fixed: None,
@@ -132,7 +136,13 @@ impl RequestProgram {
             latency_slot: None,
         };
         program.fixed = program.render_fixed();
+        program.needs = program.slots_needed();
         Ok(program)
+    }
+
+    /// Whether the plan says this header; `name` in lower case.
+    pub fn has_header(&self, name: &str) -> bool {
+        self.headers.iter().any(|(known, _)| known == name)
     }
 
     fn render_fixed(&self) -> Option<(Arc<[u8]>, usize)> {
@@ -147,6 +157,22 @@ impl RequestProgram {
         let body_at = wire.len();
         wire.extend_from_slice(body);
         Some((wire.into(), body_at))
+    }
+
+    fn slots_needed(&self) -> Vec<usize> {
+        let mut slots = Vec::new();
+        match &self.target {
+            TargetProgram::Known { url, .. } | TargetProgram::Unknown { url } => {
+                url.needs(&mut slots);
+            }
+        }
+        self.headers.iter().for_each(|(_, text)| text.needs(&mut slots));
+        if let BodyProgram::Text(text) = &self.body {
+            text.needs(&mut slots);
+        }
+        slots.sort_unstable();
+        slots.dedup();
+        slots
     }
 
     /// A request with a method that may carry a body says its length even if it is zero.
@@ -176,7 +202,8 @@ pub fn finish_head(wire: &mut Vec<u8>, body_length: usize, say_length: bool) {
 fn add_step(name: &str, request: &Request, scope: &mut Scope<'_, '_>) -> usize {
     let tags = all_tags(request, scope);
     let fixed = tags.iter().filter_map(|(key, text)| {
-        Some((key.clone(), String::from_utf8_lossy(text.constant()?).into_owned()))
+        let value = String::from_utf8_lossy(text.constant()?).into_owned();
+        Some((key.clone(), crate::secrets::mask_userinfo(value)))
     });
     let layout = &mut scope.compiler.layout;
     let first = layout.workflows.last().map_or(0, |workflow| workflow.steps.end);
@@ -184,7 +211,7 @@ fn add_step(name: &str, request: &Request, scope: &mut Scope<'_, '_>) -> usize {
         name: format!("{}{name}", scope.prefix),
         workflow: scope.index,
         method: request.method.clone(),
-        route: route(&request.url),
+        route: plan::mask_userinfo(&route(&request.url)).into_owned(),
         tags: fixed.collect(),
     });
     layout.steps.len() - 1 - first
@@ -354,7 +381,7 @@ fn header_lines(headers: &[(String, Text)]) -> Text {
 
 fn compile_target(
     request: &Request,
-    headers: &[(String, Text)],
+    headers: &mut Vec<(String, Text)>,
     http: &plan::HttpOptions,
     scope: &mut Scope<'_, '_>,
 ) -> Result<TargetProgram, CompileError> {
@@ -365,17 +392,22 @@ fn compile_target(
         url.push_literal(if has_query { b"&" } else { b"?" });
         url.push(&compile_pairs(&request.query, scope));
     }
-    let Some((origin_url, path)) = split_origin(&request.url, &url, scope.compiler)? else {
+    let Some((mut origin_url, path)) = split_origin(&request.url, &url, scope.compiler)? else {
         return Ok(TargetProgram::Unknown { url });
     };
+    // A header of the plan's own wins over the user in its URL, as in curl and k6.
+    if let Some(authorization) = take_userinfo(&mut origin_url)
+        && !headers.iter().any(|(name, _)| name == "authorization")
+    {
+        headers.push(("authorization".to_owned(), Text::literal(authorization)));
+    }
     let origin = scope.compiler.origin(&origin_url);
     if !scope.warm_origins.contains(&origin) {
         scope.warm_origins.push(origin);
     }
     let authority = render_authority(&origin_url);
     let mut head = Text::literal(format!("{} ", request.method));
-    let proxied = http.proxy.is_some() && origin_url.scheme() == "http";
-    if proxied && origin_url.host_str() != Some(UNIX_HOST) {
+    if ProxyRules::of_process(http.proxy.as_ref()).reads(&origin_url) {
         head.push_literal(format!("http://{authority}").as_bytes());
     }
     head.push(&path);

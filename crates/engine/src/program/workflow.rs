@@ -16,6 +16,8 @@ pub struct WorkflowProgram {
     pub http: HttpOptions,
     /// Names of the variables, by slot.
     pub slots: Vec<String>,
+    /// Which step extracts a slot, for messages.
+    pub extracted: Vec<(usize, String)>,
     /// Variables with a value at the start of each iteration.
     pub vars: Vec<(usize, Text)>,
     pub setup: Block,
@@ -42,10 +44,31 @@ pub(super) struct Scope<'c, 'p> {
     pub workflow: &'c Workflow,
     pub index: usize,
     pub slots: Vec<String>,
+    /// How the slots are referred to.
+    pub referred: Vec<Referred>,
     pub data_sets: Vec<usize>,
     pub warm_origins: Vec<usize>,
     /// Shown before step names outside the main steps: `setup: login`.
     pub prefix: &'static str,
+}
+
+/// How a variable is referred to, if at all.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Referred {
+    with_default: bool,
+    without: bool,
+}
+
+impl Referred {
+    /// Everybody who refers to it, and that is somebody, does without a value.
+    fn can_do_without(self) -> bool {
+        self.with_default && !self.without
+    }
+
+    fn add(&mut self, other: Referred) {
+        self.with_default |= other.with_default;
+        self.without |= other.without;
+    }
 }
 
 impl Names for Scope<'_, '_> {
@@ -57,6 +80,14 @@ impl Names for Scope<'_, '_> {
                 self.slots.len() - 1
             }
         }
+    }
+
+    fn refer(&mut self, slot: usize, has_default: bool) {
+        if self.referred.len() <= slot {
+            self.referred.resize(slot + 1, Referred::default());
+        }
+        let (with_default, without) = (has_default, !has_default);
+        self.referred[slot].add(Referred { with_default, without });
     }
 
     fn data(&mut self, set: &str, column: &str) -> Option<(usize, usize)> {
@@ -79,6 +110,24 @@ impl Names for Scope<'_, '_> {
                 String::new()
             }
         }
+    }
+}
+
+impl Scope<'_, '_> {
+    /// What the plan's own setup extracts, all workflows may refer to.
+    fn note_referred(&mut self) {
+        for (name, referred) in self.slots.iter().zip(&self.referred) {
+            self.compiler.referred.entry(name.clone()).or_default().add(*referred);
+        }
+    }
+
+    /// Whether a step need not fail if it finds no value for the slot.
+    fn can_do_without(&self, slot: usize, synthetic: bool) -> bool {
+        let mut referred = self.referred.get(slot).copied().unwrap_or_default();
+        if synthetic && let Some(elsewhere) = self.compiler.referred.get(&self.slots[slot]) {
+            referred.add(*elsewhere);
+        }
+        referred.can_do_without()
     }
 }
 
@@ -133,6 +182,7 @@ impl<'p> Compiler<'p> {
             workflow,
             index,
             slots: Vec::new(),
+            referred: Vec::new(),
             data_sets: Vec::new(),
             warm_origins: Vec::new(),
             prefix: "",
@@ -157,8 +207,13 @@ impl<'p> Compiler<'p> {
             workflow.uses.iter().map(|used| (scope.slot(&use_slot(&used.key)), used.clone()));
         let uses = uses.collect();
         for provide in &workflow.provide {
-            scope.slot(&provide.from);
+            let slot = scope.slot(&provide.from);
+            scope.refer(slot, false);
         }
+        if !synthetic {
+            scope.note_referred();
+        }
+        let mut extracted = Vec::new();
         // Only now is it known which responses somebody reads.
         for block in [&mut steps, &mut setup, &mut teardown, &mut vu_setup, &mut vu_teardown] {
             block.each_request(&mut |request| {
@@ -170,6 +225,10 @@ impl<'p> Compiler<'p> {
                 request.body_slot = slot(StepField::Body);
                 request.latency_slot = slot(StepField::LatencyMs);
                 request.keep.body |= request.body_slot.is_some();
+                for extract in &mut request.extract {
+                    extracted.push((extract.slot, request.name.clone()));
+                    extract.required &= !scope.can_do_without(extract.slot, synthetic);
+                }
             });
         }
         if scope.compiler.is_script {
@@ -198,6 +257,7 @@ impl<'p> Compiler<'p> {
             load: workflow.load.clone(),
             http: workflow.http.clone(),
             slots,
+            extracted,
             vars,
             setup,
             teardown,

@@ -69,7 +69,8 @@ pub async fn run_aside(
                 ThrownKind::Abort => ScriptFailure::Abort,
                 _ => ScriptFailure::Exception,
             };
-            if failure == ScriptFailure::Exception {
+            // What ends the whole run is said by whoever ends it.
+            if thrown.kind == ThrownKind::Exception {
                 let line = Line::new(Level::Error, thrown.full()).with("hint", "script exception");
                 (run.logger)(line);
             }

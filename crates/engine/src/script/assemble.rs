@@ -93,6 +93,7 @@ impl ScriptRun {
             tags: options.tags.iter().flatten().collect(),
             user_agent: http.user_agent.clone().unwrap_or_else(|| USER_AGENT.to_owned()),
             max_redirects: http.http.redirects,
+            max_redirects_chosen: options.max_redirects.is_some(),
             batch: unlimited_if_zero(http.batch),
             batch_per_host: unlimited_if_zero(http.batch_per_host),
             discard_response_bodies: http.discard_response_bodies,

@@ -33,8 +33,7 @@ pub fn handle_summary(
         tokio::task::spawn_local(deadlines.clone().sweep_every(Duration::from_millis(5)));
         let origins = Rc::new(OriginTable::new(http, None));
         let tls = Arc::new(OnceLock::new());
-        let settings =
-            Settings { http: http.clone(), tls, origins, proxy: None, outlet: Outlet::free() };
+        let settings = Settings { http: http.clone(), tls, origins, outlet: Outlet::free() };
         let vu = Vu::new(VuSetup {
             script: script.clone(),
             book: Rc::new(Book::new(layout.clone(), None, 0)),

@@ -129,6 +129,18 @@ impl Surroundings for Around {
         self.side.next_request_at()
     }
 
+    fn begun(&self) {
+        if let Some(context) = self.context.upgrade() {
+            context.recorder.begun();
+        }
+    }
+
+    fn ended(&self) {
+        if let Some(context) = self.context.upgrade() {
+            context.recorder.ended();
+        }
+    }
+
     fn exchanged(&self, progress: &Progress, ended: Exchanged) {
         if let Some(context) = self.context.upgrade() {
             let Exchanged { status, error, latency_ns } = ended;

@@ -15,10 +15,11 @@ use plan::{DataOrder, WhenExhausted};
 use super::ShardContext;
 use crate::vars::Vars;
 
-/// Ask for more when the rest lasts for less than this.
-const AHEAD_NS: u64 = 2_000_000_000;
+/// Ask for more when the rest lasts for less than this: about three quarters of a lease, as with iterations, so that
+/// load goes on while its job changes hands (R28).
+const AHEAD_NS: u64 = 4_500_000_000;
 /// A block should last for this long.
-const BLOCK_NS: u64 = 4_000_000_000;
+const BLOCK_NS: u64 = 6_000_000_000;
 const BLOCK_MIN: u64 = 64;
 const BLOCK_MAX: u64 = 1 << 20;
 
@@ -165,7 +166,9 @@ impl ShardContext {
             match taken {
                 Taken::Row(row) if row < self.program.data_sets[set].rows => return Ok(row),
                 Taken::Row(_) | Taken::Exhausted => return Err(Rows::Exhausted),
-                Taken::NotYet => {}
+                Taken::NotYet => {
+                    self.note_held();
+                }
             }
             let until = *until.get_or_insert_with(|| now.plus(self.row_wait.get()));
             if now >= until {
@@ -198,6 +201,7 @@ impl ShardContext {
                 None => supply.end(),
             }
         }
+        self.held_no_more();
         self.rows_came.notify_waiters();
     }
 
@@ -236,8 +240,8 @@ mod tests {
         }
         let (row, wanted) = asked_at.expect("it asks");
         assert!(row < 60, "half of the block is left: {row}");
-        assert!((300..=500).contains(&wanted), "four seconds' worth: {wanted}");
-        supply.grant(100..500);
+        assert!((500..=700).contains(&wanted), "six seconds' worth: {wanted}");
+        supply.grant(100..700);
         assert_eq!(supply.wanted(Mono(SECOND)), None, "there is enough again");
     }
 

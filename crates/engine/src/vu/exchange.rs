@@ -1,5 +1,7 @@
 //! One request step: send, follow redirects, judge, extract, count.
 
+use std::time::Duration;
+
 use plan::OnFailure;
 use stats::ErrorKind;
 
@@ -9,7 +11,11 @@ use crate::program::{RequestProgram, TargetProgram, status_fits};
 use crate::recorder::{At, Ended};
 use crate::trace;
 use client::Mono;
-use client::{Failure, Keep, Outgoing, Progress, decode_body, parse_url};
+use client::{Failure, Keep, Outgoing, Progress, decode_body, parse_url, take_userinfo};
+
+/// How long a user waits after the first connection that was refused; twice as long after each one more.
+const BACK_OFF_FIRST: Duration = Duration::from_millis(1);
+const BACK_OFF_MAX: Duration = Duration::from_millis(100);
 
 /// Where an exchange is counted if it is dropped before its end.
 struct InFlight<'a> {
@@ -21,6 +27,7 @@ struct InFlight<'a> {
 
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
+        self.vu.context.recorder.ended();
         if !self.done {
             self.vu.context.recorder.interrupted(self.at, self.progress);
         }
@@ -65,6 +72,7 @@ impl Vu {
                 Err(failure) => {
                     scratch.response.clear();
                     scratch.progress.reset();
+                    self.trace_failure(request, &failure);
                     let latency_ns = Mono::now().since(from_hop);
                     Hopped { result: Err(failure), latency_ns }
                 }
@@ -87,7 +95,26 @@ impl Vu {
         scratch.deadline.disarm();
         // A step's own latency runs over all its hops.
         let latency_ns = if hops == 0 { last.latency_ns } else { Mono::now().since(from) };
-        self.conclude(request, at, &last, latency_ns, scratch)
+        let flow = self.conclude(request, at, &last, latency_ns, scratch);
+        match &last.result {
+            Err(failure) if failure.kind == ErrorKind::Refused => self.back_off().await,
+            _ => self.refused.set(0),
+        }
+        flow
+    }
+
+    /// A refusal comes back at once, so users who wait for answers alone would do nothing but ask a target that is not
+    /// there, a hundred thousand times a second. Each waits a little, and never so long that a target that is back is
+    /// not met at once. Arrivals have their own pace.
+    async fn back_off(&self) {
+        if self.context.is_open() {
+            return;
+        }
+        let times = self.refused.get();
+        self.refused.set(times.saturating_add(1));
+        let wait = BACK_OFF_FIRST.saturating_mul(1 << times.min(10)).min(BACK_OFF_MAX);
+        tokio::time::sleep(wait).await;
+        Mono::now();
     }
 
     fn keep(&self, request: &RequestProgram) -> Keep {
@@ -109,8 +136,8 @@ impl Vu {
             scratch.tags.push_str(&String::from_utf8_lossy(&text.to_bytes(&self.vars)));
         }
         let secrets = &self.context.program.shown;
-        if !scratch.tags.is_empty() && !secrets.is_empty() {
-            scratch.tags = secrets.redact(std::mem::take(&mut scratch.tags));
+        if !scratch.tags.is_empty() {
+            scratch.tags = secrets.shown(std::mem::take(&mut scratch.tags));
         }
     }
 
@@ -136,6 +163,7 @@ impl Vu {
         };
         let idempotent = request.idempotent;
         let out = Outgoing { origin: &ready.origin, wire, body_at, head_only, idempotent, keep };
+        self.context.recorder.begun();
         let mut in_flight = InFlight { vu: self, at, progress, done: false };
         let mut result = self.client.exchange(out, deadline, response, progress).await;
         in_flight.done = true;
@@ -211,7 +239,7 @@ impl Vu {
                 }
             }
         };
-        let url = match parse_url(Some(&base), location) {
+        let mut url = match parse_url(Some(&base), location) {
             Ok(url) => url,
             Err(failure) => return Some(Err(Failure { kind: ErrorKind::Redirect, ..failure })),
         };
@@ -225,7 +253,10 @@ impl Vu {
         let with_body = !rewrite && came_by.is_none_or(|hop| hop.with_body);
         // Once left behind, credentials are not fetched again: the way back was chosen by a stranger.
         let foreign = base.origin() != url.origin() || came_by.is_some_and(|hop| hop.foreign);
-        Some(Ok(Hop { url, method, with_body, foreign }))
+        let said = take_userinfo(&mut url);
+        let kept = || scratch.authorization.clone().filter(|_| !foreign);
+        let authorization = said.or_else(kept);
+        Some(Ok(Hop { url, method, with_body, foreign, authorization }))
     }
 
     fn count(&self, at: At, scratch: &Scratch, ended: Ended) {
@@ -254,6 +285,12 @@ impl Vu {
             Ok(()) if !expected => Some(ErrorKind::Status),
             Ok(()) => None,
         };
+        let unmatched = self.extract(request, answered, scratch);
+        let unmatched = unmatched.filter(|_| error.is_none());
+        if let Some(failure) = &unmatched {
+            self.trace_failure(request, failure);
+        }
+        let error = error.or(unmatched.as_ref().map(|failure| failure.kind));
         let completed = answered || matches!(error, Some(ErrorKind::Redirect));
         let status_seen = (completed && status != 0).then_some(status);
         self.count(at, scratch, Ended { status: status_seen, error, latency_ns: last.latency_ns });
@@ -267,13 +304,6 @@ impl Vu {
                 failed_check = Some(check.id);
             }
         }
-        if let Some(response) = response {
-            for extract in &request.extract {
-                if let Some(value) = extract.find(response) {
-                    self.vars.set(extract.slot, &value);
-                }
-            }
-        }
         self.keep_results(request, latency_ns, scratch);
         if !request.record.is_empty() {
             self.record(&request.record);
@@ -281,10 +311,46 @@ impl Vu {
         if error.is_none() && failed_check.is_none() {
             return Flow::Continue;
         }
-        self.note_failure(request, error, last.result.as_ref().err(), failed_check, scratch);
+        let failure = last.result.as_ref().err().or(unmatched.as_ref());
+        self.note_failure(request, error, failure, failed_check, scratch);
         match request.on_failure {
             OnFailure::Continue => Flow::Continue,
             OnFailure::EndIteration => Flow::EndIteration,
+        }
+    }
+
+    /// Takes what the step wants from the answer; the first that is not there and is needed.
+    ///
+    /// A variable for which nothing was found has no value, not the one of an earlier turn.
+    fn extract(
+        &self,
+        request: &RequestProgram,
+        answered: bool,
+        scratch: &Scratch,
+    ) -> Option<Failure> {
+        let mut unmatched = None;
+        for extract in &request.extract {
+            let mut rng = self.vars.rng.borrow_mut();
+            let found = answered.then(|| extract.find(&scratch.response, &mut rng)).flatten();
+            match found {
+                Some((value, form)) => self.vars.set_as(extract.slot, &value, form),
+                None => {
+                    self.vars.clear(extract.slot);
+                    if extract.required && answered && unmatched.is_none() {
+                        let message = extract.explain(&scratch.response);
+                        unmatched = Some(Failure::new(ErrorKind::Extract, message));
+                    }
+                }
+            }
+        }
+        unmatched
+    }
+
+    /// `--debug` shows exchanges as they end; what is found out besides is shown by itself.
+    fn trace_failure(&self, request: &RequestProgram, failure: &Failure) {
+        if let Some(trace) = &self.context.trace {
+            let text = format!("── {}\n! {failure}\n", request.name);
+            trace(self.context.program.shown.redact(text));
         }
     }
 
@@ -326,7 +392,7 @@ impl Vu {
         };
         if self.trouble.borrow().is_none() {
             let trouble = format!("step `{}`: {}", request.name, describe());
-            *self.trouble.borrow_mut() = Some(self.context.program.shown.redact(trouble));
+            *self.trouble.borrow_mut() = Some(self.context.program.shown.shown(trouble));
         }
         let Some(kind) = error else { return };
         let whole = self.context.recorder.wants_exchange(step);
@@ -340,7 +406,7 @@ impl Vu {
             let Scratch { response, progress, .. } = scratch;
             trace::exchange(name, wire, body_at, response, progress, failure, secrets)
         });
-        let described = || self.context.program.shown.redact(describe());
+        let described = || self.context.program.shown.shown(describe());
         self.context.recorder.failure(step, kind, described, exchange);
     }
 }

@@ -2,11 +2,12 @@
 
 use std::rc::Rc;
 
+use stats::ErrorKind;
 use url::Url;
 
 use super::{Scratch, Vu};
 use crate::program::{RequestProgram, TargetProgram, finish_head};
-use client::{Failure, Origin, parse_url};
+use client::{Failure, Origin, parse_url, take_userinfo};
 
 /// A request ready to go: in the scratch buffer, or fixed since the plan was compiled.
 pub struct Rendered {
@@ -22,6 +23,8 @@ pub struct Hop {
     pub with_body: bool,
     /// The origin has changed, now or on the way here: credentials stay behind.
     pub foreign: bool,
+    /// What the user and the password of a URL have become, while they may be sent.
+    pub authorization: Option<String>,
 }
 
 impl Vu {
@@ -32,6 +35,12 @@ impl Vu {
         scratch: &mut Scratch,
     ) -> Result<Rendered, Failure> {
         scratch.url = None;
+        scratch.authorization = None;
+        if let Some(&slot) = request.needs.iter().find(|&&slot| !self.vars.has(slot)) {
+            scratch.wire.clear();
+            scratch.body.clear();
+            return Err(self.no_value(slot));
+        }
         match &request.target {
             TargetProgram::Known { origin, url, head } => {
                 let origin = self.context.settings.origins.get(*origin);
@@ -40,7 +49,7 @@ impl Vu {
                     parse_url(None, &String::from_utf8_lossy(&text))
                 })?;
                 scratch.wire.clear();
-                let plain = cookies.is_none() && self.proxy_authorization(&origin).is_none();
+                let plain = cookies.is_none() && proxy_authorization(&origin).is_none();
                 if plain && request.fixed.is_some() {
                     return Ok(Rendered { origin, body_at: None });
                 }
@@ -51,12 +60,30 @@ impl Vu {
             TargetProgram::Unknown { url } => {
                 let text = url.to_bytes(&self.vars);
                 let text = String::from_utf8_lossy(&text).into_owned();
-                let url = crate::program::join(self.context.base_url.as_ref(), &text)?;
-                let hop =
-                    Hop { url, method: request.method.clone(), with_body: true, foreign: false };
+                let mut url = crate::program::join(self.context.base_url.as_ref(), &text)?;
+                let said = take_userinfo(&mut url);
+                // A header of the plan's own wins.
+                let authorization = said.filter(|_| !request.has_header("authorization"));
+                let method = request.method.clone();
+                let hop = Hop { url, method, with_body: true, foreign: false, authorization };
                 self.render_hop(request, &hop, scratch)
             }
         }
+    }
+
+    /// Why a request cannot be made.
+    fn no_value(&self, slot: usize) -> Failure {
+        let workflow = self.context.workflow();
+        let name = &workflow.slots[slot];
+        let setter = workflow.extracted.iter().find(|(extracted, _)| *extracted == slot);
+        let why = match setter {
+            Some((_, step)) => format!("the step `{step}` has not found it"),
+            None => "nothing has set it".to_owned(),
+        };
+        let message = format!(
+            "not sent: `${{{name}}}` has no value, {why}; `${{{name}:-x}}` would have a default"
+        );
+        Failure::new(ErrorKind::NoValue, message)
     }
 
     /// A request to a URL that was not known before.
@@ -67,11 +94,12 @@ impl Vu {
         scratch: &mut Scratch,
     ) -> Result<Rendered, Failure> {
         let origin = self.context.settings.origins.intern(&hop.url)?;
+        scratch.authorization.clone_from(&hop.authorization);
         let wire = &mut scratch.wire;
         wire.clear();
         wire.extend_from_slice(hop.method.as_bytes());
         wire.push(b' ');
-        if self.context.settings.proxy.is_some() && !origin.tls {
+        if origin.reader().is_some() {
             wire.extend_from_slice(format!("http://{}", origin.authority).as_bytes());
         }
         wire.extend_from_slice(hop.url.path().as_bytes());
@@ -81,7 +109,7 @@ impl Vu {
         }
         wire.extend_from_slice(b" HTTP/1.1\r\n");
         // The step's own `host` is meant for the origin that the step names.
-        let own_host = !hop.foreign && request.headers.iter().any(|(name, _)| name == "host");
+        let own_host = !hop.foreign && request.has_header("host");
         if !own_host {
             wire.extend_from_slice(format!("host: {}\r\n", origin.authority).as_bytes());
         }
@@ -89,7 +117,8 @@ impl Vu {
             let secret = matches!(&**name, "authorization" | "cookie");
             let about_body = name.starts_with("content-");
             let stays = secret || name == "host";
-            if hop.foreign && stays || about_body && !hop.with_body {
+            let replaced = name == "authorization" && hop.authorization.is_some();
+            if replaced || hop.foreign && stays || about_body && !hop.with_body {
                 continue;
             }
             wire.extend_from_slice(name.as_bytes());
@@ -97,18 +126,13 @@ impl Vu {
             value.render(&self.vars, wire);
             wire.extend_from_slice(b"\r\n");
         }
+        if let Some(authorization) = &hop.authorization {
+            wire.extend_from_slice(format!("authorization: {authorization}\r\n").as_bytes());
+        }
         let cookies = self.cookie_header(request, scratch, || Ok(hop.url.clone()))?;
         scratch.url = Some(hop.url.clone());
         let body_at = self.finish(request, &origin, scratch, cookies.as_deref(), hop.with_body);
         Ok(Rendered { origin, body_at: Some(body_at) })
-    }
-
-    /// What the proxy wants to see with each plain request; through a tunnel it would reach the
-    /// target, whom it does not concern.
-    fn proxy_authorization(&self, origin: &Origin) -> Option<&str> {
-        let proxy = self.context.settings.proxy.as_ref()?;
-        let reads_requests = !origin.tls && origin.unix.is_none();
-        proxy.authorization.as_deref().filter(|_| reads_requests)
     }
 
     fn finish(
@@ -129,7 +153,7 @@ impl Vu {
             wire.extend_from_slice(cookies.as_bytes());
             wire.extend_from_slice(b"\r\n");
         }
-        if let Some(authorization) = self.proxy_authorization(origin) {
+        if let Some(authorization) = proxy_authorization(origin) {
             wire.extend_from_slice(format!("proxy-authorization: {authorization}\r\n").as_bytes());
         }
         finish_head(wire, scratch.body.len(), with_body && request.sends_length());
@@ -146,7 +170,7 @@ impl Vu {
         url: impl FnOnce() -> Result<Url, Failure>,
     ) -> Result<Option<String>, Failure> {
         let jar = self.jar.borrow();
-        if jar.is_empty() || request.headers.iter().any(|(name, _)| name == "cookie") {
+        if jar.is_empty() || request.has_header("cookie") {
             return Ok(None);
         }
         let url = url()?;
@@ -154,4 +178,10 @@ impl Vu {
         scratch.url = Some(url);
         Ok(header)
     }
+}
+
+/// What the proxy wants to see with each plain request; through a tunnel it would reach the target,
+/// whom it does not concern.
+fn proxy_authorization(origin: &Origin) -> Option<&str> {
+    origin.reader()?.authorization.as_deref()
 }

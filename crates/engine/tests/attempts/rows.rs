@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use engine::attempt::{Loaded, Mono, ShardSpec, UniqueSet};
+use engine::attempt::{Loaded, Mono, Report, ShardSpec, UniqueSet};
 use stats::DropCause;
 
 use super::common::recording::{Recording, ok};
@@ -96,6 +96,25 @@ fn a_row_that_does_not_come_is_counted() {
     let mut paths = server.paths();
     paths.sort();
     assert_eq!(paths, ["/row10", "/row11", "/row12"]);
+}
+
+/// Load that waits for rows stands still, and the result has to say so (R27).
+#[test]
+fn time_spent_waiting_for_rows_is_told() {
+    let server = Recording::start(|_| ok(""));
+    let folder = tempfile::tempdir().unwrap();
+    let loaded = loaded(&server, folder.path(), 50, "vus: 2, iterations: 10");
+    let led = Led::prepare(&loaded, spec(0, 1, std::iter::once(0..3).collect())).ready();
+    led.run.start_at(Mono::now());
+    let Report::RowsWanted { .. } = led.next() else { panic!("it asks for rows") };
+    std::thread::sleep(Duration::from_millis(300));
+    led.run.swap(None, None);
+    let Report::Counted(counted) = led.next() else { panic!("counts were asked for") };
+    assert!(counted.held >= Duration::from_millis(200), "{:?}", counted.held);
+    led.run.grant_rows(0, 3..50);
+    std::thread::sleep(Duration::from_millis(100));
+    led.run.swap(None, None);
+    led.finish().completed();
 }
 
 /// A block beyond the set's end is the owner's mistake, and gives nobody a wrong row.

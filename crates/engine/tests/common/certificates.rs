@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, date_time_ymd};
 
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
@@ -42,4 +42,21 @@ impl Authority {
         std::fs::write(&pair.key, key.serialize_pem()).unwrap();
         pair
     }
+}
+
+/// A certificate that signed itself and says that it is an authority, as `openssl req -x509` makes it;
+/// good until that year.
+pub fn self_signed(folder: &Path, name: &str, until_year: i32) -> Pair {
+    let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.distinguished_name.push(rcgen::DnType::CommonName, name);
+    params.not_before = date_time_ymd(2020, 1, 1);
+    params.not_after = date_time_ymd(until_year, 1, 1);
+    let key = KeyPair::generate().unwrap();
+    let certificate = params.self_signed(&key).unwrap();
+    let file = |ending: &str| folder.join(format!("{name}-{until_year}.{ending}"));
+    let pair = Pair { certificate: file("crt"), key: file("key") };
+    std::fs::write(&pair.certificate, certificate.pem()).unwrap();
+    std::fs::write(&pair.key, key.serialize_pem()).unwrap();
+    pair
 }

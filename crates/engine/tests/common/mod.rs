@@ -7,6 +7,7 @@ pub mod frames;
 pub mod process;
 pub mod recording;
 pub mod servers;
+pub mod tls_front;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -182,10 +183,10 @@ impl Run {
     }
 }
 
-/// Exchanges that ended without a complete answer. A wrong status is one, and so is a redirect too
-/// many.
+/// Exchanges that ended without a complete answer. A wrong status has one, and so have a redirect too
+/// many and an answer that lacks what is wanted.
 pub fn broken(total: &StepStats) -> u64 {
-    let answered = [ErrorKind::Status, ErrorKind::Redirect];
+    let answered = [ErrorKind::Status, ErrorKind::Redirect, ErrorKind::Extract];
     let broken = ErrorKind::ALL.iter().filter(|kind| !answered.contains(kind));
     broken.map(|kind| total.errors[*kind as usize]).sum()
 }

@@ -1,8 +1,8 @@
 //! One circuit breaker per worker: what this manager's own talk with it shows.
 //!
 //! A worker whose breaker is not closed gets no new work from any job that is led here. Stops and whatever else
-//! concerns what it runs are tried all the same. After the cool-down it is asked what it holds, which costs no job
-//! anything; an answer brings it back. A new life of a worker is another one.
+//! concerns what it runs are tried all the same. After the cool-down, or when it says something itself, it is asked
+//! what it holds, which costs no job anything; an answer brings it back. A new life of a worker is another one.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -39,6 +39,11 @@ impl Breakers {
         let breakers = lock(&self.0);
         let tripped = breakers.tripped((node, boot))?;
         Some((breakers.state((node, boot), now()), tripped))
+    }
+
+    /// A worker has called this manager.
+    pub fn heard(&self, node: NodeId) {
+        lock(&self.0).heard(|(worker, _)| worker == node);
     }
 
     fn permit(&self, target: Target, ask: &Ask) -> Option<Permit> {

@@ -285,14 +285,9 @@ impl Desk {
         };
         let Some(statistics) = &mut self.statistics else { return FramesAnswer::UnknownJob };
         let (answer, touched) = statistics.frames(frames, clock, is_known);
-        for (workflow, shard, attempt) in touched {
-            let applied = self.statistics.as_ref();
-            let applied = applied.and_then(|known| known.counters(workflow, shard, attempt));
-            let Some((counters, _)) = applied else { continue };
-            let key = fence::ShardKey { job, workflow: fence::WorkflowNo(workflow), shard };
-            let attempt = fence::Attempt(attempt);
-            self.step(Event::Progress { shard: key, attempt, counters, heard: None });
-        }
+        let progress: Vec<Event> =
+            touched.into_iter().filter_map(|attempt| statistics.progress(job, attempt)).collect();
+        progress.into_iter().for_each(|event| self.step(event));
         answer
     }
 

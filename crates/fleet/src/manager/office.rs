@@ -91,6 +91,7 @@ impl Office for Service {
         let node = self.worker(&request)?;
         let tell: Tell = unseal(request.get_ref())?;
         if let Some(node) = node {
+            self.0.breakers.heard(node);
             authority::may_tell(&*self.0.serving()?, node, &tell).await?;
         }
         let Some(job) = tell.job() else {
@@ -151,6 +152,7 @@ impl Office for Service {
         if node.is_some_and(|node| node != renew.worker) {
             return Err(foreign(&self.0));
         }
+        self.0.breakers.heard(renew.worker);
         let parts = self.0.serving()?;
         let decide = |state: &State| renew.decide(state);
         let read = parts.ledger.read(ReadLevel::Strong, READ_WITHIN, decide).await;

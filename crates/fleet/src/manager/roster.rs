@@ -154,7 +154,8 @@ pub fn nodes(
             }
             .to_owned(),
             jobs: jobs(entry.peer.node),
-            leads: leader == Some(entry.peer.node),
+            // Until the others have noticed, a leader that has left is still the last one they knew.
+            leads: leader == Some(entry.peer.node) && is_live(entry),
             ..FleetNode::default()
         };
         let beat = Heartbeat::decode(&entry.heartbeat).map(|heartbeat| heartbeat.beat);

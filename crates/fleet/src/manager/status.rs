@@ -130,6 +130,7 @@ pub fn of_owner(owner: &Owner, bundle: &BundleHead) -> JobStatus {
     let parts = bundle.manifest.workflows.iter().enumerate();
     let workflows = parts.map(|(number, part)| WorkflowStatus {
         name: part.name.clone(),
+        need: part.need.to_string(),
         state: format!("{:?}", owner.workflow(number)).to_lowercase(),
         shards: owner
             .shards()
@@ -212,7 +213,7 @@ pub fn result(
         let setup_data = setup_data.map(|data| String::from_utf8_lossy(data).into_owned());
         let threw = conclusion.setup_error.is_some() || conclusion.teardown_error.is_some();
         let failure = match &conclusion.stop {
-            StopReason::Aborted(_) => Some(ScriptFailure::Abort),
+            StopReason::Aborted(reason) => Some(engine::script::abort_failure(reason)),
             _ if threw => Some(ScriptFailure::Exception),
             _ => None,
         };

@@ -52,6 +52,7 @@ fn result_bytes() -> Vec<u8> {
         history: Vec::new(),
         notes: Vec::new(),
         script: None,
+        fail_on: stats::VerdictState::Invalid,
     };
     stats::wire::encode_result(&result).unwrap()
 }

@@ -49,7 +49,12 @@ fn addendum() -> proto::Addendum {
 
 fn status() -> proto::JobStatus {
     let shard = proto::ShardStatus { shard: 1, attempt: 2, state: text("s"), worker: text("w") };
-    let workflow = proto::WorkflowStatus { name: text("n"), state: text("s"), shards: vec![shard] };
+    let workflow = proto::WorkflowStatus {
+        name: text("n"),
+        state: text("s"),
+        shards: vec![shard],
+        need: text("w"),
+    };
     proto::JobStatus {
         job: job(),
         name: text("name"),

@@ -2,7 +2,7 @@
 
 use super::Context;
 use crate::model::{Body, MultipartField, MultipartValue};
-use crate::template::{Escape, Filter, Part, Template};
+use crate::template::{Escape, Filter, Part, Source, Template, spans};
 use crate::tree::{Entry, Node, Value, is_json_number, whole};
 use crate::units;
 
@@ -21,6 +21,7 @@ pub fn body(cx: &Context<'_>, node: &Node) -> Body {
     let value = &entry.value;
     match entry.key.as_str() {
         "json" => {
+            no_json_in_text(cx, value);
             let mut template = Template::default();
             json(cx, value, &mut template);
             Body::Json(template)
@@ -31,6 +32,30 @@ pub fn body(cx: &Context<'_>, node: &Node) -> Body {
         }
         "body" => Body::Raw(cx.template(value, Escape::None)),
         _ => Body::File(cx.file(value)),
+    }
+}
+
+/// `json: '{"a": 1}'` would be sent as one string, quotes and all.
+fn no_json_in_text(cx: &Context<'_>, node: &Node) {
+    let Value::Text(text) = &node.value else {
+        return;
+    };
+    // What stands in for a reference may be a number or a part of a string.
+    let mut plain = String::with_capacity(text.len());
+    let mut at = 0;
+    for (start, end) in spans(text) {
+        plain.push_str(&text[at..start]);
+        plain.push('0');
+        at = end;
+    }
+    plain.push_str(&text[at..]);
+    let looks = plain.trim_start().starts_with(['{', '[']);
+    if looks && serde_json::from_str::<serde::de::IgnoredAny>(&plain).is_ok() {
+        cx.report(node.place, "`json` is given a text that is JSON: it would be sent as a string")
+            .help(
+                "take the quotes away (`json: { a: 1 }`: JSON is YAML, too), or send the text as it \
+                 is: `body` and the header `content-type: application/json`",
+            );
     }
 }
 
@@ -57,7 +82,7 @@ fn json(cx: &Context<'_>, node: &Node, into: &mut Template) {
         Value::Null => into.push_text("null"),
         Value::Flag(flag) => into.push_text(if *flag { "true" } else { "false" }),
         Value::Number(text) => into.push_text(&json_number(text)),
-        Value::Text(text) => json_text(cx, node, text, into),
+        Value::Text(text) => json_text(cx, node, text, false, into),
         Value::List(items) => {
             into.push_text("[");
             for (index, item) in items.iter().enumerate() {
@@ -74,7 +99,7 @@ fn json(cx: &Context<'_>, node: &Node, into: &mut Template) {
                 if index > 0 {
                     into.push_text(",");
                 }
-                json_text(cx, node, &entry.key, into);
+                json_text(cx, node, &entry.key, true, into);
                 into.push_text(":");
                 json(cx, &entry.value, into);
             }
@@ -83,18 +108,27 @@ fn json(cx: &Context<'_>, node: &Node, into: &mut Template) {
     }
 }
 
-/// A string in quotes; a lone `${... | raw}` stands without them: a number, an object.
-fn json_text(cx: &Context<'_>, node: &Node, text: &str, into: &mut Template) {
+/// A string in quotes. A lone reference stands without them: `${... | raw}` is written as it is, and
+/// a variable knows whether it is text.
+fn json_text(cx: &Context<'_>, node: &Node, text: &str, is_key: bool, into: &mut Template) {
+    cx.note_foreign(node, text, Escape::Json);
     // Parsed first, escaped after: quotes inside a reference's default are not JSON's.
     let parsed = match Template::parse(text, Escape::Json) {
         Ok(parsed) => parsed,
         Err(wrong) => return cx.template_error(node, wrong),
     };
-    let raw = |part: &Part| match part {
-        Part::Reference(reference) => reference.filter == Some(Filter::Raw),
-        Part::Text(_) => false,
+    let mut parsed = parsed;
+    let alone = match parsed.parts.as_mut_slice() {
+        [Part::Reference(only)] if !is_key => match (only.filter, &only.source) {
+            (Some(Filter::Raw), _) => true,
+            (None, Source::Variable(_) | Source::Use(_)) => {
+                only.escape = Escape::JsonValue;
+                true
+            }
+            _ => false,
+        },
+        _ => false,
     };
-    let alone = matches!(parsed.parts.as_slice(), [only] if raw(only));
     let mut escaped = Template::default();
     for part in parsed.parts {
         match part {

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use crate::problem::Finding;
 use crate::shape::{Env, unset, unset_help};
-use crate::template::{Escape, Part, Source, Template, TemplateError, is_name, spans};
+use crate::template::{
+    Escape, Foreign, Part, Source, Template, TemplateError, find_foreign, is_name, spans,
+};
 use crate::tree::{Lines, Node, Place, shorten};
 use crate::units;
 
@@ -39,6 +41,8 @@ pub struct Context<'a> {
     pub step_refs: RefCell<BTreeMap<(usize, usize), Vec<RefUse>>>,
     /// References outside steps: of the plan (`None`) or of a workflow.
     pub loose_refs: RefCell<Vec<(Option<usize>, RefUse)>>,
+    /// What looks like another tool's reference.
+    pub foreign: RefCell<Vec<(Place, Foreign)>>,
     /// The step being decoded, for messages.
     step: RefCell<String>,
     /// Whether what is being decoded is filled in after the response.
@@ -86,6 +90,7 @@ impl<'a> Context<'a> {
             refs: RefCell::default(),
             step_refs: RefCell::default(),
             loose_refs: RefCell::default(),
+            foreign: RefCell::default(),
             step: RefCell::default(),
             after_response: Cell::new(false),
             taken: RefCell::default(),
@@ -163,14 +168,22 @@ impl<'a> Context<'a> {
 
     /// The part of a scalar's source between two offsets of its value, if it is written verbatim.
     pub fn inside(&self, node: &Node, start: usize, end: usize) -> Place {
+        self.all_inside(node, [(start, end)])[0]
+    }
+
+    /// The same for many parts, which are looked for once: a text may be long and full of them.
+    fn all_inside(
+        &self,
+        node: &Node,
+        parts: impl IntoIterator<Item = (usize, usize)>,
+    ) -> Vec<Place> {
         let source = self.text.get(node.place.start..node.place.end).unwrap_or_default();
-        match node.text().and_then(|text| source.find(text)) {
-            Some(at) => {
-                let base = node.place.start + at;
-                self.lines.place(base + start, base + end)
-            }
+        let base = node.text().and_then(|text| source.find(text)).map(|at| node.place.start + at);
+        let place = |(start, end)| match base {
+            Some(base) => self.lines.place(base + start, base + end),
             None => node.place,
-        }
+        };
+        parts.into_iter().map(place).collect()
     }
 
     pub fn template_error(&self, node: &Node, wrong: TemplateError) {
@@ -187,12 +200,23 @@ impl<'a> Context<'a> {
     }
 
     pub fn template_text(&self, node: &Node, text: &str, escape: Escape) -> Template {
+        self.note_foreign(node, text, escape);
         match Template::parse(text, escape) {
             Ok(template) => self.fill(node, encode_text(template, escape)),
             Err(wrong) => {
                 self.template_error(node, wrong);
                 Template::default()
             }
+        }
+    }
+
+    /// Remembers what may be a reference in another tool's form; it is judged when all names are
+    /// known.
+    pub fn note_foreign(&self, node: &Node, text: &str, escape: Escape) {
+        let found = find_foreign(text, escape);
+        if !found.is_empty() {
+            let places = self.all_inside(node, found.iter().map(|one| (one.start, one.end)));
+            self.foreign.borrow_mut().extend(places.into_iter().zip(found));
         }
     }
 
@@ -243,7 +267,7 @@ impl<'a> Context<'a> {
         if spans.len() != template.references().count() {
             return Vec::new();
         }
-        spans.into_iter().map(|(start, end)| self.inside(node, start, end)).collect()
+        self.all_inside(node, spans)
     }
 
     /// The same for what is shown in results, where no secret may stand.
@@ -346,7 +370,7 @@ fn encode_text(mut template: Template, escape: Escape) -> Template {
                 Escape::Url | Escape::UrlPath | Escape::UrlQuery => {
                     *text = Escape::Url.write_text(text);
                 }
-                Escape::None | Escape::Header | Escape::Json => {}
+                Escape::None | Escape::Header | Escape::Json | Escape::JsonValue => {}
             }
         }
     }

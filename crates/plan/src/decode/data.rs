@@ -38,6 +38,7 @@ pub fn data_set(cx: &Context<'_>, name: &str, node: &Node) -> DataSet {
         name: name.to_owned(),
         file,
         format,
+        delimiter: delimiter(cx, node, format),
         order,
         when_exhausted,
         columns: Vec::new(),
@@ -51,8 +52,43 @@ pub fn data_set(cx: &Context<'_>, name: &str, node: &Node) -> DataSet {
             }
             Err(error) => cx.report(file_node.place, error.to_string()).done(),
         }
+        if let [only] = set.columns.as_slice() {
+            one_column(cx, file_node, only, set.delimiter);
+        }
     }
     set
+}
+
+/// As given, or by the file's ending.
+fn delimiter(cx: &Context<'_>, node: &Node, format: DataFormat) -> u8 {
+    let ending = node.get("file").unwrap_or(node).text().unwrap_or_default();
+    let usual = if ending.ends_with(".tsv") { b'\t' } else { b',' };
+    let Some(given) = node.get("delimiter").filter(|given| given.text().is_some()) else {
+        return usual;
+    };
+    if format == DataFormat::JsonLines {
+        cx.report(given.place, "`delimiter` belongs to CSV").help("remove it");
+    }
+    match given.text().unwrap_or_default() {
+        "tab" | "\\t" => b'\t',
+        text if text.len() == 1 && !matches!(text, "\"" | "\n" | "\r") => text.as_bytes()[0],
+        other => {
+            cx.report(given.place, format!("`{}` cannot stand between fields", shorten(other)))
+                .help("write one character, for example `delimiter: \";\"`, or `tab`");
+            usual
+        }
+    }
+}
+
+/// A header line that is one column with another delimiter in it is read with the wrong one.
+fn one_column(cx: &Context<'_>, node: &Node, column: &str, delimiter: u8) {
+    let others = [';', '\t', '|', ','].into_iter();
+    let Some(other) = others.filter(|c| *c as u8 != delimiter).find(|c| column.contains(*c)) else {
+        return;
+    };
+    let name = if other == '\t' { "tab".to_owned() } else { other.to_string() };
+    cx.report(node.place, format!("the file has one column, called `{}`", shorten(column)))
+        .help(format!("its fields seem to be divided otherwise: add `delimiter: \"{name}\"`"));
 }
 
 /// As given, or by the file's ending.

@@ -1,7 +1,7 @@
 //! Targets, headers and connection settings.
 
 use super::Context;
-use crate::model::{HttpOptions, HttpVersion, IpFamily};
+use crate::model::{HttpOptions, HttpVersion, IpFamily, ProxyChoice};
 use crate::template::{Escape, Part, Template};
 use crate::tree::{Node, shorten};
 use crate::units;
@@ -200,9 +200,16 @@ fn addresses(cx: &Context<'_>, node: &Node, http: &mut HttpOptions) {
     }
     if let Some(proxy) = node.get("proxy").filter(|proxy| proxy.text().is_some()) {
         let url = proxy.text().unwrap_or_default();
-        if !has_host(url, "http://") {
-            cx.report(proxy.place, "not an HTTP proxy").help("write http://HOST:PORT");
-        }
-        http.proxy = Some(url.to_owned());
+        http.proxy = Some(match url {
+            "environment" => ProxyChoice::Environment,
+            url => {
+                if !has_host(url, "http://") {
+                    cx.report(proxy.place, "not an HTTP proxy").help(
+                        "write http://HOST:PORT, or `environment` for HTTP_PROXY and its kin",
+                    );
+                }
+                ProxyChoice::Url(url.to_owned())
+            }
+        });
     }
 }

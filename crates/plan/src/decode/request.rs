@@ -1,7 +1,8 @@
 //! Requests: method, URL, authentication and extractors.
 
 use super::{Context, body, checks, http, on_failure, steps};
-use crate::model::{Auth, Extract, Extractor, Request};
+use crate::mask_userinfo;
+use crate::model::{Auth, Extract, Extractor, Pick, Request};
 use crate::template::{Escape, Template};
 use crate::tree::{Node, shorten};
 
@@ -18,7 +19,9 @@ fn method_and_url(node: &Node) -> Option<(String, &Node)> {
 /// `GET /cart?region=${env.REGION:-eu}`: the method, and the URL as written.
 pub fn default_name(node: &Node) -> String {
     match method_and_url(node) {
-        Some((method, url)) => format!("{method} {}", url.text().unwrap_or_default()),
+        Some((method, url)) => {
+            format!("{method} {}", mask_userinfo(url.text().unwrap_or_default()))
+        }
         None => "request".into(),
     }
 }
@@ -81,9 +84,22 @@ fn extracts(cx: &Context<'_>, node: Option<&Node>) -> Vec<Extract> {
             // The variable is meant to be set, even if it is not clear from what.
             let from = extractor(cx, &entry.value);
             let from = from.unwrap_or_else(|| Extractor::Json("$".into()));
-            Extract { variable: entry.key.clone(), from }
+            let pick = match text_of(&entry.value, "match").as_deref() {
+                Some("last") => Pick::Last,
+                Some("random") => Pick::Random,
+                Some("all") => Pick::All,
+                Some("count") => Pick::Count,
+                _ => Pick::First,
+            };
+            let optional = entry.value.get("optional").and_then(Node::flag).unwrap_or(false);
+            Extract { variable: entry.key.clone(), from, pick, optional }
         })
         .collect()
+}
+
+/// A word of a fixed list, which may be written in any case.
+fn text_of(node: &Node, key: &str) -> Option<String> {
+    node.get(key).and_then(Node::text).map(str::to_ascii_lowercase)
 }
 
 fn extractor(cx: &Context<'_>, node: &Node) -> Option<Extractor> {

@@ -214,6 +214,7 @@ pub fn records(cx: &Context<'_>, node: &Node) -> Vec<Record> {
 
 fn condition(cx: &Context<'_>, node: &Node) -> Option<Condition> {
     let text = node.text()?;
+    cx.note_foreign(node, text, Escape::Header);
     match Condition::parse(text) {
         Ok(condition) => Some(fill(cx, node, condition)),
         Err(wrong) => {

@@ -3,7 +3,7 @@
 use super::Context;
 use crate::hold::{self, BUILT_IN, Measure};
 use crate::model::{Aggregation, Comparison, Hold, Metric, Selector, Threshold};
-use crate::tree::Node;
+use crate::tree::{Node, shorten};
 
 /// What a metric measures: built in, or the plan's own.
 pub fn measure(name: &str, own: &[Metric]) -> Option<Measure> {
@@ -16,7 +16,7 @@ pub fn measure(name: &str, own: &[Metric]) -> Option<Measure> {
 
 pub fn threshold(cx: &Context<'_>, node: &Node, own: &[Metric]) -> Threshold {
     let text = |key: &str| node.get(key).and_then(Node::text).map(str::to_owned);
-    let metric = text("metric").unwrap_or_default();
+    let (metric, mut select) = selected(cx, node);
     let condition = text("hold").unwrap_or_default();
     let hold = match node.get("hold").filter(|hold| hold.text().is_some()) {
         Some(place) => hold::parse(&condition, measure(&metric, own)).map_err(|wrong| {
@@ -33,11 +33,9 @@ pub fn threshold(cx: &Context<'_>, node: &Node, own: &[Metric]) -> Threshold {
     };
     Threshold {
         metric,
-        select: Selector {
-            step: text("step"),
-            workflow: text("workflow"),
-            stage: text("stage"),
-            tags: tags.iter().map(tag).collect(),
+        select: {
+            select.tags.extend(tags.iter().map(tag));
+            select
         },
         hold: hold.unwrap_or(nothing),
         text: condition,
@@ -46,4 +44,45 @@ pub fn threshold(cx: &Context<'_>, node: &Node, own: &[Metric]) -> Threshold {
         over,
         exclude: cx.names(node.get("exclude")),
     }
+}
+
+/// The metric and whose values of it: by keys of their own, or as the summary prints it and k6
+/// writes it, `http_req_duration{step:login}`.
+fn selected(cx: &Context<'_>, node: &Node) -> (String, Selector) {
+    let text = |key: &str| node.get(key).and_then(Node::text).map(str::to_owned);
+    let mut select = Selector {
+        step: text("step"),
+        workflow: text("workflow"),
+        stage: text("stage"),
+        tags: Vec::new(),
+    };
+    let written = text("metric").unwrap_or_default();
+    let Some((metric, rest)) = written.split_once('{') else {
+        return (written, select);
+    };
+    let place = node.get("metric").unwrap_or(node).place;
+    let parts = rest.trim_end().strip_suffix('}').unwrap_or_default();
+    for part in parts.split(',') {
+        let Some((key, value)) = part.split_once(':') else {
+            cx.report(place, format!("`{}` selects nothing", shorten(part.trim())))
+                .help("write `http_req_duration{step:login}`, or give `step: login` by itself");
+            continue;
+        };
+        let (key, value) = (key.trim(), value.trim().trim_matches(['"', '\'']).to_owned());
+        let known = match key {
+            // k6 calls it so: what a request is counted under.
+            "step" | "name" => &mut select.step,
+            "workflow" | "scenario" => &mut select.workflow,
+            "stage" => &mut select.stage,
+            _ => {
+                select.tags.push((key.to_owned(), value));
+                continue;
+            }
+        };
+        if known.is_some() {
+            cx.report(place, format!("`{key}` is said twice")).help("once is enough");
+        }
+        *known = Some(value);
+    }
+    (metric.trim().to_owned(), select)
 }

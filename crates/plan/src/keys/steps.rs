@@ -103,6 +103,8 @@ pub static BASIC: Object = Object {
     ],
 };
 
+const PICKS: [&str; 5] = ["first", "last", "random", "all", "count"];
+
 static EXTRACT_SHAPE: Shape = Shape::Either(&[JSON_PATH, Shape::Object(&EXTRACT)]);
 
 pub static EXTRACT: Object = Object {
@@ -115,6 +117,10 @@ pub static EXTRACT: Object = Object {
             .default("1, or 0 if it has none"),
         Key::new("header", Shape::Text("a header"), "A response header."),
         Key::new("cookie", Shape::Text("a cookie"), "A cookie set by the response."),
+        Key::new("match", Shape::Choice(&PICKS), "Which of several matches; a list; their number.")
+            .default("first"),
+        Key::new("optional", Shape::Flag, "No match leaves the variable unset, and is no failure.")
+            .default("false, or true if every reference has a default"),
     ],
 };
 

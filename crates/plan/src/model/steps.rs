@@ -102,11 +102,27 @@ pub enum Auth {
 pub struct Extract {
     pub variable: String,
     pub from: Extractor,
+    pub pick: Pick,
+    /// Finding nothing is no failure. It is none either where every reference has a default.
+    pub optional: bool,
+}
+
+/// Which of an extractor's matches is the value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Pick {
+    #[default]
+    First,
+    Last,
+    Random,
+    /// All of them, as a JSON list.
+    All,
+    /// How many there are; none is a number, too.
+    Count,
 }
 
 #[derive(Debug, Clone)]
 pub enum Extractor {
-    /// RFC 9535; the first match, strings without their quotes, anything else as JSON text.
+    /// RFC 9535; strings without their quotes, anything else as JSON text.
     Json(String),
     Regex {
         pattern: String,

@@ -39,6 +39,11 @@ impl Escape {
                 _ => byte,
             })),
             Escape::Json => json(value, into),
+            Escape::JsonValue => {
+                into.push(b'"');
+                json(value, into);
+                into.push(b'"');
+            }
             Escape::Url => percent(value, into, in_url),
             Escape::UrlPath => {
                 percent(value, into, |byte| in_url(byte) && !matches!(byte, b'?' | b'#'));

@@ -1,10 +1,12 @@
 //! Reads `${SOURCE:-DEFAULT | filter}`.
 
+use super::foreign::plain;
 use super::{
     Escape, Filter, Part, Reference, Source, StepField, Template, TemplateError, TimestampForm,
 };
 use crate::problem::did_you_mean;
 use crate::tree::shorten;
+use crate::words;
 
 /// Words that start a reference and so cannot name a variable.
 const RESERVED: [&str; 9] =
@@ -27,6 +29,11 @@ pub fn is_name(text: &str) -> bool {
     chars.next().is_some_and(|first| first.is_alphabetic() || first == '_')
         && chars.all(|c| c.is_alphanumeric() || matches!(c, '_' | '-'))
         && !RESERVED.contains(&text)
+}
+
+/// Whether `${text}` would refer to something other than a variable: `data.users.name`, `vu.id`.
+pub fn is_source(text: &str) -> bool {
+    text.contains('.') && source(text).is_ok_and(|known| !matches!(known, Source::Variable(_)))
 }
 
 struct Bad {
@@ -55,12 +62,12 @@ pub fn template(text: &str, escape: Escape) -> Result<Template, TemplateError> {
             escape = Escape::UrlPath;
         }
         if let Some(before) = before.strip_suffix('$') {
-            template.push_text(before);
+            template.push_text(&plain(before, at)?);
             template.push_text("${");
             at = start + 2;
             continue;
         }
-        template.push_text(before);
+        template.push_text(&plain(before, at)?);
         let end = close(text, start).ok_or_else(|| TemplateError {
             start,
             end: text.len(),
@@ -76,7 +83,7 @@ pub fn template(text: &str, escape: Escape) -> Result<Template, TemplateError> {
         template.push(Part::Reference(reference));
         at = end + 1;
     }
-    template.push_text(&text[at..]);
+    template.push_text(&plain(&text[at..], at)?);
     Ok(template)
 }
 
@@ -179,7 +186,8 @@ fn is_env_name(name: &str) -> bool {
 
 fn unknown(name: &str) -> Bad {
     let head = name.split(['.', '(']).next().unwrap_or_default();
-    let help = match did_you_mean(head, RESERVED.into_iter().filter(|word| *word != head)) {
+    let near = || did_you_mean(head, RESERVED.into_iter().filter(|word| *word != head));
+    let help = match words::reference(name).or_else(near) {
         Some(help) => help,
         None => "a reference is a variable, or starts with env. secret. data. use. steps. random. \
                  timestamp vu. iteration"

@@ -13,8 +13,9 @@ use crate::decode::RefUse;
 use crate::layers::layer_numbers;
 use crate::model::{Action, Step, Workflow};
 use crate::problem::did_you_mean;
-use crate::template::Source;
+use crate::template::{Source, is_source};
 use crate::tree::{Node, shorten};
+use crate::words;
 
 /// What is known at a place.
 #[derive(Debug, Clone, Default)]
@@ -221,6 +222,26 @@ impl<'p> Checker<'p> {
         }
     }
 
+    /// `{token}` and its like, where something is called `token`.
+    pub fn foreign(&mut self) {
+        let (plan, notes) = (self.plan, self.notes);
+        let mut known: BTreeSet<&str> = plan.vars.iter().map(|(name, _)| name.as_str()).collect();
+        for workflow in &plan.workflows {
+            known.extend(setters(plan, workflow).into_iter().map(|(name, _)| name));
+        }
+        for (place, one) in &notes.foreign {
+            let name = one.name.as_str();
+            if one.is_mistake {
+                let message = "what follows `#` in a URL is not sent";
+                let help = words::reference(name).unwrap_or_else(|| format!("write `${{{name}}}`"));
+                self.report(*place, message, Some(help));
+            } else if is_source(name) || known.contains(name) {
+                let message = format!("this is not a reference to `{name}`, but text");
+                self.report(*place, message, Some(format!("write `${{{name}}}`")));
+            }
+        }
+    }
+
     fn unset_variable(
         &mut self,
         one: &RefUse,
@@ -241,6 +262,8 @@ impl<'p> Checker<'p> {
             format!("the step `{step}` sets it, and does not run before this")
         } else if used {
             format!("write `${{use.{name}}}`")
+        } else if let Some(help) = words::reference(name) {
+            help
         } else if let Some(help) = did_you_mean(name, scope.variables.iter().copied()) {
             help
         } else if let (Some(other), Some(own)) = (elsewhere, workflow) {

@@ -10,7 +10,9 @@ impl Checker<'_> {
     pub fn thresholds(&mut self, nodes: &[Node]) {
         let plan = self.plan;
         for (threshold, node) in plan.thresholds.iter().zip(nodes) {
-            let place = |key: &str| node.get(key).unwrap_or(node).place;
+            // `http_req_duration{step:login}` says it all in one.
+            let metric = node.get("metric").unwrap_or(node);
+            let place = |key: &str| node.get(key).unwrap_or(metric).place;
             self.metric(threshold, place("metric"), place("step"));
             if let Some(name) = &threshold.select.workflow
                 && !plan.workflows.iter().any(|workflow| workflow.name == *name)

@@ -19,9 +19,19 @@ fn every_example_reads() {
 }
 
 #[test]
-fn the_starter_reads() {
-    let plan = try_read(plan::starter(), Format::Yaml).unwrap_or_else(|p| panic!("{p}"));
-    assert_eq!(plan.target.unwrap().as_literal(), Some("http://127.0.0.1:8080"));
+fn every_starter_is_the_same_plan_in_every_format() {
+    for starter in &plan::STARTERS {
+        let read = |format| {
+            let text = starter.text(format);
+            assert!(text.contains(plan::SCHEMA_FILE), "{text}");
+            try_read(&text, format).unwrap_or_else(|problems| panic!("{problems}\n{text}"))
+        };
+        let yaml = read(Format::Yaml);
+        assert_eq!(yaml.target.as_ref().unwrap().as_literal(), Some("http://127.0.0.1:8080"));
+        for format in [Format::Toml, Format::Json] {
+            assert_eq!(format!("{:?}", read(format)), format!("{yaml:?}"), "{}", starter.name);
+        }
+    }
 }
 
 #[test]

@@ -127,7 +127,11 @@ fn a_lone_raw_reference_stands_without_quotes() {
             plan::template::Part::Reference(_) => "@",
         })
         .collect();
-    assert_eq!(text, r#"{"a":@,"b":"@","c":"x@"}"#);
+    // A variable alone has quotes of its own, unless it was extracted from JSON.
+    assert_eq!(text, r#"{"a":@,"b":@,"c":"x@"}"#);
+    let escapes: Vec<_> = body.references().map(|reference| reference.escape).collect();
+    use plan::template::Escape::{Json, JsonValue};
+    assert_eq!(escapes, [Json, JsonValue, Json]);
 }
 
 #[test]

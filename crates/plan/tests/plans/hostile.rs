@@ -70,6 +70,17 @@ fn paths_and_patterns_cannot_exhaust_the_stack() {
 }
 
 #[test]
+fn a_long_text_of_braces_and_dollars_is_read_in_one_pass() {
+    for part in ["{{", "{", "$a ", "$a: ", "#{", "${vu.id}", "{{{{"] {
+        let body = part.repeat((1 << 19) / part.len());
+        for step in [format!("- {{ post: /, body: '{body}' }}"), format!("- get: '/{body}'")] {
+            // What is compared with everything else takes minutes.
+            let _ = super::try_read(&super::with_steps(&step), plan::Format::Yaml);
+        }
+    }
+}
+
+#[test]
 fn many_problems_are_counted_and_not_all_shown() {
     let keys: String = (0..200).map(|n| format!("k{n}: 1\n")).collect();
     let printed = try_read(&keys, Format::Yaml).unwrap_err().to_string();

@@ -2,6 +2,7 @@
 
 mod decoding;
 mod examples;
+mod foreign;
 mod formats;
 mod graphs;
 mod hostile;

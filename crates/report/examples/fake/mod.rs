@@ -211,6 +211,7 @@ pub fn good() -> RunResult {
         }],
         notes: vec![],
         script: None,
+        fail_on: VerdictState::Invalid,
     }
 }
 

@@ -9,7 +9,7 @@
 //! | 109 | a core of the generator crashed |
 //! | 99 | a threshold failed |
 //! | 110 | `exec.test.fail()` |
-//! | 99, 120 | with `--strict`, what a plan's run would say as well |
+//! | 99, 120 | with `--strict`, what a plan's run would say as well; 120 also with `--fail-on degraded` |
 //! | 0 | otherwise |
 
 use stats::series::{Sink, builtin};
@@ -30,13 +30,18 @@ pub(super) fn exit_code(result: &RunResult, script: &ScriptResult) -> Exit {
         (109, crashed(result)),
         (99, thresholds(script)),
         (110, script.marked_failed.as_ref().map(|reason| marked(reason))),
-        (120, invalid(result).filter(|_| strict)),
+        (120, invalid(result).filter(|_| strict || asked(result))),
         (99, unnoticed(script).filter(|_| strict)),
         (0, Some(held(script))),
     ];
     let first = rules.into_iter().find_map(|(code, reason)| reason.map(|reason| (code, reason)));
     let (code, reason) = first.expect("the last rule always applies");
     Exit { code, reason }
+}
+
+/// k6 has no verdict; whoever names one wants it.
+fn asked(result: &RunResult) -> bool {
+    result.fail_on == VerdictState::Degraded
 }
 
 fn failed(result: &RunResult, script: &ScriptResult) -> (i32, Option<String>) {

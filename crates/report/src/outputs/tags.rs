@@ -135,5 +135,7 @@ fn error_code(error: ErrorKind, status: u16) -> u16 {
         ErrorKind::Body => 1701,
         ErrorKind::Status if status >= 400 => 1000 + status,
         ErrorKind::Status | ErrorKind::Protocol | ErrorKind::Redirect | ErrorKind::Local => 1000,
+        // k6 has neither: a script does what it likes with an answer.
+        ErrorKind::Extract | ErrorKind::NoValue => 1000,
     }
 }

@@ -5,18 +5,20 @@ use std::fmt::Write;
 use stats::{ErrorKind, RunResult, VerdictState};
 
 use super::table::{Tone, paint};
-use super::{Look, hints, wrap};
+use super::{Look, errors, hints, wrap};
 use crate::exit_code::exit_code_of;
 use crate::format;
 use crate::rollup::{Rollup, per_second};
 
 /// About ten lines; more only if something went wrong.
 pub fn brief(result: &RunResult, look: Look) -> String {
-    let look = Look { width: look.width.clamp(80, 200), ..look };
+    let look = look.within_bounds();
     let rollup = Rollup::new(result);
     let (total, exit) = (&rollup.total, exit_code_of(result, &rollup));
     let mut out = String::new();
-    let _ = writeln!(out, "{}", head(result));
+    for part in wrap(&head(result), look.width) {
+        let _ = writeln!(out, "{part}");
+    }
     let mut say = |label: &str, text: &str| {
         for (i, part) in wrap(text, look.width - 12).iter().enumerate() {
             let _ = writeln!(out, "  {:<10}{part}", if i == 0 { label } else { "" });
@@ -58,10 +60,17 @@ pub fn brief(result: &RunResult, look: Look) -> String {
         say("note", &format::clean(note));
     }
     if !exit.passed() {
+        let answered = result.error_samples.iter().filter(|one| one.kind == ErrorKind::Status);
+        let seen = answered.max_by_key(|one| one.count).and_then(|one| one.exchange.as_deref());
+        if let Some(exchange) = seen {
+            for (i, text) in errors::exchange_lines(exchange, look.width - 14).iter().enumerate() {
+                say(if i == 0 { "exchange" } else { "" }, &paint(look.color, Tone::Dim, text));
+            }
+        }
         for hint in hints::hints(result, &rollup) {
             say("next", &hint);
         }
-        out += &super::conclusion::last_line(&exit, look);
+        out += &super::conclusion::last_line(&exit, result.verdict.state, look);
     }
     out
 }

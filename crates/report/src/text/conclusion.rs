@@ -56,7 +56,7 @@ impl Page<'_> {
             }
         }
         line!(self);
-        let last = last_line(exit, self.look);
+        let last = last_line(exit, self.result.verdict.state, self.look);
         self.out += &last;
     }
 
@@ -79,10 +79,11 @@ impl Page<'_> {
 }
 
 /// Passed or failed, and why: the last thing on the screen.
-pub(super) fn last_line(exit: &Exit, look: Look) -> String {
-    let (word, tone) = match exit.passed() {
-        true => ("✓ PASSED", Tone::Green),
-        false => ("✗ FAILED", Tone::Red),
+pub(super) fn last_line(exit: &Exit, verdict: VerdictState, look: Look) -> String {
+    let (word, tone) = match (exit.passed(), verdict) {
+        (true, VerdictState::Degraded) => ("! PASSED", Tone::Yellow),
+        (true, _) => ("✓ PASSED", Tone::Green),
+        (false, _) => ("✗ FAILED", Tone::Red),
     };
     let word = table::paint(look.color, tone, word);
     // The code is kept together by blanks that do not break, until the lines are made.

@@ -39,14 +39,21 @@ impl Page<'_> {
     }
 
     fn exchange(&mut self, exchange: &str) {
-        let lines: Vec<&str> = exchange.trim_end().lines().collect();
-        for text in lines.iter().take(EXCHANGE_LINES_MAX) {
-            let text = format::fit(&format::clean(text.trim_end()), self.look.width - 14);
-            line!(self, "            {}", self.paint(Tone::Dim, &format!("│ {text}")));
-        }
-        if lines.len() > EXCHANGE_LINES_MAX {
-            let more = lines.len() - EXCHANGE_LINES_MAX;
-            line!(self, "            {}", self.paint(Tone::Dim, &format!("│ … {more} more lines")));
+        for text in exchange_lines(exchange, self.look.width - 14) {
+            line!(self, "            {}", self.paint(Tone::Dim, &text));
         }
     }
+}
+
+/// The beginning of an exchange, as wide as there is room.
+pub(super) fn exchange_lines(exchange: &str, width: usize) -> Vec<String> {
+    let lines: Vec<&str> = exchange.trim_end().lines().collect();
+    let shown = lines.iter().take(EXCHANGE_LINES_MAX);
+    let mut shown: Vec<String> = shown
+        .map(|text| format!("│ {}", format::fit(&format::clean(text.trim_end()), width)))
+        .collect();
+    if lines.len() > EXCHANGE_LINES_MAX {
+        shown.push(format!("│ … {} more lines", lines.len() - EXCHANGE_LINES_MAX));
+    }
+    shown
 }

@@ -41,8 +41,7 @@ fn error_hint(kind: ErrorKind, n: u64, result: &RunResult, rollup: &Rollup) -> O
         ErrorKind::Connect => {
             format!("{n} × connect: no way to the target (route, firewall, local ports){said}")
         }
-        // What a server without TLS answers looks like a broken record.
-        ErrorKind::Tls if said.contains("InvalidContentType") => {
+        ErrorKind::Tls if said.contains("is not TLS") => {
             format!("{n} × tls: does that port speak TLS? Try http://{said}")
         }
         ErrorKind::Tls => format!(
@@ -73,6 +72,14 @@ fn error_hint(kind: ErrorKind, n: u64, result: &RunResult, rollup: &Rollup) -> O
              {}, used {})",
             format::count(result.generator.descriptors_limit),
             format::count(result.generator.descriptors_max),
+        ),
+        ErrorKind::Extract => format!(
+            "{n} × extract: an answer did not have what the step takes from it; if that is \
+             expected, say `optional: true`{said}"
+        ),
+        ErrorKind::NoValue => format!(
+            "{n} × no_value: a step was not sent because a value was missing; find out why the \
+             step that sets it did not, or give a default{said}"
         ),
         ErrorKind::Status => return status_hint(&rollup.total, result),
     })

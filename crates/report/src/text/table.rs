@@ -94,6 +94,9 @@ pub(super) struct Table {
 }
 
 const INDENT: usize = 2;
+/// Columns that a narrow terminal does without, the first of them first; others go from the right.
+const DISPENSABLE: [&str; 9] =
+    ["p99.9", "min", "p90", "mean", "cores", "from", "rate/s", "p50", "max"];
 
 impl Table {
     pub(super) fn new<const N: usize>(head: [&str; N]) -> Table {
@@ -110,7 +113,14 @@ impl Table {
     }
 
     pub(super) fn render(&self, look: Look) -> String {
-        let widths: Vec<usize> = (1..self.head.len()).map(|column| self.width_of(column)).collect();
+        let mut widths: Vec<usize> =
+            (1..self.head.len()).map(|column| self.width_of(column)).collect();
+        let left_out = self.left_out(&widths, look.width);
+        let mut column = 0;
+        widths.retain(|_| {
+            column += 1;
+            !left_out[column - 1]
+        });
         let longest = self.rows.iter().map(|row| row.label.chars().count());
         let longest = longest.max().unwrap_or(0).max(self.head[0].chars().count());
         // Two spaces between columns if there is room, one if not.
@@ -129,7 +139,27 @@ impl Table {
             tone: Tone::Dim,
         };
         for row in std::iter::once(&head).chain(&self.rows) {
-            render_row(&mut out, row, label_width, &widths, gap, look);
+            render_row(&mut out, row, &left_out, (label_width, &widths, gap), look);
+        }
+        out
+    }
+
+    /// Which columns a narrow terminal does without, `true` for each of them: a number that is cut in
+    /// the middle is wrong, one that is missing is in the file of `--summary`.
+    fn left_out(&self, widths: &[usize], room: usize) -> Vec<bool> {
+        let mut out = vec![false; widths.len()];
+        let needed = |out: &[bool]| {
+            let kept = widths.iter().zip(out).filter(|(_, out)| !**out);
+            INDENT + kept.map(|(width, _)| width + 1).sum::<usize>()
+        };
+        while needed(&out) > room {
+            let first = DISPENSABLE.iter().find_map(|name| {
+                (0..out.len()).find(|column| !out[*column] && self.head[column + 1] == *name)
+            });
+            match first.or_else(|| out.iter().rposition(|out| !out)) {
+                Some(column) => out[column] = true,
+                None => break,
+            }
         }
         out
     }
@@ -145,12 +175,13 @@ impl Table {
 fn render_row(
     out: &mut String,
     row: &Row,
-    label_width: usize,
-    widths: &[usize],
-    gap: usize,
+    left_out: &[bool],
+    (label_width, widths, gap): (usize, &[usize], usize),
     look: Look,
 ) {
-    let empty = row.cells.iter().take_while(|cell| cell.text.is_empty()).count();
+    let cells: Vec<&Cell> =
+        row.cells.iter().zip(left_out).filter(|(_, out)| !**out).map(|(cell, _)| cell).collect();
+    let empty = cells.iter().take_while(|cell| cell.text.is_empty()).count();
     let room = label_width + widths[..empty].iter().map(|width| width + gap).sum::<usize>();
     let mut label = &*row.label;
     if label.chars().count() > room {
@@ -161,7 +192,7 @@ fn render_row(
     }
     let mut line = " ".repeat(INDENT);
     line += &paint(look.color, row.tone, &format!("{label:<room$}"));
-    for (cell, width) in row.cells.iter().zip(widths).skip(empty) {
+    for (cell, width) in cells.iter().zip(widths).skip(empty) {
         let tone = if cell.tone == Tone::Plain { row.tone } else { cell.tone };
         let text = format!("{:>1$}", cell.text, width + gap);
         line += &paint(look.color, tone, &text);

@@ -17,11 +17,13 @@ impl Page<'_> {
         }
         self.section("CUSTOM METRICS", "");
         let width = metrics.iter().map(|m| m.name.chars().count()).max().unwrap_or(0).max(12);
+        let width = width.min(self.look.width / 2);
         for (metric, value) in metrics.iter().zip(&self.rollup.all.metrics) {
             let text = metric_text(value, metric.time, self.result);
-            let room = self.look.width.saturating_sub(width + 4).max(40);
+            let room = self.look.width - (width + 4);
             for (i, part) in wrap(&text, room).iter().enumerate() {
                 let name = if i == 0 { &*metric.name } else { "" };
+                let name = format::fit(name, width);
                 line!(self, "  {name:<width$}  {part}");
             }
         }
@@ -146,7 +148,9 @@ impl Page<'_> {
                 }
                 WorkflowStatus::Completed | WorkflowStatus::Stopped => continue,
             };
-            line!(self, "    {} {why}", workflow.name);
+            for part in wrap(&format!("{} {why}", workflow.name), self.look.width - 4) {
+                line!(self, "    {part}");
+            }
         }
     }
 }

@@ -13,10 +13,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose;
 use rquickjs::function::Opt;
 use rquickjs::object::Accessor;
-use rquickjs::{Coerced, Ctx, Exception, Function, Object, Result, TypedArray, Value};
+use rquickjs::{Coerced, Ctx, Function, Object, Result, TypedArray, Value};
 
 use self::algorithm::{Algorithm, Running};
 use super::bytes::{buffer_from_bytes, kind, refuse, text_of, view_of_bytes, with_bytes};
+use crate::lacking::{Lacking, SUBTLE};
 
 /// The names that the module exports.
 pub const NAMES: &[&str] = &[
@@ -201,12 +202,16 @@ fn integers(value: &Value<'_>) -> Option<Option<std::ptr::NonNull<[u8]>>> {
     view_of_bytes(object)
 }
 
-fn subtle(ctx: Ctx<'_>) -> Result<()> {
-    Err(Exception::throw_message(
-        &ctx,
-        "crypto.subtle is not available: keys, signatures and ciphers of WebCrypto are not \
-         implemented. Digests and HMACs are in k6/crypto",
-    ))
+/// Something to look at, so that a script can ask whether it is there; whoever calls it is told.
+fn subtle<'js>(ctx: Ctx<'js>) -> Result<Object<'js>> {
+    let subtle = Object::new(ctx.clone())?;
+    for name in SUBTLE {
+        let missing = move |ctx: Ctx<'js>| -> Result<()> {
+            Err(Lacking::subtle(name).expect("from the same list").called(&ctx))
+        };
+        subtle.set(*name, Function::new(ctx.clone(), missing)?.with_name(name)?)?;
+    }
+    Ok(subtle)
 }
 
 fn fill(ctx: &Ctx<'_>, bytes: &mut [u8]) -> Result<()> {

@@ -8,6 +8,7 @@ use rquickjs::{Coerced, Ctx, Exception, Function, Object, Result, Value};
 use crate::host::{Host, Phase};
 use crate::loader;
 use crate::runtime::interrupt;
+use crate::thrown::ThrownKind;
 
 pub const NAMES: &[&str] = &["instance", "scenario", "test", "vu", "default"];
 
@@ -64,7 +65,7 @@ fn natives<'js>(ctx: &Ctx<'js>, host: &Rc<Host>) -> Result<Object<'js>> {
             || "test aborted".to_owned(),
             |reason| format!("test aborted: {}", reason.0),
         );
-        *held.aborted.borrow_mut() = Some(reason.clone());
+        *held.aborted.borrow_mut() = Some((reason.clone(), ThrownKind::Abort));
         held.setup.surroundings.abort(&reason);
         Err(interrupt(&ctx, &reason))
     };

@@ -76,6 +76,8 @@ pub fn http_settings(options: &Options) -> HttpSettings {
         first_address: options.dns.select == Some(DnsSelect::First),
         hosts: hosts.into_iter().map(|(host, address)| (host, address.to_string())).collect(),
         local_addresses: options.local_ips.clone().map(|(_, ips)| ips).unwrap_or_default(),
+        // As Go's client does, wherever the load runs.
+        proxy: Some(plan::ProxyChoice::Environment),
         // How much runs at once is the script's affair: `http.batch` keeps its own limits.
         connections: u32::MAX,
         ..HttpOptions::default()

@@ -17,6 +17,7 @@ use oxc_transformer::{TransformOptions, Transformer};
 
 use super::error::{Place, SourceError, SourceErrorKind};
 use super::facts::{self, Facts};
+use super::lacking;
 use super::lines::Pair;
 
 /// The parser descends once per level of nesting; code written by a bundler or a generator can be
@@ -90,6 +91,7 @@ fn parse_here(file: &str, text: &str, language: Language) -> Result<Parsed, Sour
         .build(&program);
     refuse(file, text, checked.diagnostics.iter())?;
     let mut scoping = checked.semantic.into_scoping();
+    refuse_lacking(file, text, &program, &scoping)?;
 
     let (code, pairs) = match language {
         Language::JavaScript => (None, Vec::new()),
@@ -209,6 +211,24 @@ fn refuse_decorators(file: &str, text: &str, facts: &Facts) -> Result<(), Source
             "call the decorating function yourself after the class",
         )),
     }
+}
+
+/// A part of k6's API that is not here, where the text shows that it is called.
+fn refuse_lacking(
+    file: &str,
+    text: &str,
+    program: &Program<'_>,
+    scoping: &Scoping,
+) -> Result<(), SourceError> {
+    // Most files name nothing of it, and bundles are large.
+    if !crate::lacking::is_named_in(text) {
+        return Ok(());
+    }
+    let Some((offset, lacking)) = lacking::find(program, scoping) else { return Ok(()) };
+    let message = format!("`{}` of k6 is not available", lacking.name);
+    Err(SourceError::new(SourceErrorKind::Missing, message)
+        .or_at(Some(Place::at(file, text, offset as usize)))
+        .help(lacking.remedy))
 }
 
 /// A file with `import` or `export` has neither `exports` nor a place to return from.

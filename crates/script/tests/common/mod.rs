@@ -109,7 +109,6 @@ impl Rig {
             http,
             tls: Arc::new(OnceLock::new()),
             origins,
-            proxy: None,
             outlet: client::Outlet::free(),
         };
         let scenario = Scenario {

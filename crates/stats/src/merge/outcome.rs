@@ -90,6 +90,7 @@ impl Merge {
             lost: &self.lost,
             stalls: &self.stalls,
             incomplete: &self.incomplete,
+            workflows: self.schema.layout.workflows.iter().map(|one| &*one.name).collect(),
         })
     }
 
@@ -234,6 +235,7 @@ impl Finished {
             history: self.history,
             notes,
             script,
+            fail_on: crate::result::VerdictState::Invalid,
         }
     }
 }

@@ -259,7 +259,7 @@ fn a_lost_worker_is_in_the_counts_and_in_the_verdict() {
     assert!(!finished.exact);
     assert_eq!(finished.verdict.state, VerdictState::Degraded);
     let reasons = finished.verdict.reasons.join("\n");
-    for word in ["worker w2", "50.0%", "0.2 s until 7.0 s", "35 iterations", "frame 1 only"] {
+    for word in ["worker w2", "50.0%", "0.2 s until 7.0 s", "35 iterations", "end at 0.1 s"] {
         assert!(reasons.contains(word), "{reasons}");
     }
 }

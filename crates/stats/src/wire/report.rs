@@ -239,6 +239,7 @@ pub fn decode_result(bytes: &[u8]) -> Result<RunResult, WireError> {
         history: head.history,
         notes: head.notes,
         script,
+        fail_on: crate::result::VerdictState::Invalid,
     })
 }
 

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use clap::builder::FalseyValueParser;
 use clap::{Args, Subcommand, ValueEnum};
+use clap_complete::engine::ArgValueCompleter;
 use membership::discovery::Seed;
 
-use super::{OutputArgs, ScriptArgs, values};
+use super::{OutputArgs, ScriptArgs, complete, values};
 
 const FINDING: &str = "\
 Which cluster: --manager and --certs, VOLLEY_MANAGER and VOLLEY_CERTS, or what `volley up` has written
@@ -26,7 +27,7 @@ Examples:
 Ctrl-C on --watch leaves the job running (exit code 105) and says how to come back or cancel.
 A submission that was cut off before it had an answer has the same key when it is typed again: it becomes one job.
 
-Exit codes: those of `volley run` with --watch, otherwise 0 accepted · 104 bad plan, or rejected · 1 no answer.
+Exit codes: those of `volley run` with --watch, otherwise 0 accepted; 104 bad plan, or rejected; 1 no answer.
 121: all managers were lost while the job was watched; it may go on.";
 
 const WATCH: &str = "\
@@ -104,6 +105,9 @@ pub struct FollowArgs {
     /// No progress, and only the verdict at the end
     #[arg(long, short = 'q', env = "VOLLEY_QUIET", value_parser = FalseyValueParser::new())]
     pub quiet: bool,
+    /// Verdict from which a result counts as failed (exit code 120): degraded or invalid, the default
+    #[arg(long, env = "VOLLEY_FAIL_ON", value_name = "VERDICT", value_parser = values::fail_on)]
+    pub fail_on: Option<stats::VerdictState>,
     /// No colours (so does NO_COLOR)
     #[arg(long)]
     pub no_color: bool,
@@ -122,6 +126,7 @@ impl FollowArgs {
             summary: self.summary.clone(),
             output: self.output.clone(),
             quiet: self.quiet,
+            fail_on: self.fail_on,
             no_color: self.no_color,
             cores: None,
             view: if self.json { Some(dashboard::Mode::None) } else { self.view },
@@ -197,7 +202,7 @@ pub enum FullPolicy {
 #[command(after_help = format!("{WATCH}\n\n{FINDING}"))]
 pub struct WatchArgs {
     /// The job's id, or its beginning
-    #[arg(value_name = "JOB", value_parser = values::job_prefix)]
+    #[arg(value_name = "JOB", value_parser = values::job_prefix, add = ArgValueCompleter::new(complete::jobs))]
     pub job: String,
     #[command(flatten)]
     pub follow: FollowArgs,
@@ -209,7 +214,7 @@ pub struct WatchArgs {
 #[command(after_help = format!("{STATUS}\n\n{FINDING}"))]
 pub struct FleetStatusArgs {
     /// The job's id, or its beginning; without it, the cluster
-    #[arg(value_name = "JOB", value_parser = values::job_prefix)]
+    #[arg(value_name = "JOB", value_parser = values::job_prefix, add = ArgValueCompleter::new(complete::jobs))]
     pub job: Option<String>,
     /// As JSON
     #[arg(long)]
@@ -238,7 +243,7 @@ pub struct JobsArgs {
 #[command(after_help = format!("{CANCEL}\n\n{FINDING}"))]
 pub struct CancelArgs {
     /// The job's id, or its beginning
-    #[arg(value_name = "JOB", value_parser = values::job_prefix)]
+    #[arg(value_name = "JOB", value_parser = values::job_prefix, add = ArgValueCompleter::new(complete::jobs))]
     pub job: String,
     /// Why; it is shown in the job's timeline
     #[arg(long, value_name = "TEXT", default_value = "")]
@@ -257,7 +262,7 @@ pub struct CancelArgs {
 #[command(after_help = format!("{RESULTS}\n\n{FINDING}"))]
 pub struct ResultsArgs {
     /// The job's id, or its beginning
-    #[arg(value_name = "JOB", value_parser = values::job_prefix)]
+    #[arg(value_name = "JOB", value_parser = values::job_prefix, add = ArgValueCompleter::new(complete::jobs))]
     pub job: String,
     /// The last lines that each attempt has written, instead of the summary
     #[arg(long)]
@@ -275,8 +280,11 @@ pub struct ResultsArgs {
 #[command(after_help = FINDING)]
 pub struct DrainArgs {
     /// The node: its id or the beginning of it, or its address
-    #[arg(value_name = "NODE")]
+    #[arg(value_name = "NODE", add = ArgValueCompleter::new(complete::nodes))]
     pub node: String,
+    /// Also if too few managers are left to decide anything
+    #[arg(long)]
+    pub force: bool,
     /// Wait until it has finished, at most so long
     #[arg(long, value_parser = values::length, value_name = "TIME")]
     pub wait: Option<Duration>,
@@ -331,7 +339,7 @@ pub enum ManagersChange {
     /// Take out a manager that is gone; one that runs is drained first (`volley drain`)
     Remove {
         /// Its id or the beginning of it, or its ledger's address
-        #[arg(value_name = "NODE")]
+        #[arg(value_name = "NODE", add = ArgValueCompleter::new(complete::nodes))]
         node: String,
     },
 }

@@ -52,20 +52,19 @@ pub struct AgentMembersArgs {
 /// Which member to ask, and as whom.
 #[derive(Args)]
 pub struct MemberPlace {
-    /// The member to ask
+    /// The member to ask; default: a manager of the cluster that `volley up` runs here, or 127.0.0.1:7500
     #[arg(
         long,
         short = 'a',
         global = true,
         env = "VOLLEY_ADDRESS",
         value_name = "HOST[:PORT]",
-        default_value = "127.0.0.1:7500",
         value_parser = values::host
     )]
-    pub address: String,
-    /// Folder with the certificate to show
-    #[arg(long, global = true, env = "VOLLEY_CERTS", value_name = "DIR", default_value = "certs")]
-    pub certs: PathBuf,
+    pub address: Option<String>,
+    /// Folder with the certificate to show; default: that of the cluster that `volley up` runs here, or ./certs
+    #[arg(long, global = true, env = "VOLLEY_CERTS", value_name = "DIR")]
+    pub certs: Option<PathBuf>,
     /// Role of the member that is asked
     #[arg(long, global = true, value_name = "ROLE", default_value = "manager")]
     pub role: Role,

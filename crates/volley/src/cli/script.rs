@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::k6_only::K6OnlyArgs;
 use clap::Args;
 use plan::units::Wrong;
 use script::options::values as k6;
@@ -18,10 +19,10 @@ fn say<T>(result: Result<T, Wrong>) -> Result<T, String> {
 #[derive(Args, Debug, Default, Clone)]
 #[command(next_help_heading = "Scripts (as in k6)")]
 pub struct ScriptArgs {
-    /// Iterations, shared by the virtual users
+    /// Iterations, shared by the virtual users; for plans as well
     #[arg(short = 'i', long, value_name = "N")]
     pub iterations: Option<u64>,
-    /// A stage, DURATION:VUS; may be repeated
+    /// A stage, DURATION:VUS; may be repeated; for plans as well
     #[arg(short = 's', long = "stage", value_name = "TIME:VUS")]
     #[arg(value_parser = |text: &str| say(k6::stages(text)))]
     pub stages: Vec<Vec<StageOptions>>,
@@ -139,6 +140,8 @@ pub struct ScriptArgs {
     /// Accepted for compatibility; scripts need no older JavaScript here
     #[arg(long, hide = true, value_name = "MODE")]
     pub compatibility_mode: Option<String>,
+    #[command(flatten)]
+    pub k6_only: K6OnlyArgs,
 }
 
 impl ScriptArgs {
@@ -208,8 +211,6 @@ impl ScriptArgs {
     /// The first argument that a plan has no use for.
     pub fn first_given(&self) -> Option<&'static str> {
         let given = [
-            ("--iterations", self.iterations.is_some()),
-            ("--stage", !self.stages.is_empty()),
             ("--config", self.config.is_some()),
             ("--strict", self.strict),
             ("--no-setup", self.no_setup),
@@ -247,6 +248,7 @@ impl ScriptArgs {
             ("--log-output", self.log_output.is_some()),
             ("--log-format", self.log_format.is_some()),
         ];
-        given.iter().find(|(_, given)| *given).map(|(name, _)| *name)
+        let first = given.iter().find(|(_, given)| *given).map(|(name, _)| *name);
+        first.or_else(|| self.k6_only.first_given())
     }
 }

@@ -23,6 +23,11 @@ pub fn vus() -> RangedU64ValueParser<u32> {
     RangedU64ValueParser::new().range(1..=1_000_000)
 }
 
+/// Of a short test.
+pub fn requests() -> RangedU64ValueParser<u64> {
+    RangedU64ValueParser::new().range(1..=1_000_000_000)
+}
+
 /// A running test can also be left without any.
 pub fn vus_or_none() -> RangedU64ValueParser<u32> {
     RangedU64ValueParser::new().range(0..=1_000_000)
@@ -32,6 +37,15 @@ pub fn vus_or_none() -> RangedU64ValueParser<u32> {
 pub fn factor(text: &str) -> Result<f64, String> {
     let value = text.parse::<f64>().ok().filter(|factor| *factor > 0.0 && *factor <= 100.0);
     value.ok_or_else(|| "a factor is more than 0 and at most 100: 2, 0.5".to_owned())
+}
+
+/// The verdict from which a result counts as failed.
+pub fn fail_on(text: &str) -> Result<stats::VerdictState, String> {
+    match text {
+        "degraded" => Ok(stats::VerdictState::Degraded),
+        "invalid" => Ok(stats::VerdictState::Invalid),
+        _ => Err("`degraded` or `invalid`".to_owned()),
+    }
 }
 
 pub fn method(text: &str) -> Result<String, String> {

@@ -156,6 +156,13 @@ fn issue(args: &CertsIssueArgs) -> Result<i32, String> {
     if let Some(key) = &gossip_key {
         folder::check_free_for(&args.out, GOSSIP_FILE, key.text().as_bytes())?;
     }
+    if let [known, ..] = &folder::pairs(&args.out).unwrap_or_default()[..] {
+        return Err(format!(
+            "{} has a certificate already ({known}.pem), and a node takes a folder with one; choose another folder, or \
+             move that one away",
+            args.out.display()
+        ));
+    }
     let node = args.node.unwrap_or_else(|| NodeId(uuid()));
     let issued = ca
         .issue(args.role, &args.datacenter, node, lasting(args.days))

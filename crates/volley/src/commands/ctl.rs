@@ -2,6 +2,8 @@
 //!
 //! One request per connection: a line of JSON in, a line of JSON out.
 
+mod words;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -129,6 +131,7 @@ fn status(latest: &Latest) -> Value {
             "elapsed_s": snapshot.elapsed.as_secs_f64(),
             "planned_s": snapshot.planned.map(|planned| planned.as_secs_f64()),
             "requests": snapshot.total.requests, "failed": snapshot.total.failed,
+            "under_way": snapshot.total.under_way,
             "rate": snapshot.total.rate, "p95_ms": snapshot.total.p95_ms, "vus": snapshot.total.vus,
             "workflows": workflows,
         }
@@ -140,7 +143,7 @@ pub fn ctl(args: &CtlArgs) -> i32 {
         return super::fleet::steer(args, job);
     }
     let request = match &args.action {
-        CtlAction::Status => json!({ "do": "status" }),
+        CtlAction::Status { .. } => json!({ "do": "status" }),
         CtlAction::Pause => json!({ "do": "pause" }),
         CtlAction::Resume => json!({ "do": "resume" }),
         CtlAction::Stop => json!({ "do": "stop" }),
@@ -161,7 +164,7 @@ pub fn ctl(args: &CtlArgs) -> i32 {
         }
     };
     match ask(&socket, &request) {
-        Ok(reply) => show(&reply),
+        Ok(reply) => show(&reply, matches!(args.action, CtlAction::Status { json: true })),
         Err(error) => {
             eprintln!("volley: {}: {error}", socket.display());
             exit::FAILED
@@ -191,9 +194,18 @@ fn find(pid: Option<u32>) -> Result<PathBuf, String> {
         0 => Err("no test is running on this machine (for this user)".to_owned()),
         1 => Ok(alive.remove(0)),
         _ => {
-            let list: Vec<_> = alive.iter().map(|path| process(path)).collect();
+            let list: Vec<_> = alive.iter().map(|path| named(&process(path), path)).collect();
             Err(format!("several tests are running; choose one with --run: {}", list.join(", ")))
         }
+    }
+}
+
+/// A process id says little to whoever started two plans.
+fn named(process: &str, socket: &Path) -> String {
+    let reply = ask(socket, &json!({ "do": "status" })).unwrap_or_default();
+    match reply["ok"]["plan"].as_str() {
+        Some(plan) => format!("{process} ({})", report::format::clean(plan)),
+        None => format!("{process} (still preparing)"),
     }
 }
 
@@ -206,18 +218,26 @@ fn ask(socket: &Path, request: &Value) -> std::io::Result<Value> {
     serde_json::from_str(&line).map_err(std::io::Error::other)
 }
 
-fn show(reply: &Value) -> i32 {
+fn show(reply: &Value, as_json: bool) -> i32 {
     match (&reply["ok"], reply["error"].as_str()) {
         (_, Some(error)) => {
             eprintln!("volley: {error}");
             exit::FAILED
         }
+        (Value::String(text), _) if as_json => {
+            print::line(&format!("{:#}", json!({ "state": text })));
+            0
+        }
         (Value::String(text), _) => {
             print::line(text);
             0
         }
-        (status, _) => {
+        (status, _) if as_json => {
             print::line(&format!("{status:#}"));
+            0
+        }
+        (status, _) => {
+            print::page(&words::status(status));
             0
         }
     }

@@ -1,6 +1,6 @@
 //! `volley plan PLAN`: what would run, without running it.
 
-use control::allocation::{arrange, candidates};
+use control::allocation::{self, arrange, candidates};
 use control::schedule;
 use plan::{Action, Plan, Step, WorkflowClass};
 use report::format;
@@ -25,7 +25,7 @@ pub fn explain(args: &PlanArgs) -> i32 {
     if args.json {
         print::line(&format!("{:#}", describe_json(&plan, cores)));
     } else {
-        print::out(&describe(&plan, cores));
+        print::page(&describe(&plan, cores));
     }
     0
 }
@@ -47,26 +47,6 @@ fn seats(plan: &Plan, cores: usize) -> Vec<Vec<Vec<Seat<'_>>>> {
         .into_iter()
         .map(|layer| layer.into_iter().map(|wave| wave.into_iter().map(seat).collect()).collect())
         .collect()
-}
-
-/// The most requests that one iteration makes; branches count as their longest, redirects as one.
-fn requests_per_iteration(steps: &[Step]) -> u64 {
-    steps
-        .iter()
-        .map(|step| match &step.action {
-            Action::Request(_) => 1,
-            Action::Group { steps, .. } => requests_per_iteration(steps),
-            Action::Repeat { times, steps, .. } => {
-                times.saturating_mul(requests_per_iteration(steps))
-            }
-            Action::Choose(branches) => branches
-                .iter()
-                .map(|branch| requests_per_iteration(&branch.steps))
-                .max()
-                .unwrap_or(0),
-            _ => 0,
-        })
-        .sum()
 }
 
 fn describe(plan: &Plan, cores: usize) -> String {
@@ -118,7 +98,7 @@ fn selector(select: &plan::Selector) -> String {
 fn describe_seat(seat: &Seat<'_>) -> Vec<String> {
     let workflow = seat.workflow;
     let mut lines = vec![format!("  {}", workflow.name)];
-    let mut say = |label: &str, text: String| lines.push(format!("    {label:<10}{text}"));
+    let mut say = |label: &str, text: String| lines.push(format!("    {label:<12}{text}"));
     say("load", schedule::describe(&workflow.load));
     if !workflow.depends_on.is_empty() {
         say("after", workflow.depends_on.join(", "));
@@ -127,10 +107,13 @@ fn describe_seat(seat: &Seat<'_>) -> Vec<String> {
     let list: Vec<_> = seat.cores.iter().map(usize::to_string).collect();
     let kind = if seat.class == WorkflowClass::Test { "" } else { " (no requests: one core)" };
     say("cores", format!("{}{kind}", list.join(", ")));
+    if seat.class == WorkflowClass::Test && workflow.priority == plan::Priority::Auto {
+        say("on a fleet", allocation::need(workflow).to_string());
+    }
     let per_core: Vec<_> = vus.iter().map(|count| format::count(*count)).collect();
     say("VUs", format!("at most {} per core", per_core.join(" / ")));
     say("steps", names(&workflow.steps));
-    let each = requests_per_iteration(&workflow.steps);
+    let each = allocation::requests(&workflow.steps);
     say(
         "requests",
         match schedule::expected_iterations(&workflow.load) {
@@ -160,9 +143,10 @@ fn describe_json(plan: &Plan, cores: usize) -> Value {
         json!({
             "name": seat.workflow.name, "cores": seat.cores, "load": schedule::describe(load),
             "test": seat.class == WorkflowClass::Test,
+            "fleet_cores": allocation::need(seat.workflow).cores,
             "vus": schedule::spread(u64::from(schedule::vus_max(load)), seat.cores.len()),
             "iterations": schedule::expected_iterations(load),
-            "requests_per_iteration": requests_per_iteration(&seat.workflow.steps),
+            "requests_per_iteration": allocation::requests(&seat.workflow.steps),
             "duration_s": schedule::duration(load).map(|length| length.as_secs_f64()),
         })
     };

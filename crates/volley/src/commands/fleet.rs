@@ -34,6 +34,8 @@ pub use submit::submit;
 
 const DEADLINE: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(10);
+/// For an answer while somebody types.
+const COMPLETE_WITHIN: Duration = Duration::from_millis(400);
 /// Between two looks at a node that drains.
 const LOOK_AGAIN: Duration = Duration::from_millis(300);
 
@@ -173,6 +175,43 @@ impl Door {
     }
 }
 
+/// For completions, which nobody waits for long: what the cluster that is known here says, or nothing.
+fn ask_quickly<T>(ask: impl AsyncFnOnce(FleetClient) -> Result<T, FleetError>) -> Option<T> {
+    let place = FleetPlace { timeout: Some(COMPLETE_WITHIN), ..FleetPlace::default() };
+    let door = Door::open(&place).ok()?;
+    let options = ClientOptions {
+        credentials: door.credentials,
+        managers: door.managers,
+        deadline: COMPLETE_WITHIN,
+        patience: COMPLETE_WITHIN,
+        notice: None,
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
+    runtime.block_on(async { ask(FleetClient::connect(options).await.ok()?).await.ok() })
+}
+
+/// Ids of jobs, with their plan and state.
+pub fn known_jobs() -> Vec<(String, String)> {
+    let list = ask_quickly(async |client| client.list(true, 50).await);
+    let jobs = list.map(|list| list.jobs).unwrap_or_default();
+    let named = jobs.into_iter().map(|job| {
+        let id: String = tables::id(&job.job).chars().take(8).collect();
+        (id, format!("{}, {}", job.name, job.state))
+    });
+    named.collect()
+}
+
+/// Ids of nodes, with their role and address.
+pub fn known_nodes() -> Vec<(String, String)> {
+    let fleet = ask_quickly(async |client| client.fleet().await);
+    let nodes = fleet.map(|fleet| fleet.nodes).unwrap_or_default();
+    let named = nodes.into_iter().map(|node| {
+        let id: String = node.node.chars().take(8).collect();
+        (id, format!("{} {}, {}", node.role, node.address, node.state))
+    });
+    named.collect()
+}
+
 /// The beginning of an id, as people type it.
 fn short(job: JobId) -> String {
     job.to_string().chars().take(8).collect()
@@ -190,7 +229,7 @@ pub fn status(args: &FleetStatusArgs) -> i32 {
                 if args.json {
                     print::line(&tables::fleet_json(&fleet, &jobs).to_string());
                 } else {
-                    print::out(&tables::fleet(&fleet, &jobs));
+                    print::page(&tables::fleet(&fleet, &jobs));
                 }
                 Ok(0)
             }
@@ -209,7 +248,7 @@ async fn show_job(
     if as_json {
         print::line(&tables::whole_job_json(&status).to_string());
     } else {
-        print::out(&tables::job(&status));
+        print::page(&tables::job(&status));
     }
     Ok(0)
 }
@@ -222,7 +261,7 @@ pub fn jobs(args: &JobsArgs) -> i32 {
         if args.json {
             print::line(&tables::jobs_json(&list).to_string());
         } else {
-            print::out(&tables::jobs(&list, args.ended));
+            print::page(&tables::jobs(&list, args.ended));
         }
         Ok(0)
     }))
@@ -282,6 +321,11 @@ pub fn drain(args: &DrainArgs) -> i32 {
         let fleet = client.fleet().await.map_err(|error| door.explain(&error))?;
         let nodes = fleet.nodes.iter().map(|node| (&*node.node, &*node.address));
         let node = one_node(nodes, &args.node, "volley status")?;
+        let known = client.managers().await.map_err(|error| door.explain(&error))?;
+        let too_few = managers::too_few_without(&known, &node);
+        if let Some(why) = too_few.filter(|_| !args.force) {
+            return Err(format!("{why}; --force drains it all the same").into());
+        }
         let reply = client.drain(&node).await.map_err(|error| door.explain(&error))?;
         let done = match args.wait {
             Some(wait) => until_gone(&client, &node, wait).await,
@@ -345,7 +389,7 @@ fn one_node<'a>(
 /// `volley ctl --job JOB ...`
 pub fn steer(args: &CtlArgs, job: &str) -> i32 {
     let steering = match &args.action {
-        CtlAction::Status | CtlAction::Stop => None,
+        CtlAction::Status { .. } | CtlAction::Stop => None,
         CtlAction::Pause => Some(Steering::Pause),
         CtlAction::Resume => Some(Steering::Resume),
         CtlAction::Scale { vus: Some(vus), workflow, .. } => {
@@ -368,8 +412,8 @@ pub fn steer(args: &CtlArgs, job: &str) -> i32 {
     code(run(async {
         let door = Door::open(&args.at)?;
         let client = door.connect().await?;
-        if matches!(args.action, CtlAction::Status) {
-            return show_job(&door, &client, job, true).await;
+        if let CtlAction::Status { json } = args.action {
+            return show_job(&door, &client, job, json).await;
         }
         let job = client.find(job).await.map_err(|error| door.explain(&error))?;
         let Some(steering) = &steering else {

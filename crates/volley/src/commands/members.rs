@@ -19,7 +19,11 @@ use trust::Role;
 pub use self::table::brief_age;
 use super::certs::folder;
 use crate::cli::{AgentMembersArgs, MemberPlace, MembersAction, StateName};
-use crate::{exit, print};
+use crate::{cluster, exit, print};
+
+/// Where no cluster of `volley up` is known.
+const DEFAULT_ADDRESS: &str = "127.0.0.1:7500";
+const DEFAULT_CERTS: &str = "certs";
 
 pub fn members(args: &AgentMembersArgs) -> i32 {
     match &args.action {
@@ -43,8 +47,7 @@ fn run(work: impl Future<Output = Result<i32, String>>) -> i32 {
 
 async fn show(args: &AgentMembersArgs) -> Result<i32, String> {
     let door = Door::open(&args.at)?;
-    let client =
-        door.connect(&args.at.address, args.at.role).await.map_err(|e| door.explain(&e))?;
+    let client = door.connect(&door.address, args.at.role).await.map_err(|e| door.explain(&e))?;
     let snapshot = client.members().await.map_err(|error| door.explain(&error))?;
     let states = wanted(&args.states);
     if args.json {
@@ -78,7 +81,16 @@ struct Door {
 
 impl Door {
     fn open(place: &MemberPlace) -> Result<Door, String> {
-        let files = folder::find(&place.certs).map_err(|problem| {
+        let known = match (&place.certs, &place.address) {
+            (Some(_), Some(_)) => None,
+            _ => cluster::find()?.map(|(_, file)| file),
+        };
+        let of_cluster = known.as_ref().map(|file| file.certs.clone());
+        let certs = place.certs.clone().or(of_cluster).unwrap_or_else(|| DEFAULT_CERTS.into());
+        let of_cluster = known.and_then(|file| file.managers.into_iter().next());
+        let address = place.address.clone().or(of_cluster);
+        let address = address.unwrap_or_else(|| DEFAULT_ADDRESS.to_owned());
+        let files = folder::find(&certs).map_err(|problem| {
             format!("{problem}\n(--certs says which folder; it is the certificate of whoever asks)")
         })?;
         Ok(Door {
@@ -87,8 +99,8 @@ impl Door {
                 key: files.key,
                 ca: files.ca,
             },
-            certs: place.certs.display().to_string(),
-            address: place.address.clone(),
+            certs: certs.display().to_string(),
+            address,
             deadline: place.timeout,
         })
     }

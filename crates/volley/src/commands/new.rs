@@ -1,8 +1,11 @@
 //! `volley new FILE`
 
 use std::io::Write;
+use std::path::Path;
 
-use crate::cli::NewArgs;
+use plan::{Format, SCHEMA_FILE, STARTERS, Starter};
+
+use crate::cli::{NewArgs, Template};
 use crate::{exit, print};
 
 /// A script to start from.
@@ -33,41 +36,93 @@ export default function () {
 
 pub fn new(args: &NewArgs) -> i32 {
     let path = args.file.display();
+    let is_script = super::script::is_script(&args.file);
+    let starter = match (args.template, is_script) {
+        (None | Some(Template::K6), true) => None,
+        (Some(Template::K6), false) => {
+            eprintln!(
+                "volley: {path} would be a plan, and k6's are scripts: name it {}",
+                with_js(args)
+            );
+            return exit::USAGE;
+        }
+        (Some(template), true) => {
+            let name = template.name();
+            eprintln!(
+                "volley: {path} would be a script, and `{name}` is a plan: name it {name}.yaml"
+            );
+            return exit::USAGE;
+        }
+        (template, false) => {
+            let name = template.unwrap_or(Template::Start).name();
+            STARTERS.iter().find(|starter| starter.name == name)
+        }
+    };
+    let text = match starter {
+        None => SCRIPT.to_owned(),
+        Some(starter) => starter.text(Format::of(&args.file, "")),
+    };
+    if let Err(error) = write(&args.file, &text, args.force) {
+        if error.kind() == std::io::ErrorKind::AlreadyExists {
+            eprintln!("volley: {path} exists; `--force` overwrites it");
+        } else {
+            eprintln!("volley: cannot write {path}: {error}");
+        }
+        return exit::FAILED;
+    }
+    let about = starter.map_or("a script for k6 and Volley", |starter| starter.about);
+    print::line(&format!("wrote {path}: {about}"));
+    if let Some(code) = starter.and_then(|starter| write_beside(starter, args)) {
+        return code;
+    }
+    let debug = match is_script {
+        true => (format!("run {path} -i 1 --http-debug"), "one iteration, exchanges shown"),
+        false => (format!("run {path} --debug"), "one iteration, every exchange shown"),
+    };
+    let mut next = vec![
+        ("target &".to_owned(), "something to shoot at"),
+        (format!("plan {path}"), "what it would do"),
+        debug,
+        (format!("run {path}"), "all of it"),
+    ];
+    if !is_script {
+        next.push((format!("schema > {SCHEMA_FILE}"), "editors complete and check it by this"));
+    }
+    for (command, what) in next {
+        print::line(&format!("  volley {command:<28} {what}"));
+    }
+    0
+}
+
+fn write(path: &Path, text: &str, force: bool) -> std::io::Result<()> {
     let mut options = std::fs::OpenOptions::new();
     options.write(true);
-    if args.force {
+    if force {
         options.create(true).truncate(true);
     } else {
         options.create_new(true);
     }
-    let is_script = super::script::is_script(&args.file);
-    let starter = if is_script { SCRIPT } else { plan::starter() };
-    let written = options.open(&args.file).and_then(|mut file| file.write_all(starter.as_bytes()));
-    match written {
-        Ok(()) => {
-            print::line(&format!("wrote {path}"));
-            for (command, what) in [
-                ("target &".to_owned(), "something to shoot at"),
-                (format!("plan {path}"), "what it would do"),
-                match is_script {
-                    true => {
-                        (format!("run {path} -i 1 --http-debug"), "one iteration, exchanges shown")
-                    }
-                    false => (format!("run {path} --debug"), "one iteration, every exchange shown"),
-                },
-                (format!("run {path}"), "all of it"),
-            ] {
-                print::line(&format!("  volley {command:<28} {what}"));
-            }
-            0
-        }
+    options.open(path)?.write_all(text.as_bytes())
+}
+
+/// The file that the plan names. One that is there is the user's own, `--force` or not. An exit
+/// code if it cannot be written.
+fn write_beside(starter: &Starter, args: &NewArgs) -> Option<i32> {
+    let (name, text) = starter.file?;
+    let path = args.file.with_file_name(name);
+    match write(&path, text, false) {
+        Ok(()) => print::line(&format!("wrote {}", path.display())),
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-            eprintln!("volley: {path} exists; `--force` overwrites it");
-            exit::FAILED
+            print::line(&format!("left {} as it is", path.display()));
         }
         Err(error) => {
-            eprintln!("volley: cannot write {path}: {error}");
-            exit::FAILED
+            eprintln!("volley: cannot write {}: {error}", path.display());
+            return Some(exit::FAILED);
         }
     }
+    None
+}
+
+fn with_js(args: &NewArgs) -> String {
+    args.file.with_extension("js").display().to_string()
 }

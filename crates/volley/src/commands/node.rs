@@ -1,5 +1,6 @@
 //! `volley manager` and `volley worker`: one node, until a signal ends it.
 
+use std::convert::Infallible;
 use std::future::Future;
 use std::path::Path;
 use std::time::Duration;
@@ -21,6 +22,9 @@ use crate::{exit, log, print, restart, signals};
 
 /// How long a farewell and the end of all tasks may take.
 const FAREWELL: Duration = Duration::from_secs(5);
+
+/// For how long nobody may answer before it is said.
+const ALONE_FOR: Duration = Duration::from_secs(2);
 
 /// None of openraft's own words: it warns of everything that an election overtakes, and of every heartbeat to a member
 /// that is down. What matters is said by the ledger. Who has become a worker, and who changes
@@ -229,10 +233,14 @@ async fn run_manager(args: &ManagerArgs) -> Result<i32, Problem> {
             "waits to be let in: `volley managers add {at}`, asked of one of the others"
         ));
     }
+    let own = args.node.advertise.clone().unwrap_or(args.node.bind().into());
+    let peers = args.peers.iter().filter(|peer| **peer != own);
+    let others = peers.map(ToString::to_string).chain(args.node.seeds.iter().cloned()).collect();
     let ended = tokio::select! {
         biased;
         _ = stopped.recv() => None,
         ended = manager.ended() => Some(ended),
+        never = say_if_alone(member, others) => match never {},
         () = say_who_leads(&manager) => None,
     };
     match ended {
@@ -276,6 +284,31 @@ async fn say_who_leads(manager: &Manager) {
     }
 }
 
+/// Says so if nobody answers where others should be, and when somebody does after all. It goes on trying by itself.
+async fn say_if_alone(member: &node::Member, others: Vec<String>) -> Infallible {
+    let is_there = |entry: &membership::Entry| {
+        matches!(entry.state, membership::State::Confirmed | membership::State::Suspect)
+    };
+    let others = others.join(", ");
+    let mut told = others.is_empty();
+    loop {
+        tokio::time::sleep(ALONE_FOR).await;
+        let is_alone = !member.view().entries.iter().any(is_there);
+        if is_alone && !told {
+            eprintln!(
+                "volley: nobody answers at {others}; trying on. Are they up, and does the network let TCP and UDP to \
+                 these ports through?"
+            );
+            told = true;
+        } else if !is_alone {
+            if told && !others.is_empty() {
+                eprintln!("volley: others answer now");
+            }
+            return std::future::pending().await;
+        }
+    }
+}
+
 /// As many as this machine has.
 pub fn all_cores() -> u32 {
     std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1))
@@ -316,13 +349,30 @@ async fn run_worker(args: &WorkerArgs) -> Result<i32, Problem> {
     if let Some(address) = member.http_address() {
         print::line(&format!("metrics on http://{address}/metrics"));
     }
+    let others = args.node.seeds.iter().chain(&args.join).cloned().collect();
+    tokio::select! {
+        biased;
+        never = say_if_alone(member, others) => match never {},
+        ended = until_ended(&worker, &mut stopped) => ended?,
+    }
+    drop(stopped);
+    worker.shutdown(FAREWELL).await;
+    print::line("left");
+    Ok(0)
+}
+
+/// Until the worker has drained, or was told a second time to stop.
+async fn until_ended(
+    worker: &Worker,
+    stopped: &mut mpsc::UnboundedReceiver<()>,
+) -> Result<(), Problem> {
     let mut asked = false;
     loop {
         tokio::select! {
             biased;
             _ = stopped.recv() => {
                 if asked {
-                    break;
+                    return Ok(());
                 }
                 asked = true;
                 let shards = worker.figures().shards;
@@ -332,15 +382,11 @@ async fn run_worker(args: &WorkerArgs) -> Result<i32, Problem> {
             ended = worker.ended() => match ended {
                 fleet::worker::End::Drained => {
                     print::line("drained");
-                    break;
+                    return Ok(());
                 }
                 fleet::worker::End::Member(end) => return Err(Problem::of_member_end(&end)),
                 ended @ fleet::worker::End::Broken(_) => return Err(ended.to_string().into()),
             },
         }
     }
-    drop(stopped);
-    worker.shutdown(FAREWELL).await;
-    print::line("left");
-    Ok(0)
 }

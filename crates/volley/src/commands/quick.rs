@@ -12,6 +12,9 @@ use crate::exit;
 
 /// Enough to see something, too little to hurt.
 const CONNECTIONS: u32 = 50;
+const DURATION: Duration = Duration::from_secs(10);
+/// A number of requests ends by itself; one that nobody answers must end too.
+const REQUESTS_WITHIN: Duration = Duration::from_secs(3600);
 
 pub fn quick(args: &QuickArgs) -> i32 {
     let Some(url) = &args.url else {
@@ -53,10 +56,20 @@ fn not_a_url(text: &str) -> Option<String> {
         ));
     }
     let ending = text.rsplit_once('.').map(|(_, ending)| ending).unwrap_or_default();
-    let is_plan_name = matches!(ending, "yaml" | "yml" | "toml" | "json") && !text.contains('/');
-    is_plan_name.then(|| {
-        format!("there is no file `{text}`; `volley new {text}` writes a plan to start from")
-    })
+    if matches!(ending, "yaml" | "yml" | "toml" | "json") && !text.contains('/') {
+        return Some(format!(
+            "there is no file `{text}`; `volley new {text}` writes a plan to start from"
+        ));
+    }
+    if matches!(ending, "js" | "ts" | "mjs" | "cjs" | "lua" | "py" | "jmx" | "scala") {
+        return Some(format!(
+            "there is no file `{text}`; `volley run FILE` runs a plan or a script"
+        ));
+    }
+    // A host without a dot, a port or a path is a slip more often than a target.
+    let is_word = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    (is_word && text != "localhost")
+        .then(|| format!("no command `{text}`; see `volley --help` (a host: `http://{text}/`)"))
 }
 
 fn build(args: &QuickArgs, url: &str) -> Result<Plan, String> {
@@ -66,21 +79,22 @@ fn build(args: &QuickArgs, url: &str) -> Result<Plan, String> {
         tls: plan::TlsOptions { insecure: args.insecure, ..Default::default() },
         ..HttpOptions::default()
     };
-    let executor = match args.rate {
-        Some(rate) => Executor::ConstantArrivalRate {
-            rate,
-            duration: args.duration,
-            vus: None,
-            max_vus: args.connections,
+    let duration = args.duration.unwrap_or(DURATION);
+    let vus = args.connections.unwrap_or(CONNECTIONS);
+    let executor = match (args.rate, args.requests) {
+        (Some(rate), _) => {
+            Executor::ConstantArrivalRate { rate, duration, vus: None, max_vus: args.connections }
+        }
+        (None, Some(iterations)) => Executor::SharedIterations {
+            vus: vus.min(u32::try_from(iterations).unwrap_or(u32::MAX)),
+            iterations,
+            max_duration: REQUESTS_WITHIN,
         },
-        None => Executor::ConstantVus {
-            vus: args.connections.unwrap_or(CONNECTIONS),
-            duration: args.duration,
-        },
+        (None, None) => Executor::ConstantVus { vus, duration },
     };
     let request = request(url, &args.method, &args.headers, args.body.as_deref())?;
     let step = Step {
-        name: format!("{} {url}", args.method),
+        name: format!("{} {}", args.method, plan::mask_userinfo(url)),
         needs: None,
         when: None,
         action: Action::Request(Box::new(request)),
@@ -146,5 +160,5 @@ pub fn request(
 fn one_step_plan(url: &str, http: HttpOptions, load: Load, step: Step) -> Plan {
     let unix = url.starts_with("unix:").then(|| Template::literal(url));
     let workflow = Workflow { steps: vec![step], ..Workflow::bare("quick", load, http.clone()) };
-    Plan { target: unix, ..Plan::bare(url, http, vec![workflow]) }
+    Plan { target: unix, ..Plan::bare(plan::mask_userinfo(url), http, vec![workflow]) }
 }

@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use plan::{Executor, Plan, ReadOptions, Stage};
+use plan::{Executor, Plan, ReadOptions};
 
+use super::overrides;
 use super::runner::{Style, run_plan};
 use crate::cli::RunArgs;
 use crate::{exit, print};
@@ -20,6 +21,12 @@ pub fn run(args: &RunArgs) -> i32 {
         if args.target.is_some() {
             eprintln!("volley: --target is for plans; a script takes `-e NAME=VALUE`");
         }
+        if args.rate.is_some() {
+            eprintln!(
+                "volley: --rate is for plans; a script says it in a scenario (constant-arrival-rate)"
+            );
+            return exit::USAGE;
+        }
         return super::script::run(args);
     }
     if let Some(flag) = args.script.first_given() {
@@ -33,7 +40,7 @@ pub fn run(args: &RunArgs) -> i32 {
             return exit::INVALID;
         }
     };
-    if let Err(problem) = apply_overrides(&mut plan, args) {
+    if let Err(problem) = overrides::apply(&mut plan, args) {
         eprintln!("volley: {problem}");
         return exit::INVALID;
     }
@@ -77,68 +84,6 @@ pub fn advise(path: &Path, mut problems: plan::Problems) -> plan::Problems {
         first.help.get_or_insert(help);
     }
     problems
-}
-
-fn apply_overrides(plan: &mut Plan, args: &RunArgs) -> Result<(), String> {
-    let mut vus_used = args.vus.is_none();
-    let mut duration_used = args.duration.is_none();
-    for workflow in &mut plan.workflows {
-        let executor = &mut workflow.load.executor;
-        if let Some(vus) = args.vus {
-            vus_used |= override_vus(executor, vus);
-        }
-        if let Some(duration) = args.duration {
-            duration_used |= override_duration(executor, duration);
-        }
-    }
-    if !vus_used {
-        return Err("--vus: no workflow of this plan has virtual users to set".to_owned());
-    }
-    if !duration_used {
-        return Err("--duration: no workflow of this plan runs for a time".to_owned());
-    }
-    Ok(())
-}
-
-/// Stages are scaled so that their highest point is the number asked for.
-fn override_vus(executor: &mut Executor, wanted: u32) -> bool {
-    match executor {
-        Executor::ConstantVus { vus, .. }
-        | Executor::PerVuIterations { vus, .. }
-        | Executor::SharedIterations { vus, .. } => *vus = wanted,
-        Executor::RampingVus { start, stages, .. } => {
-            let peak =
-                stages.iter().map(|stage| stage.to).chain([*start]).max().unwrap_or(0).max(1);
-            let scale =
-                |vus: u32| (u64::from(vus) * u64::from(wanted)).div_ceil(u64::from(peak)) as u32;
-            *start = scale(*start);
-            stages.iter_mut().for_each(|stage| stage.to = scale(stage.to));
-        }
-        Executor::ConstantArrivalRate { max_vus, .. }
-        | Executor::RampingArrivalRate { max_vus, .. } => {
-            *max_vus = Some(wanted);
-        }
-    }
-    true
-}
-
-/// Stages keep their proportions.
-fn override_duration(executor: &mut Executor, wanted: std::time::Duration) -> bool {
-    fn stretch<T>(stages: &mut [Stage<T>], wanted: std::time::Duration) {
-        let total: std::time::Duration = stages.iter().map(|stage| stage.over).sum();
-        let factor = wanted.as_secs_f64() / total.as_secs_f64().max(1e-9);
-        stages.iter_mut().for_each(|stage| stage.over = stage.over.mul_f64(factor));
-    }
-    match executor {
-        Executor::ConstantVus { duration, .. } | Executor::ConstantArrivalRate { duration, .. } => {
-            *duration = wanted;
-        }
-        Executor::RampingVus { stages, .. } => stretch(stages, wanted),
-        Executor::RampingArrivalRate { stages, .. } => stretch(stages, wanted),
-        Executor::PerVuIterations { max_duration, .. }
-        | Executor::SharedIterations { max_duration, .. } => *max_duration = wanted,
-    }
-    true
 }
 
 /// One iteration by one user, so that what is shown can be read.

@@ -31,8 +31,7 @@ pub fn run_plan(plan: Plan, output: &OutputArgs, style: Style, trace: Option<Tra
         return exit::INVALID;
     }
     let debug = trace.is_some();
-    let options =
-        RunOptions { cores: output.cores.map(usize::from), trace, ..RunOptions::default() };
+    let options = RunOptions { cores: output.cores_here(), trace, ..RunOptions::default() };
     let (mut conductor, controller) = match Conductor::new(plan, options) {
         Ok(ready) => ready,
         Err(error) => {
@@ -52,7 +51,8 @@ pub fn run_plan(plan: Plan, output: &OutputArgs, style: Style, trace: Option<Tra
     }
     let interrupt = controller.clone();
     signals::on_interrupt(move || interrupt.send(Control::Interrupt));
-    let result = lead(conductor, &controller, output, view_mode(output, debug));
+    let nothing = dashboard::Words::default();
+    let result = lead(conductor, &controller, output, view_mode(output, debug), nothing);
     let mut result = match result {
         Ok(result) => result,
         Err(error) => {
@@ -63,6 +63,7 @@ pub fn run_plan(plan: Plan, output: &OutputArgs, style: Style, trace: Option<Tra
     if let Some(writer) = writer {
         result.notes.extend(writer.finish().notes);
     }
+    result.fail_on = output.fail_on.unwrap_or(result.fail_on);
     result.notes.extend(write_results(&output.output, &result));
     tell(&result, output, style)
 }
@@ -91,19 +92,20 @@ pub fn view_mode(output: &OutputArgs, debug: bool) -> dashboard::Mode {
     })
 }
 
-/// Leads the run with this view.
+/// Leads the run with this view; what is said meanwhile is shown above it.
 pub fn lead(
     conductor: Conductor,
     controller: &Controller,
     output: &OutputArgs,
     mode: dashboard::Mode,
+    words: dashboard::Words,
 ) -> Result<RunResult, engine::CompileError> {
     let on_terminal = std::io::stderr().is_terminal();
     let latest = dashboard::Latest::new();
     let (commands, keys) = channel();
     let color = dashboard::wants_color(output.no_color, on_terminal);
     let look = dashboard::Options { color, ..dashboard::Options::default() };
-    let view = dashboard::View::start(mode, latest.clone(), commands, look);
+    let view = dashboard::View::start(mode, latest.clone(), commands, look, words);
     let steering = controller.clone();
     // Ends with the view, which owns the other end of the channel.
     let forward = move || {
@@ -143,18 +145,22 @@ pub fn tell_on(result: &RunResult, output: &OutputArgs, style: Style, on_stderr:
     let color = dashboard::wants_color(output.no_color, on_terminal);
     let look = Look { width: terminal_width(), color };
     let text = match (output.quiet, style) {
-        (true, _) => {
-            format!("{}: {}\n", if exit.passed() { "passed" } else { "failed" }, exit.reason)
-        }
+        (true, _) => quiet_line(result, &exit),
         (false, Style::Full) => report::text::text(result, look),
         (false, Style::Brief) => report::text::brief(result, look),
     };
     if on_stderr || output.data_on_stdout() {
-        let _ = std::io::stderr().write_all(text.as_bytes());
+        let _ = std::io::stderr().write_all(print::shown(&text).as_bytes());
     } else {
-        print::out(&text);
+        print::page(&text);
     }
     exit.code
+}
+
+/// All that `--quiet` says: passed or failed, what the result says of itself, and why.
+pub fn quiet_line(result: &RunResult, exit: &report::Exit) -> String {
+    let word = if exit.passed() { "passed" } else { "failed" };
+    format!("{word}, {}: {}\n", result.verdict.state.name(), exit.reason)
 }
 
 fn terminal_width() -> usize {

@@ -61,6 +61,10 @@ pub fn run(args: &RunArgs) -> i32 {
             return exit::INVALID;
         }
     };
+    let var = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    for note in script_args.k6_only.notes(&var) {
+        log.say(Level::Warning, note);
+    }
     match prepare(args, &log) {
         Ok(ready) => ready.run(args, &log),
         Err(Refused(code)) => code,
@@ -104,7 +108,7 @@ struct Ready {
 
 fn prepare(args: &RunArgs, log: &Arc<Log>) -> Result<Ready, Refused> {
     let refuse = |code: i32, message: String| {
-        log.say(Level::Error, message);
+        log.refuse(message);
         Refused(code)
     };
     let mode = summary_mode(args).map_err(|problem| refuse(exit::INVALID, problem))?;
@@ -182,11 +186,7 @@ fn summary_mode(args: &RunArgs) -> Result<Option<SummaryMode>, String> {
 fn environment(args: &RunArgs) -> BTreeMap<String, String> {
     let mut env = BTreeMap::new();
     if args.script.include_system_env_vars != Some(false) {
-        env.extend(
-            std::env::vars_os().filter_map(|(key, value)| {
-                Some((key.into_string().ok()?, value.into_string().ok()?))
-            }),
-        );
+        env.extend(strings(std::env::vars_os()));
     }
     env.extend(args.env.iter().cloned());
     env
@@ -207,7 +207,7 @@ fn merge(
     log: &Log,
 ) -> Result<Options, Refused> {
     let refuse = |message: String| {
-        log.say(Level::Error, message);
+        log.refuse(message);
         Refused(exit::INVALID)
     };
     let parse = |text: &str, place: Place| {
@@ -274,7 +274,7 @@ impl Ready {
         }
         let run = Arc::new(run);
         let run_options = RunOptions {
-            cores: output.cores.map(usize::from),
+            cores: output.cores_here(),
             paused: options.paused.unwrap_or(false),
             ..RunOptions::default()
         };
@@ -288,12 +288,10 @@ impl Ready {
         let interrupt = controller.clone();
         signals::on_interrupt(move || interrupt.send(Control::Interrupt));
         let mode_of_view = runner::view_mode(output, false);
-        if mode_of_view == dashboard::Mode::Full {
-            log.hold();
-        }
-        let result = runner::lead(conductor, &controller, output, mode_of_view);
+        let words = log.words.clone();
+        let result = runner::lead(conductor, &controller, output, mode_of_view, words);
         log.release();
-        let result = match result {
+        let mut result = match result {
             Ok(result) => result,
             Err(error) => {
                 log.say(Level::Error, error.to_string());
@@ -303,6 +301,7 @@ impl Ready {
         if let Some(writer) = writer {
             writer.finish().notes.into_iter().for_each(|note| log.say(Level::Warning, note));
         }
+        result.fail_on = output.fail_on.unwrap_or(result.fail_on);
         for note in report::outputs::write_results(&output.output, &result) {
             log.say(Level::Warning, note);
         }
@@ -313,8 +312,8 @@ impl Ready {
 /// Words for people.
 fn put(text: &str, on_stderr: bool) {
     match on_stderr {
-        true => eprint!("{text}"),
-        false => print::out(text),
+        true => eprint!("{}", print::shown(text)),
+        false => print::page(text),
     }
 }
 

@@ -57,14 +57,19 @@ impl Room {
         let mut command = Command::new(VOLLEY);
         let inherited = std::env::vars_os().map(|(name, _)| name);
         let ours = |name: &std::ffi::OsString| {
-            let name = name.to_string_lossy();
-            name.starts_with("VOLLEY_") || name.starts_with("K6_")
+            let name = name.to_string_lossy().to_ascii_uppercase();
+            name.starts_with("VOLLEY_")
+                || name.starts_with("K6_")
+                || name.ends_with("_PROXY")
+                || name.starts_with("SSL_CERT_")
         };
         for name in inherited.filter(ours) {
             command.env_remove(name);
         }
         command.env_remove("NO_COLOR").env_remove("CI").env("TERM", "xterm-256color");
         command.env("XDG_RUNTIME_DIR", self.folder.path());
+        // What the tests look for has characters beyond ASCII.
+        command.env_remove("LC_ALL").env_remove("LC_CTYPE").env_remove("LANG");
         command.current_dir(self.folder.path()).args(args).stdin(Stdio::null());
         command
     }
@@ -177,8 +182,16 @@ impl Target {
     }
 
     pub fn with(args: &[&str]) -> Target {
+        Target::listening("127.0.0.1:0", args)
+    }
+
+    pub fn at(address: SocketAddr) -> Target {
+        Target::listening(&address.to_string(), &[])
+    }
+
+    fn listening(address: &str, args: &[&str]) -> Target {
         let mut command = Command::new(VOLLEY);
-        command.args(["target", "--listen", "127.0.0.1:0"]).args(args);
+        command.args(["target", "--listen", address]).args(args);
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap());
         let (tell, told) = channel();
@@ -246,4 +259,9 @@ pub fn plan(url: &str, load: &str) -> String {
         "name: small\ntarget: {url}\nworkflows:\n  - name: main\n    load: {{ {load} }}\n    \
          steps: [ {{ name: home, get: / }} ]\n"
     )
+}
+
+/// The same as so many shards, where one core would do.
+pub fn plan_on(cores: u32, url: &str, load: &str) -> String {
+    plan(url, load).replace("    load:", &format!("    cores: {cores}\n    load:"))
 }

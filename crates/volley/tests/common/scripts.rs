@@ -53,16 +53,16 @@ impl Scripts {
         std::fs::read_to_string(self.room.path(name)).unwrap()
     }
 
-    /// What `volley ctl status` says.
+    /// What `volley ctl status --json` says.
     pub fn status(&self) -> Value {
-        let done = self.room.volley(["ctl", "status"]).expect(0);
+        let done = self.room.volley(["ctl", "status", "--json"]).expect(0);
         serde_json::from_str(&done.out).unwrap_or_else(|error| panic!("{error}: {}", done.out))
     }
 
     #[track_caller]
     pub fn until_status(&self, what: &str, mut holds: impl FnMut(&Value) -> bool) {
         super::until(what, || {
-            let done = self.room.volley(["ctl", "status"]);
+            let done = self.room.volley(["ctl", "status", "--json"]);
             serde_json::from_str(&done.out).is_ok_and(|status| holds(&status))
         });
     }

@@ -1,7 +1,9 @@
 //! What a job does when nothing goes wrong: counts are exact, layers hand values on, people can steer it.
 
+use std::collections::BTreeSet;
+
 use crate::cluster::Cluster;
-use crate::common::{Target, plan, until};
+use crate::common::{Target, plan, plan_on, until};
 use crate::recorder::Recorder;
 
 pub fn requests(summary: &serde_json::Value) -> u64 {
@@ -38,11 +40,14 @@ fn arrivals_divide_exactly_over_workers() {
     let target = Target::start();
     let cluster = Cluster::start(3, 2, 2);
     let load = "executor: constant-arrival-rate, rate: 301/s, duration: 3s, max_vus: 60";
-    let job = cluster.submit(&plan(&target.url(), load), &[]);
+    let job = cluster.submit(&plan_on(4, &target.url(), load), &[]);
     let summary = cluster.result(&job, 0);
     assert_eq!(summary["iterations"], 903, "{summary:#}");
     assert_eq!(target.total(), 903);
     let status = cluster.status(&job);
+    let shards = status["workflows"][0]["shards"].as_array().unwrap();
+    let workers: BTreeSet<&str> = shards.iter().map(|it| it["worker"].as_str().unwrap()).collect();
+    assert_eq!((shards.len(), workers.len()), (4, 2), "{status:#}");
     assert_eq!(status["outcome"], "COMPLETED");
     assert_eq!(status["counters"]["issued"], 903);
     assert_eq!(status["counters"]["completed"], 903);
@@ -311,6 +316,7 @@ target: {}
 data: {{ users: {{ file: users.csv, order: unique-per-iteration, when_exhausted: stop }} }}
 workflows:
   - name: main
+    cores: 2
     load: {{ executor: constant-vus, vus: 8, duration: 20s }}
     steps: [ {{ name: one, get: \"/row/${{data.users.name}}\" }} ]
 ",

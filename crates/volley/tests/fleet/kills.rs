@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::cluster::Cluster;
-use crate::common::{Target, plan, until};
+use crate::common::{Target, plan, plan_on, until};
 use crate::jobs::requests;
 
 /// R4, R5a, R19: one of three workers dies; its share is taken over, nothing runs twice, and the result says so.
@@ -12,7 +12,7 @@ fn a_killed_worker_is_replaced_and_the_result_says_so() {
     let target = Target::start();
     let mut cluster = Cluster::start(3, 3, 1);
     let load = "executor: constant-arrival-rate, rate: 300/s, duration: 15s, max_vus: 60";
-    let job = cluster.submit(&plan(&target.url(), load), &[]);
+    let job = cluster.submit(&plan_on(3, &target.url(), load), &[]);
     target.wait_for_requests(300);
     cluster.kill("w2");
     let job_ended = Instant::now();
@@ -37,7 +37,7 @@ fn a_killed_owner_costs_no_request() {
     let target = Target::start();
     let mut cluster = Cluster::start(3, 2, 1);
     let load = "executor: constant-arrival-rate, rate: 200/s, duration: 12s, max_vus: 200";
-    let job = cluster.submit(&plan(&target.url(), load), &[]);
+    let job = cluster.submit(&plan_on(2, &target.url(), load), &[]);
     target.wait_for_requests(200);
     let watch = cluster.begin(&["watch", &job, "--json"]);
     let owner = cluster.owner(&job);
@@ -69,7 +69,7 @@ fn a_killed_leader_is_not_noticed_by_the_load() {
     let target = Target::start();
     let mut cluster = Cluster::start(3, 1, 2);
     let load = "executor: constant-arrival-rate, rate: 100/s, duration: 8s, max_vus: 100";
-    let job = cluster.submit(&plan(&target.url(), load), &[]);
+    let job = cluster.submit(&plan_on(2, &target.url(), load), &[]);
     target.wait_for_requests(50);
     let leader = cluster.leader();
     cluster.kill(&leader);

@@ -11,4 +11,5 @@ mod kills;
 mod managers;
 mod recorder;
 mod rights;
+mod sharing;
 mod up;

@@ -252,8 +252,7 @@ impl World {
         let desk = self.managers[m].desks.get_mut(&job)?;
         let (clock, epoch) = (desk.owner.clock(local), desk.epoch);
         let (answer, told) = desk.frames(job, frames, clock, twice);
-        for (shard, attempt, counters) in told {
-            let event = Event::Progress { shard, attempt, counters, heard: None };
+        for event in told {
             self.owner_event(m, job, epoch, event);
         }
         Some(answer)

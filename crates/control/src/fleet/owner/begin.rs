@@ -172,7 +172,8 @@ impl Owner {
             self.spans.insert(workflow, (age, age));
             let shards = self.divided.get(&workflow).copied().unwrap_or(0);
             let name = self.machine.name(workflow).to_owned();
-            self.note(format!("{name} started on {shards} cores"), None);
+            let cores = if shards == 1 { "core" } else { "cores" };
+            self.note(format!("{name} started on {shards} {cores}"), None);
             self.tell(job::Event::WorkflowReady { workflow });
         }
         self.start_those_ready(&members);

@@ -40,8 +40,8 @@ pub enum Event {
         shard: ShardKey,
         attempt: Attempt,
         counters: Counters,
-        /// The job's clock then, where this is what an owner before had heard; none: now.
-        heard: Option<Duration>,
+        /// The job's clock up to which the attempt has told; what arrives late tells of a time that is past.
+        told: Duration,
     },
     /// A blob is fsynced on a majority (R17a).
     Stored {

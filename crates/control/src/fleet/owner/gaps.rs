@@ -198,9 +198,11 @@ impl Owner {
         let to = self.age().saturating_add(waits);
         let Some(shard) = self.shards.get_mut(&sid) else { return };
         let Some(from) = shard.lost_at.take() else { return };
-        let worker = shard.failed_on.last().map(|(node, _)| *node).unwrap_or_default();
         // The one that was lost, not the one that runs again.
         let attempt = Attempt(shard.attempt().0.saturating_sub(u32::from(mended != Mended::Never)));
+        let place = (attempt.0 as usize).checked_sub(1);
+        let lost = place.and_then(|place| shard.tries.get(place));
+        let worker = lost.map(|one| one.worker).unwrap_or_default();
         let note = self.gap(sid, attempt, worker, (from, to), mended);
         self.note(note.text, note.gap);
     }

@@ -43,6 +43,7 @@ impl Owner {
             counters: Counters::default(),
             may_run: false,
             known: false,
+            since: self.age(),
             alive: self.now,
             heard: None,
             reporting: false,
@@ -199,7 +200,7 @@ impl Owner {
         (one.revoked, one.suspected) = (true, suspected);
         let (node, boot) = (one.worker, one.boot);
         // That it was lost is noticed later than it was: since its last word nothing is certain.
-        let heard = one.heard.unwrap_or(age);
+        let heard = one.heard.unwrap_or(one.since.min(age));
         let may_run = one.may_run;
         let attempt = shard.attempt();
         // Taken over from another owner, it may have run without having said so here.

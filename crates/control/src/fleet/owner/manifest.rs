@@ -8,7 +8,7 @@ use std::time::Duration;
 use plan::{Action, DataOrder, Executor, Plan, Priority, Step, WhenExhausted, Workflow};
 use serde::{Deserialize, Serialize};
 
-use crate::allocation::{self, Candidate};
+use crate::allocation::{self, Basis, Candidate, Need, Size};
 use crate::job::{BadShape, Shape};
 use crate::schedule::{self, Units};
 
@@ -34,6 +34,7 @@ pub struct Part {
     #[serde(with = "as_number")]
     pub priority: Priority,
     pub vus_max: u32,
+    pub need: Need,
     /// Requests that one iteration makes at most; `None` if that has no bound, or depends on more than the plan.
     pub requests_max: Option<u64>,
     /// Arrivals at a rate, rather than users that do the same over and over.
@@ -138,6 +139,7 @@ impl Manifest {
             is_test: candidates[number].is_test,
             priority: workflow.priority,
             vus_max: candidates[number].vus_max,
+            need: allocation::need(workflow),
             requests_max: requests_max(workflow),
             is_open: is_open(&workflow.load.executor),
             length: workflow.load.start_after + schedule::latest_end(&workflow.load),
@@ -180,8 +182,15 @@ impl Manifest {
     }
 
     pub(super) fn candidate(&self, workflow: usize) -> Candidate {
-        let Part { name, priority, is_test, vus_max, .. } = &self.workflows[workflow];
-        Candidate { name: name.clone(), priority: *priority, is_test: *is_test, vus_max: *vus_max }
+        let Part { name, priority, is_test, vus_max, need, .. } = &self.workflows[workflow];
+        let (priority, is_test, vus_max) = (*priority, *is_test, *vus_max);
+        let size = match (need.basis, priority) {
+            (Basis::Plan, _) => Size::Exactly(need.cores),
+            (_, Priority::Auto) => Size::AtMost(need.cores),
+            // Whoever chooses a priority has said how much of the fleet it is to be.
+            _ => Size::Any,
+        };
+        Candidate { name: name.clone(), priority, is_test, vus_max, size }
     }
 
     pub(super) fn number(&self, name: &str) -> Option<usize> {

@@ -68,14 +68,18 @@ impl Owner {
     }
 
     /// The job's age when an attempt has last sent, as far as is known: its worker says until when it could, and the
-    /// counts when they last moved. A process that was stopped could, and did not.
+    /// counts when they last moved. A process that was stopped could, and did not; one that was killed cannot say.
+    /// None: it sent nothing.
     fn sent_until(&self, report: &EndReport) -> Option<Duration> {
-        let could = (self.began? + report.sent_until?).min(self.age());
         let sid = (report.shard.workflow.0, report.shard.shard);
         let place = (report.attempt.0 as usize).checked_sub(1)?;
         let one = self.shards.get(&sid)?.tries.get(place)?;
-        let is_over = report.status == AttemptStatus::Completed;
-        Some(one.heard.filter(|_| !is_over).map_or(could, |heard| heard.min(could)))
+        let moved = one.heard.filter(|_| report.status != AttemptStatus::Completed);
+        let could = self.began.zip(report.sent_until).map(|(began, clock)| began + clock);
+        match could {
+            Some(could) => Some(moved.map_or(could, |moved| moved.min(could)).min(self.age())),
+            None => moved.or_else(|| (one.counters.issued > 0).then_some(one.since)),
+        }
     }
 
     /// Makes a report durable: first beside the ledger, then in it.
@@ -221,8 +225,7 @@ impl Owner {
                         && sid.0 != self.asides()
                         && let Some(shard) = self.shards.get_mut(&sid)
                     {
-                        let heard = shard.current().and_then(|one| one.heard).unwrap_or(age);
-                        shard.lost_at = shard.lost_at.or(sent_until).or(Some(heard));
+                        shard.lost_at = shard.lost_at.or(sent_until).or(Some(age));
                     }
                     self.go(sid, State::Failed, why);
                 }

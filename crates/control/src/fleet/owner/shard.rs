@@ -163,6 +163,8 @@ pub(super) struct Try {
     pub may_run: bool,
     /// Its own last word is here, or it is certain that it never ran: its counts are all there is.
     pub known: bool,
+    /// When the ledger took it, since the job was created.
+    pub since: Duration,
     /// When anything was last heard of it: a renewal, a frame, an answer of its worker.
     pub alive: Moment,
     /// When a count of it last moved, since the job was created.

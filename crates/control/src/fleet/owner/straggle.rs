@@ -64,29 +64,28 @@ impl Owner {
         let Some(shard) = self.shards.get(&sid) else { return };
         let failed_on = shard.failed_on.clone();
         let works: Vec<Worker> = self.pool.workers().filter(|w| w.takes_work()).copied().collect();
-        let untried = |worker: &&Worker| !failed_on.contains(&(worker.node, worker.boot));
-        let mut eligible: Vec<Worker> = works.iter().filter(untried).copied().collect();
-        if eligible.is_empty() && !works.is_empty() {
-            match self.manifest.policy.when_none_left {
-                // G-10, X44: the one on which it failed longest ago.
-                WhenNoneLeft::Readmit => {
-                    let last_failure = |worker: &&Worker| {
-                        failed_on.iter().rposition(|seat| *seat == (worker.node, worker.boot))
-                    };
-                    eligible = works.iter().min_by_key(last_failure).copied().into_iter().collect();
-                }
-                WhenNoneLeft::Fail => {
-                    let text = format!("it failed on every worker there is ({})", works.len());
-                    return self.give_up(sid, text);
-                }
-            }
+        let last_failure = |worker: &Worker| {
+            failed_on.iter().rposition(|seat| *seat == (worker.node, worker.boot))
+        };
+        let (mut eligible, mut tried): (Vec<Worker>, Vec<Worker>) =
+            works.iter().partition(|worker| last_failure(worker).is_none());
+        if eligible.is_empty()
+            && !tried.is_empty()
+            && self.manifest.policy.when_none_left == WhenNoneLeft::Fail
+        {
+            let text = format!("it failed on every worker there is ({})", works.len());
+            return self.give_up(sid, text);
         }
-        let [slots, odd] = self.pool.slots(&eligible);
-        let slots = if slots.is_empty() { odd } else { slots };
-        if !slots.is_empty() {
-            let worker = slots[self.dice.below(slots.len())];
+        if let Some(worker) = self.slot(&eligible) {
             return self.reserve_for(sid, &worker);
         }
+        // G-10, X44: the one on which it failed longest ago. That worker lives, so the attempt was taken from it for a
+        // freeze, a cut or a full disk; a free core of it is worth more than waiting for another.
+        tried.sort_by_key(last_failure);
+        if let Some(worker) = tried.iter().find_map(|worker| self.slot(&[*worker])) {
+            return self.reserve_for(sid, &worker);
+        }
+        eligible.extend(tried);
         if let Some(worker) = self.survivor(sid, &eligible) {
             if let Some(shard) = self.shards.get_mut(&sid) {
                 shard.place = Some(Place { worker: worker.node, boot: worker.boot, hold: None });
@@ -103,6 +102,13 @@ impl Owner {
         self.say_queued(1, free, total, why);
         self.ask_for_room();
         self.seat_later(sid);
+    }
+
+    /// A worker with a free core; one with whom something is odd only if there is no other.
+    fn slot(&mut self, workers: &[Worker]) -> Option<Worker> {
+        let [slots, odd] = self.pool.slots(workers);
+        let slots = if slots.is_empty() { odd } else { slots };
+        (!slots.is_empty()).then(|| slots[self.dice.below(slots.len())])
     }
 
     /// R14: a worker that runs other shards of the same workflow, the one with the fewest of them; one with whom

@@ -183,11 +183,11 @@ impl Owner {
         key: ShardKey,
         attempt: Attempt,
         counters: ledger::Counters,
-        heard: Option<Duration>,
+        told: Duration,
     ) -> bool {
         let sid = (key.workflow.0, key.shard);
         let age = self.age();
-        let heard = heard.map_or(age, |clock| (self.began.unwrap_or_default() + clock).min(age));
+        let heard = self.began.unwrap_or_default().saturating_add(told).min(age);
         let current = self.shards.get(&sid).is_some_and(|shard| shard.attempt() == attempt);
         let Some(one) = self.shards.get_mut(&sid).and_then(|shard| shard.attempt_mut(attempt))
         else {
@@ -208,7 +208,7 @@ impl Owner {
                 self.timeouts.progressed(self.now);
             }
         }
-        self.heard_units(sid, attempt)
+        self.heard_units(sid, attempt, told)
     }
 }
 

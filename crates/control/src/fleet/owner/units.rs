@@ -13,6 +13,7 @@
 //! comes late is in its counts by then, so nothing is counted twice.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use fence::{Attempt, ShardKey, WorkflowNo};
 use stats::{AttemptKey, LastWords, Unheard};
@@ -60,7 +61,7 @@ impl Owner {
 
     /// The budget of an attempt with these terms, as far as it is known to have come.
     pub(super) fn budget(&self, sid: Sid, terms: &AttemptTerms, begun: u64) -> Option<Budget> {
-        let lease = std::time::Duration::from_millis(terms.lease_ms);
+        let lease = Duration::from_millis(terms.lease_ms);
         let taken = terms.units_before.saturating_add(begun);
         let (users, whole) = self.counted(sid)?;
         terms.units_end.map(|end| Budget::new(lease, users, whole, taken, end))
@@ -73,13 +74,14 @@ impl Owner {
             worker: record.worker,
             boot: record.boot,
             shared: false,
-            lease: fence::Terms::new(std::time::Duration::from_millis(record.terms.lease_ms)),
+            lease: fence::Terms::new(Duration::from_millis(record.terms.lease_ms)),
             before: record.terms.units_before,
             before_rates: 0,
             budget: self.budget(sid, &record.terms, counters.begun),
             counters,
             may_run,
             known: record.end.is_some(),
+            since: Duration::from_millis(record.started_ms.saturating_sub(self.created_ms)),
             alive: self.now,
             heard: None,
             reporting: false,
@@ -92,14 +94,14 @@ impl Owner {
     }
 
     /// A frame says how far an attempt has come. True: something is to be written.
-    pub(super) fn heard_units(&mut self, sid: Sid, attempt: Attempt) -> bool {
+    pub(super) fn heard_units(&mut self, sid: Sid, attempt: Attempt, told: Duration) -> bool {
         let now = self.now;
         let Some(shard) = self.shards.get_mut(&sid) else { return false };
         let current = shard.attempt() == attempt && shard.is_out() && shard.stop.is_none();
         let Some(one) = shard.attempt_mut(attempt) else { return false };
         let taken = one.before.saturating_add(one.counters.begun);
         let Some(budget) = &mut one.budget else { return false };
-        budget.heard(taken, now);
+        budget.heard(taken, told, now);
         current && self.grant_units()
     }
 
@@ -108,14 +110,14 @@ impl Owner {
         if self.granting || self.is_stopping() {
             return false;
         }
-        let mut due = Vec::new();
+        let (now, mut due) = (self.now, Vec::new());
         for (sid, shard) in &mut self.shards {
             let attempt = shard.attempt();
             if !shard.is_out() || shard.stop.is_some() {
                 continue;
             }
             let budget = shard.tries.last_mut().and_then(|one| one.budget.as_mut());
-            if let Some(end) = budget.and_then(Budget::due) {
+            if let Some(end) = budget.and_then(|budget| budget.due(now)) {
                 due.push((*sid, attempt, end));
             }
         }
@@ -137,6 +139,7 @@ impl Owner {
 
     pub(super) fn units_committed(&mut self, due: &[(Sid, Attempt, u64)], reply: &Reply) {
         self.granting = false;
+        let now = self.now;
         let refused = matches!(reply, Reply::Refused(_));
         for (sid, attempt, end) in due {
             let Some(shard) = self.shards.get_mut(sid) else { continue };
@@ -144,7 +147,7 @@ impl Owner {
             let Some(budget) = budget else { continue };
             if refused {
                 budget.refused();
-            } else if budget.granted(*end) {
+            } else if budget.granted(*end, now) {
                 self.send(Errand::Units(*sid, *attempt));
             }
         }
@@ -185,8 +188,7 @@ impl Owner {
         let Some(part) = self.manifest.workflows.get(sid.0 as usize) else { return };
         let Some(shards) = self.divided.get(&(sid.0 as usize)).copied() else { return };
         let rates = self.rates(sid.0);
-        let Some(whole) = part.units.of_shard(sid.1, shards, std::time::Duration::MAX, &rates)
-        else {
+        let Some(whole) = part.units.of_shard(sid.1, shards, Duration::MAX, &rates) else {
             return;
         };
         let Some(shard) = self.shards.get(&sid) else { return };

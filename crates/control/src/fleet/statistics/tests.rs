@@ -113,7 +113,7 @@ fn a_report_without_the_last_frames_is_a_gap() {
     let whole = report(&sender);
     statistics.ended(&EndReport { totals: Vec::new(), ..whole }, Duration::ZERO);
     let notes = statistics.merge().incomplete();
-    assert!(notes[0].contains("counted up to frame 0 only"), "{notes:?}");
+    assert!(notes[0].contains("end at 0.0 s"), "{notes:?}");
 }
 
 /// An attempt that counts iterations waits at its beginning for what it says to be durable.

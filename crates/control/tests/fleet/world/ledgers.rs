@@ -104,8 +104,8 @@ impl World {
         self.carry_out(effects);
         // What was applied is taken to be in a checkpoint.
         for ((shard, attempt), counters) in self.applied.clone() {
-            let heard = self.applied_at.get(&(shard, attempt)).copied();
-            self.give(Event::Progress { shard, attempt, counters, heard });
+            let told = self.applied_at.get(&(shard, attempt)).copied().unwrap_or_default();
+            self.give(Event::Progress { shard, attempt, counters, told });
         }
         let turn = Event::Turn(self.turn);
         self.give(turn);

@@ -146,8 +146,10 @@ struct Parts<'a> {
 }
 
 fn split(text: &str) -> Result<Parts<'_>, Trouble> {
-    let bad =
-        |why: &str| Trouble::refused(INVALID_URL, format!("invalid URL: parse {text:?}: {why}"));
+    let bad = |why: &str| {
+        let shown = plan::mask_userinfo(text);
+        Trouble::refused(INVALID_URL, format!("invalid URL: parse {shown:?}: {why}"))
+    };
     if text.bytes().any(|byte| byte < 0x20 || byte == 0x7f) {
         return Err(bad("net/url: invalid control character in URL"));
     }

@@ -67,6 +67,7 @@ struct InFlight<'a> {
 
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
+        self.host.setup.surroundings.ended();
         if !self.done {
             self.host.setup.surroundings.interrupted(self.progress);
         }
@@ -122,7 +123,7 @@ async fn follow(host: &Host, request: Request, scratch: &mut Scratch) -> Answer 
         match next(host, &request, &hop, scratch) {
             Ok(None) => return conclude(host, request, hop, scratch, None, first_cookie),
             Ok(Some(_)) if hops >= limit => {
-                if request.redirects.is_none() && limit > 0 {
+                if request.redirects.is_none() && !rules.max_redirects_chosen {
                     let line = Line::new(
                         Level::Warning,
                         format!(
@@ -132,7 +133,7 @@ async fn follow(host: &Host, request: Request, scratch: &mut Scratch) -> Answer 
                             hops + 1
                         ),
                     );
-                    host.log(line.with("url", &*hop.address.shown));
+                    host.log(line.with("url", &*request.address.shown));
                 }
                 return conclude(host, request, hop, scratch, None, first_cookie);
             }
@@ -235,6 +236,7 @@ async fn attempt(
         keep: Keep { headers: false, body: wants_body, cookies: true, location: true },
     };
     debug::sent(host, bytes, rendered.body_at);
+    host.setup.surroundings.begun();
     let mut in_flight = InFlight { host, progress, done: false };
     let result = host.client.exchange(out, deadline, response, progress).await;
     in_flight.done = true;

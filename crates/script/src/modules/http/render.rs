@@ -169,7 +169,7 @@ fn write_head(
 ) {
     let settings = &host.setup.settings;
     let address = &hop.address;
-    let proxied = settings.proxy.as_ref().filter(|_| !origin.tls && origin.unix.is_none());
+    let proxied = origin.reader();
     let own_host = request.header("Host").filter(|host| hop.own_host && !host.is_empty());
     let authority = own_host.unwrap_or(&address.authority);
     let line = |name: &str, value: &str, wire: &mut Vec<u8>| {

@@ -20,6 +20,7 @@ use super::request::{ResponseType, canonical};
 use super::trouble::Trouble;
 use super::{cookies, head, json};
 use crate::host::Host;
+use crate::lacking::{Lacking, RESPONSE};
 use crate::modules::bytes::{buffer_from_bytes, refuse, string_from_bytes};
 
 /// Members in k6's order; those from `METHODS_FROM` on are functions.
@@ -128,16 +129,11 @@ impl<'js> JsClass<'js> for ResponseObject<'js> {
             this.borrow().json(&ctx, selector.0)
         };
         prototype.set("json", Function::new(ctx.clone(), json)?.with_name("json")?)?;
-        for name in ["html", "submitForm", "clickLink"] {
+        for (name, _) in RESPONSE {
             let missing = move |ctx: Ctx<'js>| -> Result<()> {
-                let message = format!(
-                    "response.{name}() is not supported: HTML is not parsed; take what you need out \
-                     of response.body, for example with a regular expression or findBetween() of the \
-                     jslib k6-utils"
-                );
-                Err(refuse(&ctx, &message))
+                Err(Lacking::response(name).expect("from the same list").called(&ctx))
             };
-            prototype.set(name, Function::new(ctx.clone(), missing)?.with_name(name)?)?;
+            prototype.set(*name, Function::new(ctx.clone(), missing)?.with_name(name)?)?;
         }
         Ok(Some(prototype))
     }

@@ -112,7 +112,7 @@ async fn submit(
     target: &RunningTarget,
 ) -> Result<JobId, String> {
     let text = format!(
-        "name: demo\ntarget: http://{}\nworkflows:\n  - name: visit\n    load: {{ executor: \
+        "name: demo\ntarget: http://{}\nworkflows:\n  - name: visit\n    priority: high\n    load: {{ executor: \
          constant-arrival-rate, rate: {RATE}/s, duration: {LENGTH_S}s, max_vus: 300 }}\n    steps: [ {{ name: home, \
          get: / }} ]\n",
         target.addr()

@@ -54,9 +54,11 @@ pub async fn follow(
     let color = dashboard::wants_color(args.no_color, std::io::stderr().is_terminal());
     let runs = dashboard::Runs::Elsewhere;
     let look = dashboard::Options { color, runs, ..dashboard::Options::default() };
-    let view = dashboard::View::start(mode, latest.clone(), forward(wishes), look);
+    let view =
+        dashboard::View::start(mode, latest.clone(), forward(wishes), look, Default::default());
     let speak = !args.quiet || args.json;
-    let voice = Voice { json: args.json, speak, hold: view.mode() == dashboard::Mode::Full };
+    let hold = view.mode() == dashboard::Mode::Full;
+    let voice = Voice { json: args.json, speak, hold, fail_on: args.fail_on };
     let name = format!("job {}", short(job));
     let mut screen =
         Screen { voice, latest, held: Vec::new(), broken: None, state: None, name, is_seen: false };
@@ -104,7 +106,8 @@ async fn attend(
             }
             Some(answer) = answered.recv() => screen.say(&format!("volley: {answer}")),
             told = watch.next() => match told? {
-                Some(Told::Final(result)) => {
+                Some(Told::Final(mut result)) => {
+                    result.fail_on = screen.voice.fail_on.unwrap_or(result.fail_on);
                     screen.finished(&result);
                     return Ok(Followed::Ended(result));
                 }
@@ -159,6 +162,7 @@ struct Voice {
     speak: bool,
     /// Nothing may be written over the live view.
     hold: bool,
+    fail_on: Option<stats::VerdictState>,
 }
 
 struct Screen {

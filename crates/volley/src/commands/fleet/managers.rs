@@ -44,6 +44,8 @@ pub fn managers(args: &ManagersArgs) -> i32 {
                     false => print::out(&limits_text(&limits)),
                 }
             }
+            // The quorum cannot be given away here: a manager that runs is refused, and without the vote of one that is
+            // gone the others need no more than before. `drain` is what ends one that runs.
             Some(ManagersChange::Remove { node }) => {
                 let known = client.managers().await.map_err(|error| door.explain(&error))?;
                 let node = one_of(&known, node)?;
@@ -96,6 +98,18 @@ fn counts(known: &ManagersReply) -> (usize, usize, usize) {
     let voters: Vec<&LedgerMember> = known.members.iter().filter(|one| one.voter).collect();
     let there = voters.iter().filter(|one| is_there(one)).count();
     (voters.len(), there, voters.len() / 2 + 1)
+}
+
+/// Why the others could decide nothing any more if this one did not run, if that is so.
+pub fn too_few_without(known: &ManagersReply, node: &str) -> Option<String> {
+    let one = known.members.iter().find(|member| member.node == node && member.voter)?;
+    let (voters, there, needed) = counts(known);
+    let left = there - usize::from(is_there(one));
+    (is_there(one) && left < needed).then(|| {
+        format!(
+            "without it {left} of {voters} voters would be there, and {needed} are needed: no job could go on"
+        )
+    })
 }
 
 /// A ledger is found one port above its manager.
@@ -178,6 +192,22 @@ mod tests {
             applied: 9,
             limits: None,
         }
+    }
+
+    #[test]
+    fn the_quorum_is_not_given_away_by_a_drain() {
+        let three = |states: [&str; 3]| {
+            let [a, b, c] = states;
+            group(vec![member("a1", true, a), member("b2", true, b), member("c3", true, c)])
+        };
+        assert_eq!(too_few_without(&three(["alive"; 3]), "a1"), None);
+        let two = three(["alive", "alive", "dead"]);
+        let why = too_few_without(&two, "a1").unwrap();
+        assert!(why.contains("1 of 3 voters would be there, and 2 are needed"), "{why}");
+        assert_eq!(too_few_without(&two, "c3"), None, "it is gone anyway");
+        let alone = group(vec![member("a1", true, "alive")]);
+        assert!(too_few_without(&alone, "a1").is_some());
+        assert_eq!(too_few_without(&alone, "w9"), None, "a worker has no vote");
     }
 
     #[test]

@@ -31,7 +31,13 @@ pub fn pack(args: &SubmitArgs) -> Result<Packed, i32> {
             "{flag} is for scripts; a plan says this itself (docs/plans.md)"
         )));
     }
-    for (flag, given) in [("--vus", args.vus.is_some()), ("--duration", args.duration.is_some())] {
+    let of_load = [
+        ("--vus", args.vus.is_some()),
+        ("--duration", args.duration.is_some()),
+        ("--iterations", args.script.iterations.is_some()),
+        ("--stage", !args.script.stages.is_empty()),
+    ];
+    for (flag, given) in of_load {
         if given {
             return Err(usage(format!(
                 "{flag} is for scripts here; write it in the plan, as ${{env.NAME:-default}} if it is to vary, and \

@@ -89,6 +89,7 @@ pub fn check(args: &FollowArgs) -> Result<(), i32> {
 
 /// Files other than the summary; what went wrong becomes part of the result.
 pub fn write(result: &mut RunResult, args: &FollowArgs) {
+    result.fail_on = args.fail_on.unwrap_or(result.fail_on);
     let notes = write_results(&args.output, result);
     result.notes.extend(notes);
 }

@@ -17,7 +17,7 @@ fn age(ms: u64) -> String {
     brief_age(Duration::from_millis(ms))
 }
 
-fn id(job: &[u8]) -> String {
+pub fn id(job: &[u8]) -> String {
     job_from(job).map_or_else(|_| "?".to_owned(), |job| job.to_string())
 }
 
@@ -125,7 +125,10 @@ pub fn job_json(job: &proto::JobStatus) -> Value {
                     })
                 })
                 .collect();
-            json!({ "name": workflow.name, "state": workflow.state, "shards": shards })
+            json!({
+                "name": workflow.name, "state": workflow.state, "need": workflow.need,
+                "shards": shards,
+            })
         })
         .collect();
     let timeline: Vec<Value> = job
@@ -240,6 +243,9 @@ pub fn job(job: &proto::JobStatus) -> String {
         line("requests", &counts);
     }
     last_words(job).iter().for_each(|(name, text)| line(name, text));
+    for workflow in job.workflows.iter().filter(|one| !one.need.is_empty()) {
+        line("cores", &format!("{}: {}", format::clean(&workflow.name), workflow.need));
+    }
     let mut rows = Vec::new();
     for workflow in &job.workflows {
         if workflow.shards.is_empty() {
@@ -294,10 +300,10 @@ pub fn fleet(fleet: &proto::FleetReply, running: &proto::ListReply) -> String {
                 "worker" => format::plural(u64::from(node.shards), "shard"),
                 _ => format::plural(u64::from(node.jobs), "job"),
             };
-            let mut state = node.state.clone();
-            if node.draining {
-                state += ", draining";
-            }
+            let mut state = match (node.draining, gone) {
+                (true, false) => "draining".to_owned(),
+                _ => node.state.clone(),
+            };
             if node.leads {
                 state += ", leads";
             }
@@ -463,6 +469,7 @@ mod tests {
         one.workflows = vec![proto::WorkflowStatus {
             name: "browse".to_owned(),
             state: "running".to_owned(),
+            need: "2 cores for 150 virtual users (100 a core)".to_owned(),
             shards: vec![shard(0, 1, "aaaaaaaa-bbbb"), shard(1, 2, "")],
         }];
         one.timeline = (0..20)
@@ -470,6 +477,7 @@ mod tests {
             .collect();
         let text = job(&one);
         assert!(text.contains("browse    0      1        running  aaaaaaaa\n"), "{text}");
+        assert!(text.contains("browse: 2 cores for 150 virtual users (100 a core)"), "{text}");
         assert!(text.contains("nobody yet") && text.contains("8 earlier events"), "{text}");
         assert!(text.contains("event 19") && !text.contains("event 7\n"), "{text}");
         assert_eq!(job_json(&one)["workflows"][0]["shards"][1]["attempt"], 2);

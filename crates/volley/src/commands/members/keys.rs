@@ -31,7 +31,7 @@ impl Answer {
 
 pub async fn keys(place: &MemberPlace, args: &KeysArgs, as_json: bool) -> Result<i32, String> {
     let door = Door::open(place)?;
-    let client = door.connect(&place.address, place.role).await.map_err(|e| door.explain(&e))?;
+    let client = door.connect(&door.address, place.role).await.map_err(|e| door.explain(&e))?;
     let snapshot = client.members().await.map_err(|error| door.explain(&error))?;
     let mut live: Vec<MemberRow> =
         snapshot.members.into_iter().filter(|row| row.is_self || row.state.is_live()).collect();

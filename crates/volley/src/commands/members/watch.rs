@@ -36,7 +36,7 @@ pub async fn watch(args: &AgentMembersArgs) -> Result<i32, String> {
     let mut screen = Screen::new(args);
     // The first try has to succeed: a wrong address or certificate does not get better by waiting.
     let mut client =
-        door.connect(&args.at.address, args.at.role).await.map_err(|e| door.explain(&e))?;
+        door.connect(&door.address, args.at.role).await.map_err(|e| door.explain(&e))?;
     loop {
         let ended = tokio::select! {
             biased;
@@ -52,12 +52,12 @@ pub async fn watch(args: &AgentMembersArgs) -> Result<i32, String> {
                 _ = stopped.recv() => return Ok(0),
                 () = sleep(AGAIN) => {}
             }
-            match door.connect(&args.at.address, args.at.role).await {
+            match door.connect(&door.address, args.at.role).await {
                 Ok(client) => break client,
                 Err(error) => screen.lost(&door.explain(&error)),
             }
         };
-        screen.found();
+        screen.found(&door.address);
     }
 }
 
@@ -124,7 +124,7 @@ impl<'a> Screen<'a> {
         if self.args.json {
             print::line(&json!({ "snapshot": table::json(&snapshot, &self.states) }).to_string());
         } else if !self.live {
-            print::out(&table::text(
+            print::page(&table::text(
                 &snapshot,
                 &self.states,
                 self.args.wide,
@@ -168,9 +168,9 @@ impl<'a> Screen<'a> {
         }
     }
 
-    fn found(&mut self) {
+    fn found(&mut self, address: &str) {
         if self.problem.take().is_some() && !self.live {
-            eprintln!("volley: {} answers again", self.args.at.address);
+            eprintln!("volley: {address} answers again");
         }
     }
 
@@ -197,7 +197,7 @@ impl<'a> Screen<'a> {
             screen.push_str(cut(line, columns));
             screen.push_str("\x1b[0m\x1b[K\n");
         }
-        print::out(&format!("{screen}\x1b[J"));
+        print::page(&format!("{screen}\x1b[J"));
     }
 }
 

@@ -9,9 +9,6 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use script::log::{Level, Line, Logger};
 
-/// Lines that are held back while a live view has the terminal; the first of more are kept.
-const HELD_LINES_MAX: usize = 10_000;
-
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     /// For people at a terminal: `INFO[0001] text  source=console`.
@@ -31,6 +28,8 @@ enum Sink {
 
 pub struct Log {
     state: Mutex<State>,
+    /// What is said while a live view has the terminal goes above it.
+    pub words: dashboard::Words,
     form: Form,
     least: Level,
     began: Instant,
@@ -39,9 +38,8 @@ pub struct Log {
 struct State {
     sink: Sink,
     console: Option<File>,
-    /// `Some` while nothing may be written to the terminal.
-    held: Option<Vec<String>>,
-    left_out: u64,
+    /// The sink is a terminal, which a live view may have.
+    on_terminal: bool,
 }
 
 impl Log {
@@ -83,8 +81,9 @@ impl Log {
         };
         let console = console.map(create).transpose()?;
         let least = if verbose { Level::Debug } else { Level::Info };
-        let state = State { sink, console, held: None, left_out: 0 };
-        Ok(Arc::new(Log { state: Mutex::new(state), form, least, began: Instant::now() }))
+        let state = Mutex::new(State { sink, console, on_terminal });
+        let words = dashboard::Words::default();
+        Ok(Arc::new(Log { state, words, form, least, began: Instant::now() }))
     }
 
     pub fn logger(self: &Arc<Self>) -> Logger {
@@ -96,18 +95,23 @@ impl Log {
         self.write(&Line::new(level, message));
     }
 
-    /// Nothing reaches the terminal until [`Log::release`].
-    pub fn hold(&self) {
-        self.lock().held = Some(Vec::new());
+    /// Why a script does not run. Where there is no terminal its first line is one of the log, as in k6, and
+    /// what belongs to it (the line of code, a mark below it) stands under it as people can read it.
+    pub fn refuse(&self, message: impl Into<String>) {
+        let message = message.into();
+        match message.trim_end().split_once('\n').filter(|_| self.form == Form::Logfmt) {
+            Some((first, rest)) => {
+                self.say(Level::Error, first);
+                self.lock().put(&format!("{rest}\n"));
+            }
+            None => self.say(Level::Error, message),
+        }
     }
 
+    /// The live view has ended: what it did not come to show is printed.
     pub fn release(&self) {
         let mut state = self.lock();
-        for text in state.held.take().unwrap_or_default() {
-            state.put(&text);
-        }
-        if state.left_out > 0 {
-            let text = format!("... and {} more lines\n", state.left_out);
+        for text in self.words.close() {
             state.put(&text);
         }
     }
@@ -128,17 +132,13 @@ impl Log {
             let _ = file.write_all(text.replace(" source=console", "").as_bytes());
             return;
         }
-        let on_terminal = matches!(state.sink, Sink::Stderr | Sink::Stdout);
-        if let Some(held) = &mut state.held
-            && on_terminal
-        {
-            if held.len() < HELD_LINES_MAX {
-                held.push(text);
-            } else {
-                state.left_out += 1;
-            }
-            return;
-        }
+        let text = match state.on_terminal {
+            true => match self.words.offer(text) {
+                Ok(()) => return,
+                Err(text) => text,
+            },
+            false => text,
+        };
         state.put(&text);
     }
 

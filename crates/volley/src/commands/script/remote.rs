@@ -11,6 +11,8 @@ use script::log::Logger;
 use script::options::Options;
 use stats::RunResult;
 
+use crate::print;
+
 use super::log::Log;
 use super::{Ready, Refused, outputs, prepare, tell};
 use crate::cli::{OutputArgs, RunArgs};
@@ -102,11 +104,12 @@ pub fn tell_plainly(result: &RunResult, output: &OutputArgs, on_stderr: bool) ->
         super::put(&results.text(SummaryMode::default()), on_stderr || output.data_on_stdout());
     }
     if !output.quiet {
-        report::addenda::lines(result).iter().for_each(|line| eprintln!("addenda: {line}"));
+        report::addenda::lines(result)
+            .iter()
+            .for_each(|line| eprintln!("addenda: {}", print::shown(line)));
     }
     if output.quiet || !exit.passed() {
-        let word = if exit.passed() { "passed" } else { "failed" };
-        eprintln!("{word}: {}", exit.reason);
+        eprint!("{}", print::shown(&crate::commands::runner::quiet_line(result, &exit)));
     }
     exit.code
 }
