@@ -14,6 +14,7 @@ mod blobs;
 mod calls;
 pub mod enlist;
 mod error;
+mod scale;
 mod watch;
 
 use std::sync::{Arc, Mutex};

@@ -399,7 +399,7 @@ const CTL: &str = "\
 Examples:
   volley ctl pause                               the test that runs on this machine
   volley ctl scale --by 2 --run 4711             one of several
-  volley ctl --job 3f2a scale --rate 500/s       a job of a cluster
+  volley ctl --job 3f2a scale --rate 500/s       a job of a cluster; --vus and --by as well
   volley ctl --job 3f2a stop                     end it, with a summary";
 
 #[derive(Args)]

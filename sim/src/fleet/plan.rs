@@ -210,7 +210,7 @@ impl Plan {
         let units = match rng.u8(..6) {
             0 | 1 => counted,
             2 | 3 => super::engine::as_arrivals(vus_max, length),
-            _ => control::schedule::Units::Endless,
+            _ => control::schedule::Units::default(),
         };
         Part {
             name: name.to_owned(),

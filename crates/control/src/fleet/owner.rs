@@ -73,6 +73,7 @@ pub use event::{
 pub use manifest::{
     DataPart, Manifest, OnWorkerLoss, Part, Policy, Provided, WhenFull, WhenNoneLeft,
 };
+pub use rates::LoadNow;
 pub use report::{decode_report, encode_report};
 pub use settings::Settings;
 pub use shard::{State as ShardState, Transition};

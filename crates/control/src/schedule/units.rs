@@ -5,14 +5,13 @@ use std::time::Duration;
 use plan::{Executor, Rate};
 use serde::{Deserialize, Serialize};
 
-use super::{Arrivals, share};
+use super::{Arrivals, share, vus};
 
 /// What a workflow's load is made of.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Units {
-    /// As many iterations as there is time for.
-    #[default]
-    Endless,
+    /// As many iterations as so many users have time for: their number at first, then stages of (to, over).
+    Users { start: u32, stages: Vec<(u32, Duration)> },
     /// So many iterations, shared by all users.
     Shared { vus: u32, iterations: u64 },
     /// So many iterations of each user.
@@ -21,11 +20,24 @@ pub enum Units {
     Arrivals { start: (u64, Duration), stages: Vec<(u64, Duration, Duration)> },
 }
 
+impl Default for Units {
+    /// Nothing is known of it.
+    fn default() -> Self {
+        Self::Users { start: 0, stages: Vec::new() }
+    }
+}
+
 impl Units {
     #[must_use]
     pub fn of(executor: &Executor) -> Self {
         match executor {
-            Executor::ConstantVus { .. } | Executor::RampingVus { .. } => Self::Endless,
+            Executor::ConstantVus { vus, duration } => {
+                Self::Users { start: *vus, stages: vec![(*vus, *duration)] }
+            }
+            Executor::RampingVus { start, stages, .. } => Self::Users {
+                start: *start,
+                stages: stages.iter().map(|one| (one.to, one.over)).collect(),
+            },
             Executor::SharedIterations { vus, iterations, .. } => {
                 Self::Shared { vus: *vus, iterations: *iterations }
             }
@@ -68,7 +80,7 @@ impl Units {
                 let users = share(u64::from(*vus), shard, shards);
                 Some((users, users.saturating_mul(*iterations)))
             }
-            Self::Endless | Self::Arrivals { .. } => None,
+            Self::Users { .. } | Self::Arrivals { .. } => None,
         }
     }
 
@@ -91,7 +103,27 @@ impl Units {
     pub fn arrivals_for(&self) -> Option<Duration> {
         match self {
             Self::Arrivals { stages, .. } => Some(stages.iter().map(|(.., over)| *over).sum()),
-            Self::Endless | Self::Shared { .. } | Self::PerVu { .. } => None,
+            Self::Users { .. } | Self::Shared { .. } | Self::PerVu { .. } => None,
+        }
+    }
+
+    /// The users of a closed model at a moment of its load; `None` for arrivals.
+    #[must_use]
+    pub fn users_at(&self, t: Duration) -> Option<u32> {
+        match self {
+            Self::Users { start, stages } => Some(vus::users_at(*start, stages.iter().copied(), t)),
+            Self::Shared { vus, .. } | Self::PerVu { vus, .. } => Some(*vus),
+            Self::Arrivals { .. } => None,
+        }
+    }
+
+    /// How long the load lasts, where its stages say so.
+    #[must_use]
+    pub fn lasts(&self) -> Option<Duration> {
+        match self {
+            Self::Users { stages, .. } => Some(stages.iter().map(|(_, over)| *over).sum()),
+            Self::Arrivals { .. } => self.arrivals_for(),
+            Self::Shared { .. } | Self::PerVu { .. } => None,
         }
     }
 
@@ -110,7 +142,7 @@ impl Units {
             return None;
         }
         match self {
-            Self::Endless => None,
+            Self::Users { .. } => None,
             Self::Shared { .. } | Self::PerVu { .. } => {
                 self.counted(shard, shards).map(|(_, iterations)| iterations)
             }
@@ -127,6 +159,17 @@ mod tests {
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn users_follow_their_stages_and_arrivals_have_none() {
+        let ramp = Units::Users { start: 0, stages: vec![(10, 10 * SECOND), (2, 4 * SECOND)] };
+        let at = |seconds: u32| ramp.users_at(seconds * SECOND);
+        assert_eq!([at(0), at(5), at(10), at(12)].map(Option::unwrap), [0, 5, 10, 6]);
+        assert_eq!((at(14), ramp.lasts()), (Some(0), Some(14 * SECOND)), "it is over");
+        assert_eq!(Units::PerVu { vus: 5, iterations: 7 }.users_at(SECOND), Some(5));
+        let arrivals = Units::Arrivals { start: (70, SECOND), stages: vec![(70, SECOND, SECOND)] };
+        assert_eq!((arrivals.users_at(SECOND), arrivals.lasts()), (None, Some(SECOND)));
+    }
 
     #[test]
     fn the_shards_of_a_load_add_up_to_all_of_it() {
@@ -149,7 +192,7 @@ mod tests {
         assert_eq!(due(&[]), Some(210), "those that were due by then");
         let rate = |events| Rate { events, per: SECOND };
         assert_eq!(due(&[(rate(10), SECOND), (rate(40), 2 * SECOND)]), Some(70 + 10 + 40));
-        assert_eq!(Units::Endless.of_shard(0, 1, SECOND, &[]), None);
+        assert_eq!(Units::default().of_shard(0, 1, SECOND, &[]), None);
         assert_eq!(Units::PerVu { vus: 1, iterations: 1 }.of_shard(3, 2, SECOND, &[]), None);
     }
 }

@@ -23,11 +23,22 @@ pub fn vus_at(load: &Load, t: Duration) -> u32 {
         {
             *vus
         }
-        Executor::RampingVus { start, stages, .. } => {
-            ramps(*start, stages).find(|ramp| t < ramp.end).map_or(0, |ramp| ramp.vus(t))
-        }
+        Executor::RampingVus { start, stages, .. } => users_at(*start, numbers(stages), t),
         _ => 0,
     }
+}
+
+/// The same of stages as numbers: (to, over).
+pub(super) fn users_at(
+    start: u32,
+    stages: impl Iterator<Item = (u32, Duration)>,
+    t: Duration,
+) -> u32 {
+    ramps(start, stages).find(|ramp| t < ramp.end).map_or(0, |ramp| ramp.vus(t))
+}
+
+fn numbers(stages: &[Stage<u32>]) -> impl Iterator<Item = (u32, Duration)> + '_ {
+    stages.iter().map(|stage| (stage.to, stage.over))
 }
 
 /// The first moment after `t` at which [`vus_at`] has another value; `None`: it never changes
@@ -60,11 +71,22 @@ pub fn vus_max(load: &Load) -> u32 {
     }
 }
 
+/// So many times as many users. One step must be visible even where ten per cent are less than one user.
+#[must_use]
+pub fn scaled_vus(now: u32, factor: f64) -> u32 {
+    let scaled = (f64::from(now) * factor).round();
+    let scaled = match factor > 1.0 {
+        true => scaled.max(f64::from(now) + 1.0),
+        false => scaled.min(f64::from(now) - 1.0).max(1.0),
+    };
+    scaled.min(1e6) as u32
+}
+
 /// The next moment after `t` at which something may change: a step, a stage's start, or the end.
 fn next_step(load: &Load, t: Duration) -> Option<Duration> {
     match &load.executor {
         Executor::RampingVus { start, stages, .. } => {
-            ramps(*start, stages).find(|ramp| t < ramp.end).map(|ramp| ramp.next_step(t))
+            ramps(*start, numbers(stages)).find(|ramp| t < ramp.end).map(|ramp| ramp.next_step(t))
         }
         Executor::ConstantArrivalRate { .. } | Executor::RampingArrivalRate { .. } => None,
         _ => Some(super::latest_end(load)).filter(|end| t < *end),
@@ -79,9 +101,9 @@ struct Ramp {
     to: u32,
 }
 
-fn ramps(start: u32, stages: &[Stage<u32>]) -> impl Iterator<Item = Ramp> + '_ {
-    stages.iter().scan((start, Duration::ZERO), |(vus, time), stage| {
-        let ramp = Ramp { begin: *time, end: *time + stage.over, from: *vus, to: stage.to };
+fn ramps(start: u32, stages: impl Iterator<Item = (u32, Duration)>) -> impl Iterator<Item = Ramp> {
+    stages.scan((start, Duration::ZERO), |(vus, time), (to, over)| {
+        let ramp = Ramp { begin: *time, end: *time + over, from: *vus, to };
         (*vus, *time) = (ramp.to, ramp.end);
         Some(ramp)
     })

@@ -52,7 +52,7 @@ pub fn part(name: &str, vus: u32, seconds: u64) -> Part {
         length: Duration::from_secs(seconds),
         graceful_stop: Duration::from_secs(1),
         quiet: Duration::ZERO,
-        units: Units::Endless,
+        units: Units::default(),
         setup: false,
         teardown: false,
         provide: Vec::new(),

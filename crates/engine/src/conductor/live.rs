@@ -199,18 +199,10 @@ impl Conductor {
                     Some(rate) => rate.events as f64 / rate.per.as_secs_f64(),
                     None => arrivals.rate_at(t),
                 };
-                // Thousandths of an event per second keep small steps of small rates.
-                let events = (now * factor * 1000.0).round().max(1.0) as u64;
-                self.set_rate_of(index, Rate { events, per: Duration::from_secs(1000) });
+                self.set_rate_of(index, schedule::rate_per_second(now * factor));
             } else {
                 let now = known.vus_override.unwrap_or_else(|| schedule::vus_at(&load, t));
-                let scaled = (f64::from(now) * factor).round();
-                // One step must be visible even where ten per cent are less than one user.
-                let scaled = match factor > 1.0 {
-                    true => scaled.max(f64::from(now) + 1.0),
-                    false => scaled.min(f64::from(now) - 1.0).max(1.0),
-                };
-                self.set_vus_of(index, scaled.min(1e6) as u32);
+                self.set_vus_of(index, schedule::scaled_vus(now, factor));
             }
         }
         Ok(format!("scaled {} by {factor}", self.names(&found)))

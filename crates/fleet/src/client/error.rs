@@ -133,6 +133,10 @@ pub enum FleetError {
         /// So many that are not among these.
         more: u32,
     },
+    /// Nothing runs that a factor could be applied to.
+    NotScaled {
+        why: String,
+    },
     /// This machine gives no random numbers.
     Random,
 }
@@ -188,6 +192,7 @@ impl fmt::Display for FleetError {
                 jobs.iter().take(SHOWN_MAX).try_for_each(|job| write!(f, " {job}"))?;
                 f.write_str("; write more of it")
             }
+            Self::NotScaled { why } => f.write_str(why),
             Self::Random => f.write_str("this machine gives no random numbers"),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use control::fleet::owner::{Conclusion, Owner, Queued, ShardState, context};
+use control::fleet::owner::{Conclusion, LoadNow, Owner, Queued, ShardState, context};
 use control::fleet::statistics::Statistics;
 use control::ledger::{self, Counters, Job, Phase};
 use engine::secrets::mask_credentials;
@@ -131,6 +131,14 @@ pub fn of_owner(owner: &Owner, bundle: &BundleHead) -> JobStatus {
     let workflows = parts.map(|(number, part)| WorkflowStatus {
         name: part.name.clone(),
         need: part.need.to_string(),
+        vus_now: match owner.load_now(number) {
+            Some(LoadNow::Vus(vus)) => Some(vus),
+            _ => None,
+        },
+        per_second_now: match owner.load_now(number) {
+            Some(LoadNow::PerSecond(rate)) => Some(rate),
+            _ => None,
+        },
         state: format!("{:?}", owner.workflow(number)).to_lowercase(),
         shards: owner
             .shards()

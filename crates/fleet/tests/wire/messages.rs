@@ -54,6 +54,8 @@ fn status() -> proto::JobStatus {
         state: text("s"),
         shards: vec![shard],
         need: text("w"),
+        vus_now: Some(3),
+        per_second_now: Some(0.5),
     };
     proto::JobStatus {
         job: job(),

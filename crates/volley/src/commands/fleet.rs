@@ -314,6 +314,11 @@ fn steered(reply: &proto::SteerReply) -> String {
     }
 }
 
+fn scaled(done: &[(String, proto::SteerReply)]) -> String {
+    let said = done.iter().map(|(name, reply)| format!("{name}: {}", steered(reply)));
+    said.collect::<Vec<_>>().join("\n")
+}
+
 pub fn drain(args: &DrainArgs) -> i32 {
     code(run(async {
         let door = Door::open(&args.at)?;
@@ -321,9 +326,9 @@ pub fn drain(args: &DrainArgs) -> i32 {
         let fleet = client.fleet().await.map_err(|error| door.explain(&error))?;
         let nodes = fleet.nodes.iter().map(|node| (&*node.node, &*node.address));
         let node = one_node(nodes, &args.node, "volley status")?;
-        let known = client.managers().await.map_err(|error| door.explain(&error))?;
-        let too_few = managers::too_few_without(&known, &node);
-        if let Some(why) = too_few.filter(|_| !args.force) {
+        if !args.force
+            && let Some(why) = managers::needed(&door, &client, &node).await?
+        {
             return Err(format!("{why}; --force drains it all the same").into());
         }
         let reply = client.drain(&node).await.map_err(|error| door.explain(&error))?;
@@ -399,13 +404,9 @@ pub fn steer(args: &CtlArgs, job: &str) -> i32 {
             let per_second = rate.events as f64 / rate.per.as_secs_f64().max(1e-9);
             Some(Steering::Rate { workflow: workflow.clone(), per_second })
         }
-        CtlAction::Scale { by, .. } => {
-            match by {
-                Some(_) => eprintln!(
-                    "volley: --by is for runs on this machine; a job takes --vus or --rate"
-                ),
-                None => eprintln!("volley: scale needs --vus or --rate"),
-            }
+        CtlAction::Scale { by: Some(_), .. } => None,
+        CtlAction::Scale { .. } => {
+            eprintln!("volley: scale needs --vus, --rate or --by");
             return exit::USAGE;
         }
     };
@@ -416,6 +417,13 @@ pub fn steer(args: &CtlArgs, job: &str) -> i32 {
             return show_job(&door, &client, job, json).await;
         }
         let job = client.find(job).await.map_err(|error| door.explain(&error))?;
+        if let CtlAction::Scale { by: Some(factor), workflow, .. } = &args.action {
+            let done = client.scale(job, workflow.as_deref(), *factor).await;
+            let done = done.map_err(|error| door.explain(&error))?;
+            print::line(&scaled(&done));
+            let all = done.iter().all(|(_, reply)| reply.missed.is_empty());
+            return Ok(if all { 0 } else { exit::FAILED });
+        }
         let Some(steering) = &steering else {
             let reply = client.cancel(job, "volley ctl stop", false).await;
             print::line(&cancelled(job, &reply.map_err(|error| door.explain(&error))?));

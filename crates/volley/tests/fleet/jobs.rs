@@ -41,13 +41,15 @@ fn arrivals_divide_exactly_over_workers() {
     let cluster = Cluster::start(3, 2, 2);
     let load = "executor: constant-arrival-rate, rate: 301/s, duration: 3s, max_vus: 60";
     let job = cluster.submit(&plan_on(4, &target.url(), load), &[]);
-    let summary = cluster.result(&job, 0);
-    assert_eq!(summary["iterations"], 903, "{summary:#}");
-    assert_eq!(target.total(), 903);
+    target.wait_for_requests(100);
     let status = cluster.status(&job);
     let shards = status["workflows"][0]["shards"].as_array().unwrap();
     let workers: BTreeSet<&str> = shards.iter().map(|it| it["worker"].as_str().unwrap()).collect();
     assert_eq!((shards.len(), workers.len()), (4, 2), "{status:#}");
+    let summary = cluster.result(&job, 0);
+    assert_eq!(summary["iterations"], 903, "{summary:#}");
+    assert_eq!(target.total(), 903);
+    let status = cluster.status(&job);
     assert_eq!(status["outcome"], "COMPLETED");
     assert_eq!(status["counters"]["issued"], 903);
     assert_eq!(status["counters"]["completed"], 903);
@@ -250,6 +252,42 @@ fn a_job_is_paused_and_resumed() {
     target.wait_for_requests(seen + 20);
     let summary = cluster.result(&job, 0);
     assert_eq!(requests(&summary), target.total());
+}
+
+/// A factor multiplies what is in force, also what a factor has set before, and only what runs.
+#[test]
+fn a_job_is_scaled_by_a_factor() {
+    let target = Target::start();
+    let cluster = Cluster::start(1, 1, 2);
+    let open = "executor: constant-arrival-rate, rate: 20/s, duration: 40s, max_vus: 40";
+    let job = cluster.submit(&plan_on(2, &target.url(), open), &[]);
+    target.wait_for_requests(5);
+    let now = |job: &str| cluster.status(job)["workflows"][0].clone();
+    assert_eq!(now(&job)["per_second_now"], 20.0);
+    cluster
+        .volley(&["ctl", "--job", &job, "scale", "--by", "2"])
+        .expect(0)
+        .says("main: 40 per second");
+    cluster.volley(&["ctl", "--job", &job, "scale", "--by", "1.5"]).expect(0).says("60 per second");
+    assert_eq!(now(&job)["per_second_now"], 60.0);
+    let wrong = ["ctl", "--job", &job, "scale", "--by", "2", "--workflow", "other"];
+    cluster.volley(&wrong).expect(1).says("no workflow `other`; this job has: main");
+    let before = target.total();
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    let seen = target.total() - before;
+    assert!((80..=180).contains(&seen), "some 120 at 60 per second: {seen}");
+    cluster.volley(&["cancel", &job, "--now"]).expect(0);
+    until("it has ended", || cluster.status(&job)["state"] == "ended");
+    cluster.volley(&["ctl", "--job", &job, "scale", "--by", "2"]).expect(1).says("has ended");
+
+    let closed = "executor: constant-vus, vus: 8, duration: 40s";
+    let job = cluster.submit(&plan(&target.url(), closed), &[]);
+    cluster.until("it runs", || now(&job)["vus_now"] == 8);
+    cluster.volley(&["ctl", "--job", &job, "scale", "--by", "0.5"]).expect(0).says("4 VUs");
+    assert_eq!(now(&job)["vus_now"], 4);
+    let more = cluster.volley(&["ctl", "--job", &job, "scale", "--by", "10"]).expect(1);
+    more.says("at most 8 VUs are planned");
+    cluster.volley(&["cancel", &job, "--now"]).expect(0);
 }
 
 /// Bad input: the same report as locally, and nothing in the ledger; unknown jobs and plans that do not fit are refused

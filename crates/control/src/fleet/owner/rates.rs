@@ -24,7 +24,37 @@ pub(super) struct InForce {
     pub committed: Duration,
 }
 
+/// What a workflow that runs is asked for at a moment, by its plan and by people.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum LoadNow {
+    Vus(u32),
+    PerSecond(f64),
+}
+
 impl Owner {
+    /// `None`: its load does not run.
+    #[must_use]
+    pub fn load_now(&self, number: usize) -> Option<LoadNow> {
+        let part = self.manifest.workflows.get(number)?;
+        let wave = self.wave.as_ref().filter(|wave| wave.kind == Kind::Load)?;
+        wave.members.iter().find(|sid| sid.0 as usize == number)?;
+        // The last word of people, also if it does not hold for another moment yet.
+        let set = self.steered.iter().rev().find_map(|one| match one.steer {
+            Steer::Vus { workflow, vus } if workflow.0 as usize == number => {
+                Some(LoadNow::Vus(vus))
+            }
+            Steer::Rate { workflow, per_second, .. } if workflow.0 as usize == number => {
+                Some(LoadNow::PerSecond(per_second))
+            }
+            _ => None,
+        });
+        let begins = part.units.lasts().map_or(Duration::ZERO, |it| part.length.saturating_sub(it));
+        let t = self.schedule_time().saturating_sub(begins);
+        let users = || part.units.users_at(t).map(LoadNow::Vus);
+        let rate = || part.units.arrivals().map(|it| LoadNow::PerSecond(it.rate_at(t)));
+        set.or_else(users).or_else(rate)
+    }
+
     /// From when on a rate that is set now holds.
     ///
     /// # Errors

@@ -214,7 +214,9 @@ impl Service {
         let most = part.vus_max;
         let vus = scale.value.round();
         if vus > f64::from(most) {
-            return Err(Status::invalid_argument(format!("at most {most} VUs are planned for it")));
+            return Err(Status::invalid_argument(format!(
+                "at most {most} VUs are planned for it, and none can be added while it runs"
+            )));
         }
         Ok(Steer::Vus { workflow, vus: vus as u32 })
     }

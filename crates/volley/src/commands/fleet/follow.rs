@@ -123,7 +123,7 @@ async fn attend(
 enum Wish {
     Steer(Steering),
     Stop,
-    Factor,
+    Scale(f64),
 }
 
 impl Wish {
@@ -132,7 +132,7 @@ impl Wish {
         Some(match command {
             dashboard::Command::Pause => Wish::Steer(Steering::Pause),
             dashboard::Command::Resume => Wish::Steer(Steering::Resume),
-            dashboard::Command::Scale(_) => Wish::Factor,
+            dashboard::Command::Scale(factor) => Wish::Scale(factor),
             dashboard::Command::Stop => Wish::Stop,
             dashboard::Command::Interrupt => return None,
         })
@@ -147,10 +147,9 @@ impl Wish {
                 let reply = client.cancel(job, "stopped by the person who watches", false).await;
                 reply.map(|reply| super::cancelled(job, &reply))
             }
-            Wish::Factor => Ok(format!(
-                "a job is scaled to a number: `volley ctl --job {} scale --vus N`, or --rate",
-                short(job)
-            )),
+            Wish::Scale(factor) => {
+                client.scale(job, None, factor).await.map(|done| super::scaled(&done))
+            }
         };
         done.unwrap_or_else(|error| error.to_string())
     }

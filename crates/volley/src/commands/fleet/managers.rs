@@ -1,5 +1,7 @@
 //! `volley managers`: who keeps the ledger of a cluster, letting one in, taking one out.
 
+use std::time::{Duration, Instant};
+
 use ::fleet::client::{FleetClient, ManagerStep};
 use ::fleet::wire::proto::{LedgerMember, Limits, ManagersReply};
 use report::format;
@@ -29,7 +31,7 @@ pub fn managers(args: &ManagersArgs) -> i32 {
                 say(args.json, &node, "votes", "votes");
             }
             Some(ManagersChange::Limits { lease, keep_jobs, retries }) => {
-                let millis = |time: &Option<std::time::Duration>| {
+                let millis = |time: &Option<Duration>| {
                     time.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
                 };
                 let (lease_ms, keep_jobs_ms) = (millis(lease), millis(keep_jobs));
@@ -63,7 +65,7 @@ fn limits_json(limits: &Limits) -> Value {
 }
 
 fn limits_text(limits: &Limits) -> String {
-    let time = |ms: u64| format!("{:?}", std::time::Duration::from_millis(ms));
+    let time = |ms: u64| format!("{:?}", Duration::from_millis(ms));
     format!(
         "lease      {}   of attempts that are started from now on\nkeep-jobs  {}   for which ended jobs are known\n\
          retries    {}   of a lost shard\n",
@@ -100,8 +102,34 @@ fn counts(known: &ManagersReply) -> (usize, usize, usize) {
     (voters.len(), there, voters.len() / 2 + 1)
 }
 
+/// For news of a manager that has just begun to take part.
+const NEWS_WITHIN: Duration = Duration::from_secs(5);
+
+/// Why a manager cannot be done without, if that is so. A cluster that was founded a moment ago may not know yet that
+/// all of its managers take part: that is waited for; who is gone is gone.
+pub async fn needed(
+    door: &Door,
+    client: &FleetClient,
+    node: &str,
+) -> Result<Option<String>, Refusal> {
+    let begun = Instant::now();
+    loop {
+        let known = client.managers().await.map_err(|error| door.explain(&error))?;
+        let why = too_few_without(&known, node);
+        let is_sure = !known.members.iter().any(|one| one.voter && is_doubtful(one));
+        if why.is_none() || is_sure || begun.elapsed() > NEWS_WITHIN {
+            return Ok(why);
+        }
+        tokio::time::sleep(Duration::from_millis(250)).await;
+    }
+}
+
+fn is_doubtful(member: &LedgerMember) -> bool {
+    matches!(member.state.as_str(), "waiting" | "unknown")
+}
+
 /// Why the others could decide nothing any more if this one did not run, if that is so.
-pub fn too_few_without(known: &ManagersReply, node: &str) -> Option<String> {
+fn too_few_without(known: &ManagersReply, node: &str) -> Option<String> {
     let one = known.members.iter().find(|member| member.node == node && member.voter)?;
     let (voters, there, needed) = counts(known);
     let left = there - usize::from(is_there(one));

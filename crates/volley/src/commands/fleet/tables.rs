@@ -127,6 +127,7 @@ pub fn job_json(job: &proto::JobStatus) -> Value {
                 .collect();
             json!({
                 "name": workflow.name, "state": workflow.state, "need": workflow.need,
+                "vus_now": workflow.vus_now, "per_second_now": workflow.per_second_now,
                 "shards": shards,
             })
         })
@@ -471,6 +472,7 @@ mod tests {
             state: "running".to_owned(),
             need: "2 cores for 150 virtual users (100 a core)".to_owned(),
             shards: vec![shard(0, 1, "aaaaaaaa-bbbb"), shard(1, 2, "")],
+            ..Default::default()
         }];
         one.timeline = (0..20)
             .map(|number| proto::Note { at_ms: number * 1000, text: format!("event {number}") })
