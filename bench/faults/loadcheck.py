@@ -141,7 +141,8 @@ def _made_good(times: list[float], window: Interval, wanted: float) -> bool:
     first, last = max(0, bisect_left(times, a) - 1), bisect_left(times, b) + 1
     near = times[first:last]
     pause = max((y - x for x, y in zip(near, near[1:])), default=HOLE_S)
-    return pause < HOLE_S and _count(times, (a, b + HOLE_S)) >= 1.9 * wanted
+    # An arrival that is late by less than a second comes up to that and an interval after the one before it.
+    return pause < HOLE_S + 1.0 / max(wanted, 1.0) and _count(times, (a, b + HOLE_S)) >= 1.9 * wanted
 
 
 def _closed_holes(facts: Facts, one: Workload, number: int, seen: list[Seen], began: float,

@@ -5,6 +5,7 @@
 //! DIR/join-token  with which they do, if one was made
 //! DIR/client      certificate of whoever submits jobs
 //! DIR/m1 .. w2    one folder per node: `certs` and `data`
+//! DIR/nodes.json  which node is where, so that it can be started again
 //! ```
 
 use std::collections::BTreeSet;
@@ -18,6 +19,7 @@ use fence::NodeId;
 use membership::discovery::Seed;
 use node::config::CredentialFiles;
 use node::secret::GossipKey;
+use serde_json::{Value, json};
 use trust::{DevCa, Gates, Role, Validity, create_private};
 
 use crate::manager::ManagerConfig;
@@ -25,6 +27,8 @@ use crate::manager::ManagerConfig;
 /// Certificates of a cluster for trying out last this long.
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 const DATACENTER: &str = "local";
+/// Which node is where.
+const NODES: &str = "nodes.json";
 /// How often a free pair of ports is looked for.
 const PORT_TRIES: usize = 100;
 
@@ -139,7 +143,64 @@ impl LocalCluster {
         let workers: Result<Vec<Place>, LocalError> =
             (1..=workers).map(|n| place(Role::Worker, format!("w{n}"))).collect();
         let (managers, workers) = (managers?, workers?);
-        Ok(Self { folder: folder.to_path_buf(), managers, workers, client })
+        let made = Self { folder: folder.to_path_buf(), managers, workers, client };
+        made.write_nodes()?;
+        Ok(made)
+    }
+
+    fn write_nodes(&self) -> Result<(), LocalError> {
+        let line = |place: &Place| {
+            let Place { name, role, node, bind, .. } = place;
+            json!({ "name": name, "role": role.to_string(), "node": node.to_string(), "bind": bind })
+        };
+        let nodes: Vec<_> = self.managers.iter().chain(&self.workers).map(line).collect();
+        let path = self.folder.join(NODES);
+        create_private(&path, format!("{:#}\n", json!(nodes)).as_bytes()).map_err(failed(&path))
+    }
+
+    /// The cluster that was made in this folder before; `None`: there is none.
+    ///
+    /// # Errors
+    /// If what is there cannot be read, or runs: its ports are taken.
+    pub fn open(folder: &Path) -> Result<Option<Self>, LocalError> {
+        let path = folder.join(NODES);
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(failed(&path)(error)),
+        };
+        let wrong = || LocalError(format!("{}: not what `volley up` has written", path.display()));
+        let nodes: Vec<Value> = serde_json::from_str(&text).map_err(|_| wrong())?;
+        let mut all = Vec::new();
+        for node in &nodes {
+            let text = |key: &str| node[key].as_str().ok_or_else(wrong);
+            let name = text("name")?.to_owned();
+            // It becomes a path.
+            if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+                return Err(wrong());
+            }
+            let home = folder.join(&name);
+            all.push(Place {
+                role: text("role")?.parse().map_err(|_| wrong())?,
+                node: text("node")?.parse().map_err(|_| wrong())?,
+                bind: text("bind")?.parse().map_err(|_| wrong())?,
+                certs: home.join("certs"),
+                data: home.join("data"),
+                name,
+            });
+        }
+        for Place { name, bind, .. } in &all {
+            if let Err(error) = TcpListener::bind(bind) {
+                return Err(LocalError(format!(
+                    "the cluster of {} runs already, or somebody else has the port of {name}: {bind}: {error}; \
+                     `volley status` shows a cluster that runs",
+                    folder.display()
+                )));
+            }
+        }
+        let (managers, workers) = all.into_iter().partition(|place| place.role == Role::Manager);
+        let client = folder.join("client");
+        Ok(Some(Self { folder: folder.to_path_buf(), managers, workers, client }))
     }
 
     /// The addresses of the managers' ledgers: what each of them is told of the others.

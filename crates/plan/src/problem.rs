@@ -7,7 +7,7 @@ use crate::tree::{Lines, Node, Place};
 use crate::userinfo::{mask_userinfo, mask_userinfo_in_place};
 
 /// One thing that is wrong with a plan.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Problem {
     pub file: PathBuf,
     /// Counted from 1; 0 if the problem is about the file as a whole.

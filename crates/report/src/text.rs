@@ -143,7 +143,10 @@ impl<'a> Page<'a> {
             StopReason::Interrupted => "an interrupt".to_owned(),
             StopReason::Cancelled => "a stop command".to_owned(),
             StopReason::Timeout => "the time limit".to_owned(),
-            StopReason::Aborted(reason) => format!("the script: {}", format::clean(reason)),
+            StopReason::Aborted(reason) if result.script.is_some() => {
+                format!("the script: {}", format::clean(reason))
+            }
+            StopReason::Aborted(reason) => format!("its cluster: {}", format::clean(reason)),
         };
         for part in wrap(&format!("ended early by {why}"), self.look.width) {
             line!(self, "{}", self.paint(Tone::Yellow, &part));

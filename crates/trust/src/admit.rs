@@ -152,7 +152,13 @@ impl fmt::Display for Refusal {
                 "role 'client' cannot connect to 'manager' where gates are configured: connect to a gate",
             ),
             Self::Role { initiator, target } => {
-                write!(f, "role '{initiator}' cannot connect to '{target}'")
+                write!(f, "role '{initiator}' cannot connect to '{target}'")?;
+                match (initiator, target) {
+                    (Role::Client | Role::Recruit, Role::Worker | Role::Client) => {
+                        write!(f, ": a {target} answers at that address; give a manager's")
+                    }
+                    _ => Ok(()),
+                }
             }
             Self::Datacenter { initiator, from, target, to } => write!(
                 f,

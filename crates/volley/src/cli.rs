@@ -141,9 +141,9 @@ pub struct QuickArgs {
     /// Requests per second, at an even pace (open model): 500, 500/s, 90/m
     #[arg(short = 'r', long, value_name = "RATE", value_parser = values::rate)]
     pub rate: Option<plan::Rate>,
-    /// HTTP method
-    #[arg(short = 'm', long, default_value = "GET", value_name = "METHOD", value_parser = values::method)]
-    pub method: String,
+    /// HTTP method; GET, or POST where there is a body
+    #[arg(short = 'm', long, value_name = "METHOD", value_parser = values::method)]
+    pub method: Option<String>,
     /// Header, `Name: value`; may be repeated
     #[arg(short = 'H', long = "header", value_name = "HEADER")]
     pub headers: Vec<String>,
@@ -237,7 +237,7 @@ pub struct RunArgs {
 #[derive(Args, Clone, Default)]
 pub struct OutputArgs {
     /// Write the result as JSON (schema volley.summary/1)
-    #[arg(long, env = "VOLLEY_SUMMARY", value_name = "FILE")]
+    #[arg(long, env = "VOLLEY_SUMMARY", value_name = "FILE", value_parser = values::summary)]
     pub summary: Option<PathBuf>,
     /// Write json=FILE, csv=FILE (every sample, in k6's formats), junit=FILE or hdr=FILE; may be
     /// repeated
@@ -353,9 +353,9 @@ impl Template {
 pub struct PingArgs {
     /// Where to send the request; `http://` may be left out
     pub url: String,
-    /// HTTP method
-    #[arg(short = 'm', long, default_value = "GET", value_name = "METHOD", value_parser = values::method)]
-    pub method: String,
+    /// HTTP method; GET, or POST where there is a body
+    #[arg(short = 'm', long, value_name = "METHOD", value_parser = values::method)]
+    pub method: Option<String>,
     /// Header, `Name: value`; may be repeated
     #[arg(short = 'H', long = "header", value_name = "HEADER")]
     pub headers: Vec<String>,

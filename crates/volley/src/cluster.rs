@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 /// In the folder where one works; it goes before the user's own.
 pub const LOCAL: &str = "volley-cluster";
-const FILE: &str = "client.json";
+pub const FILE: &str = "client.json";
 /// Larger is no such file.
 const FILE_BYTES_MAX: u64 = 64 << 10;
 const MANAGERS_MAX: usize = 64;

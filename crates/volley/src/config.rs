@@ -133,6 +133,34 @@ pub fn invoked(args: impl Iterator<Item = String>, command: &Command) -> String 
     path
 }
 
+/// The command itself that these arguments call.
+pub fn called<'a>(args: &[String], command: &'a Command) -> &'a Command {
+    args.iter().fold(command, |command, arg| command.find_subcommand(arg).unwrap_or(command))
+}
+
+/// Variables that are nearly ours, each with the one that was probably meant. Others are none of our business: a
+/// cluster's scheduler makes variables of the names of its services.
+pub fn misspelt_variables(
+    command: &Command,
+    names: impl Iterator<Item = String>,
+) -> Vec<(String, String)> {
+    let flags = Flags::of(command);
+    let all = flags.sections.values().chain([&flags.common]).flat_map(Names::values);
+    let mut known: Vec<&str> = all.map(|flag| flag.variable.as_str()).collect();
+    known.extend(["VOLLEY_SETTINGS", "VOLLEY_LOG"]);
+    let is_ours = |name: &String| {
+        name.starts_with("VOLLEY_")
+            && !name.starts_with("VOLLEY_SECRET_")
+            && !known.contains(&name.as_str())
+    };
+    let nearest = |name: String| {
+        let distance = |other: &&&str| strsim::damerau_levenshtein(&name, other);
+        let near = known.iter().min_by_key(distance).filter(|near| distance(near) <= 2)?;
+        Some((name.clone(), (*near).to_owned()))
+    };
+    names.filter(is_ours).filter_map(nearest).collect()
+}
+
 /// Makes the file's values the process's variables. Before any thread is started.
 ///
 /// Several commands share a variable, so a section counts only for its own; there it wins over the top of the file.

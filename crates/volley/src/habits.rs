@@ -46,35 +46,146 @@ const HABITS: [(&[&str], &str); 16] = [
     ),
 ];
 
-/// What to say to a flag that is not known here.
-pub fn answer(error: &clap::Error, args: impl Iterator<Item = String>) -> Option<String> {
+/// Words that are commands of other tools, or of people's expectations.
+const COMMANDS: [(&[&str], &str); 12] = [
+    (
+        &["validate", "check", "lint", "inspect", "verify"],
+        "`volley plan FILE` checks a plan and says what it would do",
+    ),
+    (
+        &["start", "exec", "execute", "test", "load", "bench"],
+        "`volley run FILE` runs a plan or a script",
+    ),
+    (&["init", "create", "generate"], "`volley new plan.yaml` writes a plan to start from"),
+    (
+        &["stop", "kill", "abort"],
+        "`volley ctl stop` ends a test on this machine, `volley cancel JOB` a job of a cluster",
+    ),
+    (&["pause", "resume", "scale"], "`volley ctl pause|resume|scale` steers a running test"),
+    (
+        &["ls", "list", "ps"],
+        "`volley jobs` lists the jobs of a cluster, `volley ctl status` what runs on this machine",
+    ),
+    (&["logs", "log"], "`volley results JOB --logs` shows what the attempts of a job have written"),
+    (&["nodes", "workers", "cluster", "info"], "`volley status` shows the nodes of a cluster"),
+    (
+        &["report", "summary"],
+        "`--summary FILE` of `volley run` writes a result, `volley results JOB` shows a job's again",
+    ),
+    (&["server", "mock", "serve"], "`volley target` is a server to shoot at"),
+    (&["config", "env"], "`volley settings` shows which settings are in force"),
+    (
+        &["archive", "cloud", "login"],
+        "there is none: `volley submit FILE` hands a plan or script to a cluster of your own",
+    ),
+];
+
+/// What a command of another tool is called here.
+pub fn command(word: &str) -> Option<&'static str> {
+    let known = COMMANDS.iter().find(|(words, _)| words.contains(&word));
+    known.map(|(_, answer)| *answer)
+}
+
+/// What to say to arguments that were refused. All slips are looked for, not only the first that was noticed.
+pub fn answers(error: &clap::Error, args: &[String], command: &clap::Command) -> Vec<String> {
+    let mut answers = Vec::new();
+    let pairs = || args.iter().zip(args.iter().skip(1));
     // oha's; here the number would be a place to send requests to.
-    let mut after = args.skip_while(|arg| arg != "-q").skip(1);
-    if let Some(rate) = after.next().filter(|arg| arg.parse::<f64>().is_ok()) {
-        return Some(format!("`-q` is `--quiet` here; requests a second are `-r {rate}`"));
+    if let Some((_, rate)) =
+        pairs().find(|(flag, value)| *flag == "-q" && value.parse::<f64>().is_ok())
+    {
+        answers.push(format!("`-q` is `--quiet` here; requests a second are `-r {rate}`"));
     }
-    if error.kind() != ErrorKind::UnknownArgument {
-        return None;
+    // curl's.
+    let is_body = |text: &str| text.starts_with(['{', '[', '@']) || text.contains('=');
+    if let Some((_, body)) = pairs().find(|(flag, value)| *flag == "-d" && is_body(value)) {
+        let body = report::format::clean(body);
+        answers.push(format!(
+            "`-d` is how long it takes here; a body is `-b '{body}'`, or `-b @FILE`"
+        ));
     }
-    let Some(ContextValue::String(unknown)) = error.get(ContextKind::InvalidArg) else {
-        return None;
+    match error.kind() {
+        ErrorKind::UnknownArgument => {}
+        ErrorKind::ArgumentConflict => {
+            // A word that is no command was taken for a place to send requests to, and the next for a command.
+            let first = args.first().map(String::as_str).unwrap_or_default();
+            if let Some(answer) = no_command(first) {
+                answers.push(answer);
+            }
+            return answers;
+        }
+        _ => return answers,
+    }
+    let known = |flag: &str| {
+        command.get_arguments().any(|arg| {
+            let long = arg.get_long().is_some_and(|long| flag.strip_prefix("--") == Some(long));
+            let letter = flag.strip_prefix('-').and_then(|rest| rest.chars().next());
+            long || (!flag.starts_with("--")
+                && arg.get_short().is_some()
+                && arg.get_short() == letter)
+        })
     };
-    // Clap names `-z` of `-z10s`.
-    let flag = unknown.split(['=', ' ']).next().unwrap_or_default();
-    let known = HABITS.iter().find(|(flags, _)| flags.contains(&flag));
-    known.map(|(_, answer)| format!("`{flag}`: {answer}"))
+    for arg in args.iter().filter(|arg| arg.starts_with('-')) {
+        let long = arg.split('=').next().unwrap_or_default();
+        // `-z` of `-z10s`.
+        let letter: String = arg.chars().take(2).collect();
+        let flag = if arg.starts_with("--") { long } else { &letter };
+        let answer =
+            HABITS.iter().find(|(flags, _)| flags.contains(&flag)).filter(|_| !known(flag));
+        let answer = answer.map(|(_, answer)| format!("`{flag}`: {answer}"));
+        answers.extend(answer.filter(|answer| !answers.contains(answer)));
+    }
+    let unknown = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(unknown)) if !unknown.starts_with('-') => unknown.as_str(),
+        _ => return answers,
+    };
+    let before = pairs().find(|(_, value)| *value == unknown).map(|(before, _)| before.as_str());
+    let flag =
+        pairs().find(|(_, name)| Some(name.as_str()) == before).map(|(flag, _)| flag.as_str());
+    let shown = report::format::clean(unknown);
+    match (command.get_name(), before, flag) {
+        (_, Some(name), Some("-e" | "--env")) if !name.contains('=') => {
+            answers.push(format!("`-e {name}` has no value; write `-e {name}={shown}`"));
+        }
+        ("scale", ..) if unknown.parse::<f64>().is_ok() => answers.push(format!(
+            "say what is set: `--vus {shown}`, `--rate {shown}/s`, or `--by {shown}` for that many times as much"
+        )),
+        ("run" | "plan" | "submit", ..) if looks_like_a_file(unknown) => answers.push(format!(
+            "one file at a time: `{shown}` is a second one. Loads that belong together are workflows of one plan"
+        )),
+        _ => {}
+    }
+    answers
+}
+
+fn looks_like_a_file(text: &str) -> bool {
+    let ending = text.rsplit_once('.').map(|(_, ending)| ending).unwrap_or_default();
+    matches!(ending, "yaml" | "yml" | "toml" | "json" | "js" | "ts" | "mjs" | "cjs")
+}
+
+/// For a first word that is neither a command nor a place to send requests to.
+pub fn no_command(word: &str) -> Option<String> {
+    let is_word =
+        !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    if !is_word || word == "localhost" || word.starts_with('-') {
+        return None;
+    }
+    let answer = command(word).unwrap_or("see `volley --help`");
+    Some(format!("no command `{word}`; {answer} (a host: `http://{word}/`)"))
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
+    use clap::{CommandFactory, Parser};
 
     use super::*;
 
     fn answered(line: &str) -> Option<String> {
         let args: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
         let error = crate::cli::Cli::try_parse_from(&args).err()?;
-        answer(&error, args.into_iter())
+        let cli = crate::cli::Cli::command();
+        let said = answers(&error, &args[1..], crate::config::called(&args[1..], &cli));
+        (!said.is_empty()).then(|| said.join("\n"))
     }
 
     #[test]
@@ -92,5 +203,26 @@ mod tests {
             assert!(said.contains(right), "{line}: {said}");
         }
         assert_eq!(answered("volley --quux http://h/"), None);
+        let both = answered("volley -z 2s -c 4 -q 50 http://h/").unwrap();
+        assert!(both.contains("-d TIME") && both.contains("-r 50"), "{both}");
+        let both = answered("volley -X POST -d {\"a\":1} http://h/").unwrap();
+        assert!(both.contains("-m METHOD") && both.contains("-b '{\"a\":1}'"), "{both}");
+    }
+
+    #[test]
+    fn a_slip_is_answered_where_it_was_made_and_not_where_it_was_noticed() {
+        for (line, right) in [
+            ("volley run plan.yaml -e BASE http://h/", "write `-e BASE=http://h/`"),
+            ("volley ctl scale 20", "`--vus 20`, `--rate 20/s`"),
+            ("volley run a.yaml b.yaml", "one file at a time: `b.yaml`"),
+            ("volley validate plan.yaml", "`volley plan FILE` checks a plan"),
+            ("volley start plan.yaml", "`volley run FILE`"),
+            ("volley frobnicate plan.yaml", "no command `frobnicate`; see `volley --help`"),
+        ] {
+            let said = answered(line).unwrap_or_else(|| panic!("no answer to {line}"));
+            assert!(said.contains(right), "{line}: {said}");
+        }
+        // `-s` is a stage of `run`, and wrk's script elsewhere.
+        assert_eq!(answered("volley run plan.js -s 1s:5 --quux"), None);
     }
 }

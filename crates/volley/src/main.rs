@@ -11,7 +11,7 @@ mod print;
 mod restart;
 mod signals;
 
-use clap::{CommandFactory, Parser};
+use clap::{CommandFactory, FromArgMatches};
 
 fn main() {
     // A shell that completes a line calls this very program; it answers and ends here.
@@ -21,7 +21,14 @@ fn main() {
         std::process::exit(exit::USAGE);
     }
     let config = read_config();
-    let cli = cli::Cli::try_parse().unwrap_or_else(|error| refuse(&error, &config));
+    warn_of_variables();
+    let command = cli::Cli::command();
+    let parsed = command.try_get_matches().and_then(|matches| {
+        let cli = cli::Cli::from_arg_matches(&matches)?;
+        Ok((cli, matches))
+    });
+    let (cli, matches) = parsed.unwrap_or_else(|error| refuse(&error, &config));
+    say_what_changes_a_plan(&matches, &config);
     let code = match cli.command {
         Some(cli::Command::Settings(args)) => commands::settings::settings(&args, &config),
         Some(command) => commands::dispatch(command),
@@ -67,26 +74,87 @@ fn named_settings(args: impl Iterator<Item = String>) -> Option<std::path::PathB
     None
 }
 
-/// Says what is wrong with the arguments, and where the file is to blame, where in it.
-fn refuse(error: &clap::Error, config: &config::Config) -> ! {
-    use clap::error::{ContextKind, ContextValue};
-    let arg = match error.get(ContextKind::InvalidArg) {
-        Some(ContextValue::String(arg)) => arg.split_whitespace().next().unwrap_or_default(),
-        _ => "",
-    };
-    let name = arg.trim_start_matches("--");
-    let from_file = |entry: &&config::Entry| {
-        !entry.overridden && entry.key.rsplit('.').next() == Some(name) && !name.is_empty()
-    };
-    let blamed = config.entries.iter().find(from_file);
-    let _ = error.print();
-    if let Some(answer) = habits::answer(error, std::env::args().skip(1)) {
-        eprintln!("\n{answer}");
+/// A variable that is written wrong would be no setting at all, and nobody would notice.
+fn warn_of_variables() {
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    for (name, near) in config::misspelt_variables(&cli::Cli::command(), names) {
+        eprintln!("volley: there is no setting {name}; did you mean {near}?");
     }
-    if let (Some(entry), Some(path)) = (blamed, &config.path) {
-        eprintln!("\nThe value comes from {}:{} (`{}`).", path.display(), entry.line, entry.key);
+}
+
+/// Flags that take the place of what a plan or a script says.
+const OVERRIDES: [&str; 6] = ["vus", "duration", "rate", "iterations", "stages", "target"];
+
+/// A forgotten variable or file changes the load of every plan: whoever reads the result is told.
+fn say_what_changes_a_plan(matches: &clap::ArgMatches, config: &config::Config) {
+    let Some(("run", run)) = matches.subcommand() else { return };
+    let command = cli::Cli::command();
+    let Some(known) = command.find_subcommand("run") else { return };
+    for arg in known.get_arguments().filter(|arg| OVERRIDES.contains(&arg.get_id().as_str())) {
+        let source = run.value_source(arg.get_id().as_str());
+        let Some(variable) = arg.get_env().and_then(|name| name.to_str()) else { continue };
+        if source == Some(clap::parser::ValueSource::EnvVariable) {
+            let value = std::env::var(variable).unwrap_or_default();
+            let flag = arg.get_long().unwrap_or_default();
+            eprintln!("volley: --{flag} {value} {}", whence(variable, config));
+        }
+    }
+}
+
+/// Where the value of a variable comes from.
+fn whence(variable: &str, config: &config::Config) -> String {
+    let from_file = |entry: &&config::Entry| !entry.overridden && entry.variable == variable;
+    match (config.entries.iter().find(from_file), &config.path) {
+        (Some(entry), Some(path)) => {
+            format!("comes from {}:{} (`{}`)", path.display(), entry.line, entry.key)
+        }
+        _ => format!("comes from the variable {variable}"),
+    }
+}
+
+/// Says what is wrong with the arguments, and where a file or a variable is to blame, which.
+fn refuse(error: &clap::Error, config: &config::Config) -> ! {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let command = cli::Cli::command();
+    let called = config::called(&args, &command);
+    let answers = habits::answers(error, &args, called);
+    match answers.is_empty() {
+        true => drop(error.print()),
+        // What clap advises would only stand in the way of the better word.
+        false => {
+            // Of a word that is no command clap says only what came of taking it for a host.
+            if error.kind() != clap::error::ErrorKind::ArgumentConflict {
+                let rendered = error.render().to_string();
+                let what = rendered.lines().next().unwrap_or_default();
+                eprintln!("volley: {}", what.trim_start_matches("error: "));
+            }
+            answers.iter().for_each(|answer| eprintln!("  help: {answer}"));
+        }
+    }
+    if let Some(variable) = blamed_variable(error, called, &args) {
+        eprintln!("\nThe value {}.", whence(variable, config));
     }
     std::process::exit(error.exit_code());
+}
+
+/// The variable whose value was refused: the flag itself was not given.
+fn blamed_variable<'a>(
+    error: &clap::Error,
+    command: &'a clap::Command,
+    args: &[String],
+) -> Option<&'a str> {
+    use clap::error::{ContextKind, ContextValue};
+    let ContextValue::String(arg) = error.get(ContextKind::InvalidArg)? else { return None };
+    let flag = arg.split_whitespace().next().unwrap_or_default();
+    let name = flag.strip_prefix("--")?;
+    let known = command.get_arguments().find(|known| known.get_long() == Some(name))?;
+    let short = known.get_short().map(|letter| format!("-{letter}"));
+    let given = |arg: &String| {
+        arg.split('=').next() == Some(flag)
+            || short.as_ref().is_some_and(|short| arg.starts_with(short.as_str()))
+    };
+    let variable = known.get_env()?.to_str()?;
+    (!args.iter().any(given) && std::env::var_os(variable).is_some()).then_some(variable)
 }
 
 /// A word that is almost a command would otherwise be taken for a host to shoot at.
@@ -94,7 +162,7 @@ fn misspelt_command(first: Option<&str>) -> Option<String> {
     let word = first.filter(|word| word.bytes().all(|byte| byte.is_ascii_lowercase()))?;
     let cli = cli::Cli::command();
     let names = || cli.get_subcommands().map(clap::Command::get_name).chain(["help"]);
-    if names().any(|name| name == word) {
+    if names().any(|name| name == word) || habits::command(word).is_some() {
         return None;
     }
     let distance = |name: &&str| strsim::damerau_levenshtein(word, name);

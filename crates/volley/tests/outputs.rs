@@ -140,8 +140,12 @@ fn a_file_that_cannot_be_written_is_said_before_the_run() {
     let (room, target) = setting();
     let done = room.volley(["run", "plan.yaml", "--summary", "no/s.json", "-o", "csv=no/a.csv"]);
     let done = done.expect(104);
-    assert!(done.err.contains("summary no/s.json: No such file"), "{}", done.err);
-    assert!(done.err.contains("output csv=no/a.csv: No such file"), "all at once: {}", done.err);
+    assert!(done.err.contains("summary no/s.json: there is no folder no"), "{}", done.err);
+    assert!(
+        done.err.contains("output csv=no/a.csv: there is no folder no"),
+        "all at once: {}",
+        done.err
+    );
     assert_eq!(target.total(), 0);
 }
 

@@ -313,6 +313,8 @@ pub struct Held {
     pub phase: HeldPhase,
     /// Time in its schedule.
     pub elapsed: Duration,
+    /// For how long it has run, pauses included; none if it has not begun, or has ended.
+    pub ran: Option<Duration>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -279,14 +279,17 @@ impl Worker {
     #[must_use]
     pub fn holdings(&self, job: Option<JobId>) -> Holdings {
         let wanted = |run: &Run| job.is_none_or(|job| run.shard.job == job);
-        let held = |run: Run, phase, elapsed| {
+        let held = |run: Run, phase, elapsed, ran| {
             let epoch = self.door.epoch(&run.shard.job).unwrap_or_default();
-            Held { shard: run.shard, attempt: run.attempt, epoch, phase, elapsed }
+            Held { shard: run.shard, attempt: run.attempt, epoch, phase, elapsed, ran }
         };
         let live = self.live.values().filter(|live| wanted(&live.run));
-        let live = live.map(|live| held(live.run, live.phase.shown(), self.elapsed(live)));
+        let live = live.map(|live| {
+            let ran = live.begun.map(|begun| self.now.since(begun));
+            held(live.run, live.phase.shown(), self.elapsed(live), ran)
+        });
         let ended = self.outbox.runs().filter(wanted);
-        let ended = ended.map(|run| held(run, HeldPhase::Ended, Duration::ZERO));
+        let ended = ended.map(|run| held(run, HeldPhase::Ended, Duration::ZERO, None));
         Holdings {
             boot: self.settings.boot,
             since: self.settings.since,

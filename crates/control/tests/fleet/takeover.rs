@@ -273,6 +273,62 @@ fn a_gap_that_is_open_when_the_owner_dies_keeps_its_beginning() {
     assert!(to - from >= world.settings.lease.wait().as_secs_f64(), "{from} to {to}");
 }
 
+/// Leases have lapsed while nobody led, and the next owner is told to cancel before the load is back: that it was
+/// missing until then is told all the same.
+#[test]
+fn load_that_was_missing_when_a_cancel_came_is_told() {
+    for later in [ms(0), ms(20), ms(200), ms(1_000)] {
+        let mut world = World::new(manifest(vec![part("load", 2, 90)]), &[1, 1]);
+        world.own();
+        world.until(|world| world.running() == 2);
+        world.pass(ms(5_000));
+        world.kill_owner();
+        (0..2).for_each(|number| world.worker(number).cut_off = true);
+        world.pass(ms(9_000));
+        (0..2).for_each(|number| world.worker(number).cut_off = false);
+        world.own();
+        world.pass(later);
+        world.cancel();
+        assert_eq!(world.finish(), Outcome::Cancelled);
+        let told = gaps(&world);
+        let missing: f64 = told.iter().map(|(from, to)| to - from).sum();
+        assert!(missing > 2.0, "{later:?}: {told:?}: {:?}", world.owner().timeline());
+    }
+}
+
+/// The owner dies between the entry that creates the next attempt and the moment at which that runs. The entry alone
+/// does not end a gap: only the worker knows since when there is load again.
+#[test]
+fn a_gap_ends_when_the_next_attempt_runs_and_not_when_it_was_created() {
+    for forgetful in [false, true] {
+        let mut world = World::new(manifest(vec![part("load", 2, 90)]), &[1, 1, 2]);
+        world.forgetful = forgetful;
+        world.own();
+        world.until(|world| world.running() == 2);
+        world.pass(ms(5_000));
+        let dead = world.owner().worker_of(&world.key(0, 0)).unwrap();
+        world.kill(dead.0 - 0x100);
+        world.until(|world| world.record().attempts().count() == 3);
+        assert_eq!(world.running(), 1, "it is created, and does not run yet");
+        world.kill_owner();
+        world.pass(ms(6_000));
+        world.own();
+        world.until(|world| world.running() == 2);
+        let runs = world.owner().clock(world.now);
+        let began = world.conclusion.as_ref().and_then(|c| c.began).unwrap_or_default();
+        let runs = (began + runs).as_secs_f64();
+        // A third owner knows it from the worker alone, if the second has left nothing.
+        for _ in 0..2 {
+            let [(_, to)] = gaps(&world)[..] else { panic!("{:?}", world.owner().timeline()) };
+            assert!((to - runs).abs() < 1.5, "missing until {to} s, and runs since {runs} s");
+            world.pass(ms(3_000));
+            world.kill_owner();
+            world.own();
+            world.until(|world| world.running() == 2);
+        }
+    }
+}
+
 /// What a worker says of its schedule may be anything: an owner that believed it would fall over at every takeover.
 #[test]
 fn a_worker_that_claims_to_be_centuries_ahead_breaks_nothing() {

@@ -501,6 +501,7 @@ impl ModelWorker {
                 let now = self.paused_at.unwrap_or(now);
                 (run.elapsed + now.since(at)).saturating_sub(run.stood)
             }),
+            ran: run.begun.map(|at| now.since(at)),
         });
         let ended = self.outbox.values().filter(|report| mine(&report.shard)).map(|report| Held {
             shard: report.shard,
@@ -508,6 +509,7 @@ impl ModelWorker {
             epoch: fence::Epoch::default(),
             phase: HeldPhase::Ended,
             elapsed: Duration::ZERO,
+            ran: None,
         });
         Answer::Holding(Box::new(Holdings {
             boot: self.boot,

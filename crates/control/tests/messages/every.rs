@@ -240,13 +240,14 @@ every!(HeldPhase:
 );
 
 fn held() -> impl Strategy<Value = Held> {
-    let parts = (run(), epoch(), HeldPhase::any(), time());
-    parts.prop_map(|((shard, attempt), epoch, phase, elapsed)| Held {
+    let parts = (run(), epoch(), HeldPhase::any(), time(), proptest::option::of(time()));
+    parts.prop_map(|((shard, attempt), epoch, phase, elapsed, ran)| Held {
         shard,
         attempt,
         epoch,
         phase,
         elapsed,
+        ran,
     })
 }
 

@@ -125,8 +125,14 @@ fn report(status: AttemptStatus) -> EndReport {
 fn answers() -> Vec<Answer> {
     let fence = |refusal| Answer::Refused(Refused::Fence(refusal));
     let (held, offered) = (EPOCH, EPOCH);
-    let phase =
-        |phase| Held { shard: SHARD, attempt: ATTEMPT, epoch: EPOCH, phase, elapsed: SECOND };
+    let phase = |phase| Held {
+        shard: SHARD,
+        attempt: ATTEMPT,
+        epoch: EPOCH,
+        phase,
+        elapsed: SECOND,
+        ran: Some(SECOND),
+    };
     let phases = [
         HeldPhase::Preparing,
         HeldPhase::Ready,

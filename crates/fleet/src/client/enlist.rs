@@ -240,6 +240,12 @@ async fn ask(
             format!(
                 "{address} refuses the join token: it has expired, or is another cluster's; the manager's log says why"
             )
+        } else if failure.is_of_another_authority() {
+            let cluster = &of.token.identity().cluster;
+            format!(
+                "{address} does not belong to the cluster of this join token, `{cluster}`; `volley certs token` makes \
+                 one with the CA of the cluster that is to be joined"
+            )
         } else {
             failure.to_string()
         };

@@ -7,7 +7,7 @@ use std::time::Duration;
 use fence::JobId;
 use node::network::ConnectError;
 use tonic::{Code, Status};
-use trust::{CredentialsError, HandshakeError};
+use trust::{CredentialsError, HandshakeError, Refusal};
 
 /// What became of asking one manager.
 #[derive(Debug)]
@@ -57,6 +57,27 @@ impl Failure {
             }
             _ => self.is_lasting(),
         }
+    }
+
+    fn refused(&self) -> Option<&Refusal> {
+        match &self.why {
+            Why::Connect(ConnectError::Handshake { error, .. }) => match error {
+                HandshakeError::Refused(refusal) => Some(refusal),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Nothing is wrong with our certificate: somebody else is at that address.
+    #[must_use]
+    pub fn is_of_another_role(&self) -> bool {
+        matches!(self.refused(), Some(Refusal::Role { .. }))
+    }
+
+    #[must_use]
+    pub fn is_of_another_authority(&self) -> bool {
+        matches!(self.refused(), Some(Refusal::UnknownAuthority))
     }
 
     fn is_absence(&self) -> bool {
@@ -216,7 +237,9 @@ fn nobody(f: &mut fmt::Formatter<'_>, failures: &[Failure], tried_for: Duration)
         rest.push(format!("tried for {:.0?}", Duration::from_secs(tried_for.as_secs())));
     }
     // The others say themselves what to do.
-    if failures.iter().all(Failure::is_refusal) {
+    if failures.iter().any(Failure::is_of_another_role) {
+        // It says itself what to do.
+    } else if failures.iter().all(Failure::is_refusal) {
         rest.push("the certificate has to be a client's of that cluster, and valid".to_owned());
     } else if failures.iter().all(Failure::is_absence) {
         rest.push("is a manager running there, and does the network let it through?".to_owned());

@@ -58,6 +58,15 @@ pub struct Details {
     pub status: JobStatus,
 }
 
+/// What lists show of a job that is led here.
+#[derive(Clone, Debug, Default)]
+pub struct Glance {
+    /// None before anything was counted.
+    pub counted: Option<Counters>,
+    /// What it waits for, while it does.
+    pub waits_for: Option<String>,
+}
+
 /// A desk from outside. The last one that goes does not end it; [`close`] does.
 #[derive(Clone)]
 pub struct DeskHandle {
@@ -66,8 +75,8 @@ pub struct DeskHandle {
     pub epoch: Epoch,
     pub feed: Arc<Mutex<Feed>>,
     pub newest: watch::Receiver<u64>,
-    /// What the job has counted; none before anything was.
-    pub counted: watch::Receiver<Option<Counters>>,
+    /// How the job stands, for those who only pass by.
+    pub glance: watch::Receiver<Glance>,
     task: AbortHandle,
 }
 
@@ -83,7 +92,7 @@ pub fn open(shared: &Arc<Shared>, job: JobId, epoch: Epoch) {
     let (inbox, inputs) = mpsc::channel(INBOX);
     let feed = Arc::new(Mutex::new(Feed::new(epoch.number, FeedLimits::default())));
     let (newest, seen) = watch::channel(0);
-    let (sums, counted) = watch::channel(None);
+    let (glances, glance) = watch::channel(Glance::default());
     let mut desks = lock(&shared.desks);
     if desks.contains_key(&job) {
         return;
@@ -95,7 +104,7 @@ pub fn open(shared: &Arc<Shared>, job: JobId, epoch: Epoch) {
         inbox: inbox.clone(),
         feed: Arc::clone(&feed),
         newest,
-        sums,
+        glances,
     };
     let entry = Entry { shared: Arc::clone(shared), job, feed: Arc::clone(&feed) };
     let task = tokio::spawn(async move {
@@ -105,8 +114,7 @@ pub fn open(shared: &Arc<Shared>, job: JobId, epoch: Epoch) {
             desk.run(inputs).await;
         }
     });
-    let handle =
-        DeskHandle { inbox, epoch, feed, newest: seen, counted, task: task.abort_handle() };
+    let handle = DeskHandle { inbox, epoch, feed, newest: seen, glance, task: task.abort_handle() };
     desks.insert(job, handle);
 }
 
@@ -142,8 +150,8 @@ struct Desk {
     inbox: mpsc::Sender<Input>,
     feed: Arc<Mutex<Feed>>,
     newest: watch::Sender<u64>,
-    sums: watch::Sender<Option<Counters>>,
-    /// When they were made last.
+    glances: watch::Sender<Glance>,
+    /// When the last one was made.
     summed: Instant,
     owner: Owner,
     bundle: BundleHead,

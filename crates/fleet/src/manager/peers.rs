@@ -131,9 +131,12 @@ impl Desk for Service {
         let mut counts = Vec::new();
         for job in asked {
             let desk = self.0.desk(job_from(&job)?);
-            let counted = desk.and_then(|desk| *desk.counted.borrow());
-            let counters = counted.map(|counted| status::counters(&counted));
-            counts.extend(counters.map(|counters| JobCounts { job, counters: Some(counters) }));
+            let glance = desk.map(|desk| desk.glance.borrow().clone());
+            counts.extend(glance.map(|glance| JobCounts {
+                job,
+                counters: glance.counted.map(|counted| status::counters(&counted)),
+                waits_for: glance.waits_for.unwrap_or_default(),
+            }));
         }
         Ok(Response::new(CountsReply { counts }))
     }

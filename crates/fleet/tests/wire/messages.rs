@@ -279,7 +279,7 @@ fn of_nodes(tested: &mut BTreeSet<String>) {
     let sealed = Some(proto::Sealed { sealed: Bytes::from_static(b"s") });
     examine(t, &proto::RelayRequest { kind: 2, worker: job(), sealed });
     examine(t, &proto::CountsRequest { jobs: vec![job(), job()] });
-    let counts = proto::JobCounts { job: job(), counters: Some(counters()) };
+    let counts = proto::JobCounts { job: job(), counters: Some(counters()), waits_for: text("w") };
     examine(t, &counts);
     examine(t, &proto::CountsReply { counts: vec![counts] });
     examine(t, &proto::PromiseReply { newest: Some(checkpoint()), promised: 3, damaged: true });

@@ -106,6 +106,13 @@ pub fn check_writable(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         other => return other.map(drop),
     }
+    if let Some(folder) = path.parent().filter(|it| !it.as_os_str().is_empty() && !it.exists()) {
+        let folder = folder.display();
+        return Err(io::Error::new(
+            io::ErrorKind::NotFound,
+            format!("there is no folder {folder}; `mkdir -p {folder}` makes it"),
+        ));
+    }
     OpenOptions::new().create_new(true).append(true).open(path)?;
     std::fs::remove_file(path)
 }
@@ -165,6 +172,6 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&kept).unwrap(), "old");
         let problems = check_targets(&[good.clone(), bad, good]).unwrap_err();
         assert_eq!(problems.len(), 2, "{problems:?}");
-        assert!(problems[0].starts_with("output csv=/no/such/folder/a.csv: No such file"));
+        assert!(problems[0].starts_with("output csv=/no/such/folder/a.csv: there is no folder"));
     }
 }

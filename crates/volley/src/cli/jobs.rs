@@ -90,7 +90,7 @@ pub struct FleetPlace {
 #[derive(Args, Clone, Default)]
 pub struct FollowArgs {
     /// Write the result as JSON (schema volley.summary/1)
-    #[arg(long, env = "VOLLEY_SUMMARY", value_name = "FILE")]
+    #[arg(long, env = "VOLLEY_SUMMARY", value_name = "FILE", value_parser = values::summary)]
     pub summary: Option<PathBuf>,
     /// Write junit=FILE or hdr=FILE; may be repeated
     #[arg(

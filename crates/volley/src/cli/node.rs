@@ -180,7 +180,7 @@ pub struct UpArgs {
     /// Cores of each worker; default: this machine's, divided
     #[arg(long, env = "VOLLEY_CORES", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub cores: Option<u32>,
-    /// Folder for certificates and data; default: one that is removed at the end
+    /// Folder for certificates and data, started again as it was left; default: one that is removed at the end
     #[arg(long, env = "VOLLEY_UP_DIR", value_name = "DIR")]
     pub dir: Option<PathBuf>,
     /// Each node as a process of its own

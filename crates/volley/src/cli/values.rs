@@ -58,6 +58,20 @@ pub fn method(text: &str) -> Result<String, String> {
     }
 }
 
+/// A name that promises another format would be opened with the wrong program.
+pub fn summary(text: &str) -> Result<std::path::PathBuf, String> {
+    let ending = text.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
+    let other = match ending.as_deref() {
+        Some("html" | "htm" | "pdf" | "md") => "there is no report of that kind yet",
+        Some("xml") => "JUnit is `--output junit=FILE`",
+        Some("csv") => "every sample as CSV is `--output csv=FILE`",
+        Some("hdr" | "hgrm") => "histograms are `--output hdr=FILE`",
+        Some("yaml" | "yml" | "toml") => "write it as `.json`",
+        _ => return Ok(text.into()),
+    };
+    Err(format!("the summary is JSON, as `--summary result.json`; {other}"))
+}
+
 /// Catches what would only fail once the run has begun.
 pub fn target(text: &str) -> Result<String, String> {
     let host = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));

@@ -149,7 +149,8 @@ impl Door {
                 (exit::FAILED, format!("{certs}: {error}; `volley certs check {certs}` says more"))
             }
             FleetError::Nobody { failures, .. } => {
-                let lasting = failures.iter().any(|failure| failure.is_lasting());
+                let lasting =
+                    failures.iter().any(|one| one.is_lasting() && !one.is_of_another_role());
                 let hint = match lasting {
                     true => format!("the certificate in {certs} was shown (--certs)"),
                     false => "--manager says where they are".to_owned(),
@@ -331,6 +332,11 @@ pub fn drain(args: &DrainArgs) -> i32 {
         {
             return Err(format!("{why}; --force drains it all the same").into());
         }
+        let others = fleet.nodes.iter().filter(|one| is_ready_worker(one) && one.node != node);
+        let is_worker = fleet.nodes.iter().any(|one| one.node == node && one.role == "worker");
+        if is_worker && others.count() == 0 {
+            eprintln!("volley: no other worker is ready: jobs wait until one comes");
+        }
         let reply = client.drain(&node).await.map_err(|error| door.explain(&error))?;
         let done = match args.wait {
             Some(wait) => until_gone(&client, &node, wait).await,
@@ -349,6 +355,10 @@ pub fn drain(args: &DrainArgs) -> i32 {
         // Somebody who waits wants to know whether it was enough.
         Ok(if args.wait.is_some() && !done { exit::FAILED } else { 0 })
     }))
+}
+
+fn is_ready_worker(node: &proto::FleetNode) -> bool {
+    node.role == "worker" && node.state == "alive"
 }
 
 /// Until the others have seen the node leave. Who was asked may be the one that leaves, so that nobody answers is no

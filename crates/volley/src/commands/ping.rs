@@ -7,8 +7,12 @@ use crate::{exit, print};
 pub fn ping(args: &PingArgs) -> i32 {
     let prepare = || {
         let version = http_version(&args.http)?;
-        let request =
-            request(&absolute(&args.url), &args.method, &args.headers, args.body.as_deref())?;
+        let request = request(
+            &absolute(&args.url),
+            args.method.as_deref(),
+            &args.headers,
+            args.body.as_deref(),
+        )?;
         Ok::<_, String>((version, request))
     };
     let (version, request) = match prepare() {

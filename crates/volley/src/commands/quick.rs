@@ -67,9 +67,7 @@ fn not_a_url(text: &str) -> Option<String> {
         ));
     }
     // A host without a dot, a port or a path is a slip more often than a target.
-    let is_word = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-    (is_word && text != "localhost")
-        .then(|| format!("no command `{text}`; see `volley --help` (a host: `http://{text}/`)"))
+    crate::habits::no_command(text)
 }
 
 fn build(args: &QuickArgs, url: &str) -> Result<Plan, String> {
@@ -92,9 +90,9 @@ fn build(args: &QuickArgs, url: &str) -> Result<Plan, String> {
         },
         (None, None) => Executor::ConstantVus { vus, duration },
     };
-    let request = request(url, &args.method, &args.headers, args.body.as_deref())?;
+    let request = request(url, args.method.as_deref(), &args.headers, args.body.as_deref())?;
     let step = Step {
-        name: format!("{} {}", args.method, plan::mask_userinfo(url)),
+        name: format!("{} {}", request.method, plan::mask_userinfo(url)),
         needs: None,
         when: None,
         action: Action::Request(Box::new(request)),
@@ -119,10 +117,11 @@ pub fn http_version(text: &str) -> Result<HttpVersion, String> {
     }
 }
 
-/// A request from command-line arguments; braces and dollars in them mean themselves.
+/// A request from command-line arguments; braces and dollars in them mean themselves. As people expect from curl,
+/// whoever gives a body means POST; and a body that is JSON says so.
 pub fn request(
     url: &str,
-    method: &str,
+    method: Option<&str>,
     headers: &[String],
     body: Option<&str>,
 ) -> Result<Request, String> {
@@ -133,15 +132,22 @@ pub fn request(
         };
         pairs.push((name.trim().to_ascii_lowercase(), Template::literal(value.trim())));
     }
-    let body = match body {
+    let given = body;
+    let body = match given {
         None => Body::None,
         Some(text) => match text.strip_prefix('@') {
             Some(path) => Body::File(PathBuf::from(path)),
             None => Body::Raw(Template::literal(text)),
         },
     };
+    let is_json = |text: &str| serde_json::from_str::<serde_json::Value>(text).is_ok();
+    let typed = pairs.iter().any(|(name, _)| name == "content-type");
+    if given.is_some_and(|text| text.starts_with(['{', '[']) && is_json(text)) && !typed {
+        pairs.push(("content-type".to_owned(), Template::literal("application/json")));
+    }
+    let usual = if matches!(body, Body::None) { "GET" } else { "POST" };
     Ok(Request {
-        method: method.to_owned(),
+        method: method.unwrap_or(usual).to_owned(),
         url: Template::literal(url),
         query: Vec::new(),
         headers: pairs,

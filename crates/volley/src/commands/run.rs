@@ -33,6 +33,7 @@ pub fn run(args: &RunArgs) -> i32 {
         eprintln!("volley: {flag} is for scripts; a plan says this itself (docs/plans.md)");
         return exit::USAGE;
     }
+    warn_of_k6();
     let mut plan = match read(&args.plan, &args.env, args.target.as_deref()) {
         Ok(plan) => plan,
         Err(problems) => {
@@ -49,6 +50,17 @@ pub fn run(args: &RunArgs) -> i32 {
         Arc::new(|text: String| print::line(&text)) as engine::Trace
     });
     run_plan(plan, &args.output, Style::Full, trace)
+}
+
+/// What k6 reads from the environment says nothing to a plan.
+fn warn_of_k6() {
+    let known = ["VUS", "DURATION", "ITERATIONS"];
+    for name in known.iter().filter(|name| std::env::var_os(format!("K6_{name}")).is_some()) {
+        eprintln!(
+            "volley: K6_{name} is for scripts; for a plan it is VOLLEY_{name}, or --{}",
+            name.to_lowercase()
+        );
+    }
 }
 
 /// Reads a plan; `target` takes the place of its own.
@@ -73,8 +85,19 @@ pub fn environment(given: &[(String, String)]) -> impl Fn(&str) -> Option<String
 /// What can be said about a file that is no plan at all.
 pub fn advise(path: &Path, mut problems: plan::Problems) -> plan::Problems {
     let shown = path.display();
+    if let Some((what, instead)) = foreign(path).filter(|_| path.is_file()) {
+        let message = format!("{what}, which Volley does not run");
+        let first = problems.0.first().map(|first| first.file.clone());
+        let file = first.unwrap_or_else(|| path.to_owned());
+        let help = Some(format!("{instead}; docs/coming-from.md says what becomes of its parts"));
+        let about_all = plan::Problem { file, message, help, ..plan::Problem::default() };
+        return plan::Problems(vec![about_all]);
+    }
     let help = if !path.exists() {
-        format!("`volley new {shown}` writes a plan to start from")
+        match neighbour(path) {
+            Some(near) => format!("did you mean `{}`?", near.display()),
+            None => format!("`volley new {shown}` writes a plan to start from"),
+        }
     } else if path.is_dir() {
         "a folder; name one of the plans in it".to_owned()
     } else {
@@ -84,6 +107,40 @@ pub fn advise(path: &Path, mut problems: plan::Problems) -> plan::Problems {
         first.help.get_or_insert(help);
     }
     problems
+}
+
+/// Files of other tools, which are neither plan nor script.
+fn foreign(path: &Path) -> Option<(&'static str, &'static str)> {
+    let new = "`volley new plan.yaml` writes a plan to start from";
+    Some(match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
+        "jmx" => ("this is a JMeter test plan", new),
+        "py" => ("this is Python, as Locust's files are", new),
+        "scala" | "java" | "kt" => ("this is a program, as Gatling's simulations are", new),
+        "lua" => (
+            "this is Lua, as wrk's scripts are",
+            "`volley new script.js --template k6` writes a script",
+        ),
+        "har" => ("this is a recording of a browser (HAR)", new),
+        "xml" | "html" | "htm" => ("this is XML or HTML", new),
+        "csv" | "tsv" => {
+            ("this is a data file", "name it in a plan: `data: { users: { file: users.csv } }`")
+        }
+        _ => return None,
+    })
+}
+
+/// The file beside it whose name is nearly the same.
+fn neighbour(path: &Path) -> Option<std::path::PathBuf> {
+    let wanted = path.file_name()?.to_str()?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let entries = std::fs::read_dir(folder.unwrap_or(Path::new("."))).ok()?;
+    let names =
+        entries.flatten().take(1_000).filter_map(|entry| entry.file_name().into_string().ok());
+    let endings = [".yaml", ".yml", ".toml", ".json", ".js", ".ts"];
+    let plans = names.filter(|name| endings.iter().any(|ending| name.ends_with(ending)));
+    let distance = |name: &String| strsim::damerau_levenshtein(wanted, name);
+    let nearest = plans.min_by_key(distance).filter(|name| distance(name) <= 2)?;
+    Some(path.with_file_name(nearest))
 }
 
 /// One iteration by one user, so that what is shown can be read.

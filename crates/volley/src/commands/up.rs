@@ -6,9 +6,10 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use fleet::client::{ClientOptions, FleetClient};
-use fleet::local::{LocalCluster, Place};
+use fleet::local::{LocalCluster, LocalError, Place};
 use fleet::manager::{self, Manager};
 use fleet::worker::{self, Worker, WorkerConfig};
+use report::format::plural;
 use serde_json::json;
 use tokio::task::JoinSet;
 use trust::Role;
@@ -84,8 +85,7 @@ async fn run(args: &UpArgs) -> Result<i32, String> {
         None => std::env::temp_dir().join(format!("volley-up-{}", std::process::id())),
     };
     let home = Home { keep: args.dir.is_some(), folder };
-    let made = LocalCluster::create(&home.folder, args.managers.into(), args.workers.into());
-    let local = made.map_err(|error| error.to_string())?;
+    let local = make_or_open(args, &home.folder).map_err(|error| error.to_string())?;
     let token = local.write_token(TOKEN_VALID).map_err(|error| error.to_string())?;
     // It is named to people in another terminal, in another folder.
     let token = std::path::absolute(&token).unwrap_or(token);
@@ -110,11 +110,20 @@ async fn run(args: &UpArgs) -> Result<i32, String> {
         }
     }
     let file = ClientFile { managers: local.addresses(), certs: local.client.clone() };
+    let earlier = running_cluster().await;
+    if let Some((path, other)) = &earlier {
+        eprintln!(
+            "volley: another cluster runs here, with managers at {} ({}); until this one ends, commands without \
+             --manager go to this one",
+            other.managers.join(", "),
+            path.display()
+        );
+    }
     let known = publish(&file);
     let ready = tokio::select! {
         biased;
         _ = stopped.recv() => None,
-        ready = until_ready(&file, args.workers.into()) => Some(ready?),
+        ready = until_ready(&file, u32::try_from(local.workers.len()).unwrap_or(u32::MAX)) => Some(ready?),
     };
     if let Some(took) = ready
         && !args.json
@@ -136,9 +145,49 @@ async fn run(args: &UpArgs) -> Result<i32, String> {
     drop(stopped);
     if let Some(folder) = known {
         cluster::remove(&folder, &file);
+        if let (Some((_, other)), Some(_)) = (&earlier, running(earlier.as_ref()).await) {
+            publish(other);
+        }
     }
     nodes.end().await;
     Ok(0)
+}
+
+/// A folder that was chosen is started again as it was left.
+fn make_or_open(args: &UpArgs, folder: &Path) -> Result<LocalCluster, LocalError> {
+    let (managers, workers) = (usize::from(args.managers), usize::from(args.workers));
+    let Some(local) = LocalCluster::open(folder)? else {
+        return LocalCluster::create(folder, managers, workers);
+    };
+    let there = (local.managers.len(), local.workers.len());
+    if there != (managers, workers) {
+        eprintln!(
+            "volley: {} holds a cluster of {} and {}, and that is what is started; another folder makes a new one",
+            folder.display(),
+            plural(there.0 as u64, "manager"),
+            plural(there.1 as u64, "worker"),
+        );
+    }
+    Ok(local)
+}
+
+/// The cluster of an earlier `volley up` that still runs.
+async fn running_cluster() -> Option<(PathBuf, ClientFile)> {
+    let path = cluster::default_folder()?.join(cluster::FILE);
+    let found = cluster::read(&path).ok().map(|file| (path, file));
+    running(found.as_ref()).await?;
+    found
+}
+
+/// Whether one of its managers listens.
+async fn running(found: Option<&(PathBuf, ClientFile)>) -> Option<()> {
+    for manager in &found?.1.managers {
+        let connecting = tokio::net::TcpStream::connect(manager.as_str());
+        if let Ok(Ok(_)) = tokio::time::timeout(Duration::from_millis(500), connecting).await {
+            return Some(());
+        }
+    }
+    None
 }
 
 /// The node itself, whose parent is `pid`: it is started within moments. 0 if there is none.

@@ -103,7 +103,6 @@ impl Owner {
         }
         if self.is_stopping() && !self.tears_down(sid) || self.has_failed(sid.0 as usize) {
             self.go(sid, State::Cancelled, "not started again: it is being stopped");
-            self.never_mended(sid);
             return;
         }
         if self.load_has_begun(sid) {
@@ -213,6 +212,6 @@ impl Owner {
             Halt::Now => self.settings.stop_within,
         };
         let until = self.now.after(patience);
-        Stopping { how, reason: reason.to_owned(), until, acknowledged: false }
+        Stopping { how, reason: reason.to_owned(), since: self.age(), until, acknowledged: false }
     }
 }

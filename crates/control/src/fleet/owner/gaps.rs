@@ -8,6 +8,7 @@
 //!            ╰──▶ successor: memory + the ledger's history after it + gaps that only the ledger knows
 //! ```
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use fence::{Attempt, Epoch, NodeId, WorkflowNo};
@@ -59,6 +60,17 @@ impl Owner {
         for note in std::mem::take(&mut self.recovery.gaps) {
             self.add_gap(note);
         }
+        // What the owner before has seen closed is closed.
+        let gaps = self.timeline.iter().filter_map(|note| note.gap.as_ref());
+        let closed = gaps.map(|gap| ((gap.workflow, gap.shard), gap.attempt));
+        let closed: BTreeSet<_> = closed.collect();
+        self.recovery.reopened.retain(|sid, (lost, _)| {
+            let is_closed = closed.contains(&((sid.0 as usize, sid.1), *lost));
+            if let Some(shard) = self.shards.get_mut(sid).filter(|_| is_closed) {
+                shard.lost_at = None;
+            }
+            !is_closed
+        });
         self.timeline.extend(since.into_iter().filter(|note| note.gap.is_none()));
         self.timeline.sort_by_key(|note| note.at);
     }
@@ -143,8 +155,10 @@ impl Owner {
             }
             let mut open: Option<(Attempt, Duration, NodeId)> = None;
             for (attempt, record) in (1..).map(Attempt).zip(&known.attempts) {
-                if let Some((lost, from, worker)) = open.filter(|_| has_run(record)) {
-                    let to = Duration::from_millis(record.started_ms.saturating_sub(created));
+                let to = Duration::from_millis(record.started_ms.saturating_sub(created));
+                if let Some((lost, ..)) = open.filter(|_| record.is_live()) {
+                    self.recovery.reopened.insert(sid, (lost, to));
+                } else if let Some((lost, from, worker)) = open.filter(|_| has_run(record)) {
                     let note = self.gap(sid, lost, worker, (from, to.max(from)), Mended::Elsewhere);
                     self.recovery.gaps.push(note);
                     open = None;
@@ -189,13 +203,24 @@ impl Owner {
         self.close_gap(sid, if shared { Mended::Shared } else { Mended::Elsewhere });
     }
 
+    /// A shard that was missing runs, as its worker tells a new owner, and has for so long.
+    pub(super) fn was_mended(&mut self, sid: Sid, ran: Option<Duration>) {
+        let Some((_, created)) = self.recovery.reopened.remove(&sid) else { return };
+        let to = ran.map_or(created, |ran| self.age().saturating_sub(ran));
+        let shared = self.shards.get(&sid).and_then(|s| s.current()).is_some_and(|one| one.shared);
+        self.close_gap_at(sid, if shared { Mended::Shared } else { Mended::Elsewhere }, to);
+    }
+
     pub(super) fn never_mended(&mut self, sid: Sid) {
         self.close_gap(sid, Mended::Never);
     }
 
     fn close_gap(&mut self, sid: Sid, mended: Mended) {
         let waits = if mended == Mended::Never { Duration::ZERO } else { self.waits_for_rate(sid) };
-        let to = self.age().saturating_add(waits);
+        self.close_gap_at(sid, mended, self.age().saturating_add(waits));
+    }
+
+    fn close_gap_at(&mut self, sid: Sid, mended: Mended, to: Duration) {
         let Some(shard) = self.shards.get_mut(&sid) else { return };
         let Some(from) = shard.lost_at.take() else { return };
         // The one that was lost, not the one that runs again.
@@ -203,7 +228,7 @@ impl Owner {
         let place = (attempt.0 as usize).checked_sub(1);
         let lost = place.and_then(|place| shard.tries.get(place));
         let worker = lost.map(|one| one.worker).unwrap_or_default();
-        let note = self.gap(sid, attempt, worker, (from, to), mended);
+        let note = self.gap(sid, attempt, worker, (from, to.max(from)), mended);
         self.note(note.text, note.gap);
     }
 }

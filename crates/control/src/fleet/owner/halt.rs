@@ -6,7 +6,7 @@
 use fence::{Attempt, OrderRefusal, ShardKey};
 use stats::StopReason;
 
-use super::shard::{State, Step};
+use super::shard::{State, Step, Stopping};
 use super::wave::{Kind, Stage, WaveStep};
 use super::{Errand, Owner, Phase, Purpose, Sid};
 use crate::fleet::message::{Answer, Halt, Refused, lapse_of};
@@ -173,7 +173,8 @@ impl Owner {
         let attempt = shard.attempt();
         match stop.how {
             Halt::Graceful => {
-                let harder = self.stopping(Halt::Now, &stop.reason, sid);
+                let harder =
+                    Stopping { since: stop.since, ..self.stopping(Halt::Now, &stop.reason, sid) };
                 if let Some(shard) = self.shards.get_mut(&sid) {
                     shard.stop = Some(harder);
                 }

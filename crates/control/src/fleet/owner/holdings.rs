@@ -62,6 +62,8 @@ impl Owner {
                 if let Some(held) = held.filter(|held| held.phase == HeldPhase::Running) {
                     self.heard_elapsed(sid, held.elapsed.saturating_add(ago));
                 }
+                let ran = held.and_then(|held| held.ran);
+                self.was_mended(sid, ran.map(|ran| ran.saturating_add(ago)));
                 self.runs(sid);
             }
         }

@@ -181,6 +181,14 @@ impl Manifest {
         Ok(())
     }
 
+    /// The cores without which the job does not begin: what its submitter asked for, and what a workflow says exactly.
+    #[must_use]
+    pub fn cores_min(&self) -> u32 {
+        let exact = self.workflows.iter().filter(|part| part.need.basis == Basis::Plan);
+        let exact = exact.map(|part| part.need.cores).max().unwrap_or(0);
+        self.policy.cores_min.max(exact).max(1)
+    }
+
     pub(super) fn candidate(&self, workflow: usize) -> Candidate {
         let Part { name, priority, is_test, vus_max, need, .. } = &self.workflows[workflow];
         let (priority, is_test, vus_max) = (*priority, *is_test, *vus_max);

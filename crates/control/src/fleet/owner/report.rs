@@ -17,6 +17,9 @@ use super::{Errand, Owner, Parcel, Purpose, Sid, blob_of};
 use crate::fleet::message::EndReport;
 use crate::ledger::{AttemptStatus, Command, Counters, Lapse, Payload, Reply};
 
+/// Load that was missing for less than this before a stop is not worth a word.
+const MISSING_FROM: Duration = Duration::from_millis(500);
+
 impl Owner {
     /// A worker's last word. Not fenced (R3): counted once, whenever it comes (S35, S40).
     pub(super) fn report(&mut self, mut report: EndReport) {
@@ -173,6 +176,7 @@ impl Owner {
             return;
         }
         if state == State::Cancelling {
+            self.note_lost_before_stop(sid, status, report.as_ref());
             // A setup that had come to its end all the same has left what the teardown needs.
             if sid.0 == self.asides()
                 && status == AttemptStatus::Completed
@@ -234,6 +238,27 @@ impl Owner {
                 }
                 self.set(sid, Step::Lapsed);
             }
+        }
+    }
+
+    /// A shard that is being stopped may have come to grief before: its lease had lapsed, and its word came after the
+    /// stop. From then until the stop its load was missing.
+    fn note_lost_before_stop(
+        &mut self,
+        sid: Sid,
+        status: AttemptStatus,
+        report: Option<&EndReport>,
+    ) {
+        if status != AttemptStatus::Interrupted || sid.0 == self.asides() {
+            return;
+        }
+        let sent_until = report.and_then(|report| self.sent_until(report));
+        let Some(shard) = self.shards.get_mut(&sid) else { return };
+        let stopped = shard.stop.as_ref().map(|stop| stop.since);
+        if let (Some(sent), Some(stopped)) = (sent_until, stopped)
+            && sent.saturating_add(MISSING_FROM) < stopped
+        {
+            shard.lost_at.get_or_insert(sent);
         }
     }
 

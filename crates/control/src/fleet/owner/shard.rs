@@ -205,6 +205,8 @@ impl Try {
 pub(super) struct Stopping {
     pub how: Halt,
     pub reason: String,
+    /// The job's age when it was decided.
+    pub since: Duration,
     /// Then by force; and if it was by force, without the worker.
     pub until: Moment,
     pub acknowledged: bool,

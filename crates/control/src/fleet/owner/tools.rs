@@ -100,6 +100,10 @@ impl Owner {
             self.counts.dropped += 1;
         }
         self.changed();
+        // Its load was missing when it was stopped, and nobody makes up for it.
+        if to == State::Cancelled {
+            self.never_mended(sid);
+        }
         true
     }
 

@@ -123,7 +123,11 @@ impl Owner {
     /// Whether the pool is large enough. If it is not, the job is refused or says what it waits for.
     pub(super) fn fits(&mut self) -> bool {
         let (total, free) = (self.pool.total(), self.pool.free());
-        let needs = self.manifest.policy.cores_min.max(1);
+        // A job that has lost a worker goes on with what is left (R14).
+        let needs = match self.has_begun() {
+            true => self.manifest.policy.cores_min.max(1),
+            false => self.manifest.cores_min(),
+        };
         if total >= needs {
             return true;
         }

@@ -135,8 +135,8 @@ pub(super) struct Live {
     pub gate: Gate,
     /// The end of the newest grant: until then the thread's own look at the clock lets it send.
     pub gate_until: Option<Moment>,
-    /// The engine was told to start it.
-    pub begun: bool,
+    /// The moment for which the engine was told to start it.
+    pub begun: Option<Moment>,
     pub cause: Option<Cause>,
     /// When the owner wants it to begin, and when it did.
     pub start: Option<Moment>,
@@ -172,7 +172,7 @@ impl Live {
             phase: Phase::Fetching { until: prepare_until, again: None },
             gate: Gate::Led,
             gate_until: None,
-            begun: false,
+            begun: None,
             cause: None,
             start: None,
             elapsed_at_start: dispatch.elapsed,
@@ -210,7 +210,9 @@ impl Live {
     /// Whether its thread might send at this moment, whatever it was told: it has not said that it saw its gate shut,
     /// and its own clock does not forbid it yet.
     pub fn might_send(&self, now: Moment) -> bool {
-        self.begun && self.gate != Gate::Shut && self.gate_until.is_some_and(|until| now < until)
+        self.begun.is_some()
+            && self.gate != Gate::Shut
+            && self.gate_until.is_some_and(|until| now < until)
     }
 
     /// Time in its schedule: the engine's last word and what has passed since, or else the time since its start. `now`
@@ -224,7 +226,7 @@ impl Live {
                 };
                 progress.elapsed.saturating_add(since)
             }
-            (None, Some(start)) if self.begun => {
+            (None, Some(start)) if self.begun.is_some() => {
                 self.elapsed_at_start.saturating_add(now.since(start))
             }
             (None, _) => self.elapsed_at_start,
@@ -234,7 +236,7 @@ impl Live {
     /// The job's clock when it could last send; none if it was never started.
     pub fn sent_until(&self, now: Moment) -> Option<Duration> {
         let last = self.gate_until.map_or(now, |until| until.min(now));
-        let start = self.start.filter(|_| self.begun)?;
+        let start = self.start.filter(|_| self.begun.is_some())?;
         Some(self.clock_at_start.saturating_add(last.since(start)))
     }
 

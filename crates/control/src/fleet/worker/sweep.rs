@@ -129,7 +129,7 @@ impl Worker {
             let steers = self.steers_of(run);
             let Some(live) = self.live.get_mut(&run) else { continue };
             if let Some(at) = live.start {
-                live.begun = true;
+                live.begun = Some(at.max(self.now));
                 live.phase = Phase::Starting { at };
                 self.post.settle(Matter::Ready(run));
                 let (elapsed, clock) = (live.elapsed_at_start, live.clock_at_start);

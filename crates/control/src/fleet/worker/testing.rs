@@ -372,7 +372,7 @@ impl Rig {
         self.now = at(1.0);
         self.step(Event::Tick);
         for name in names {
-            assert!(self.worker.live[&run(name)].begun, "{name} runs");
+            assert!(self.worker.live[&run(name)].begun.is_some(), "{name} runs");
         }
         self
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use control::fleet::owner::{Adoption, Owner, Settings, decode_report};
 use control::fleet::statistics::Statistics;
-use control::ledger::{BlobRef, Command, Counters, Outcome};
+use control::ledger::{BlobRef, Command, Outcome};
 use fence::{Epoch, JobId};
 use ledger::ReadLevel;
 use stats::RunState;
@@ -15,7 +15,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::{Desk, Input};
+use super::{Desk, Glance, Input};
 use crate::bundle::BundleHead;
 use crate::manager::errands::Found;
 use crate::manager::{Shared, errands, now, roster};
@@ -28,7 +28,7 @@ pub(super) struct Start {
     pub inbox: mpsc::Sender<Input>,
     pub feed: Arc<Mutex<Feed>>,
     pub newest: watch::Sender<u64>,
-    pub sums: watch::Sender<Option<Counters>>,
+    pub glances: watch::Sender<Glance>,
 }
 
 /// A job that comes when a worker has just joined waits so long for its first heartbeat, rather than run without it.
@@ -159,7 +159,7 @@ impl Start {
             inbox: self.inbox,
             feed: self.feed,
             newest: self.newest,
-            sums: self.sums,
+            glances: self.glances,
             summed: Instant::now(),
             owner,
             bundle,

@@ -7,7 +7,7 @@ use control::fleet::owner::{Conclusion, Event};
 use stats::{Snapshot, WorkflowSnapshot};
 use tokio::time::Instant;
 
-use super::{Desk, Input};
+use super::{Desk, Glance, Input};
 use crate::manager::{errands, now, status};
 
 /// How often the sums are made for those who ask.
@@ -20,7 +20,8 @@ impl Desk {
     pub(super) fn sum(&mut self) {
         if let Some(statistics) = &self.statistics {
             self.summed = Instant::now();
-            self.sums.send_replace(Some(statistics.totals()));
+            let waits_for = self.owner.queued().map(status::queued);
+            self.glances.send_replace(Glance { counted: Some(statistics.totals()), waits_for });
         }
     }
 

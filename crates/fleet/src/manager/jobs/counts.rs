@@ -12,6 +12,7 @@ use fence::{JobId, NodeId};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use crate::manager::desk::Glance;
 use crate::manager::{Parts, Shared, errands};
 use crate::wire::proto::desk_client::DeskClient;
 use crate::wire::proto::{self, CountsRequest};
@@ -34,13 +35,13 @@ pub(super) async fn gather(
     shared: &Shared,
     parts: &Arc<Parts>,
     jobs: &[(JobId, NodeId)],
-) -> BTreeMap<JobId, Counters> {
+) -> BTreeMap<JobId, Glance> {
     let mut counted = BTreeMap::new();
     let mut asked = JoinSet::new();
     for (owner, jobs) in by_owner(jobs) {
         if owner == parts.ledger.id() {
             let desks = jobs.into_iter().filter_map(|job| Some((job, shared.desk(job)?)));
-            counted.extend(desks.filter_map(|(job, desk)| Some((job, (*desk.counted.borrow())?))));
+            counted.extend(desks.map(|(job, desk)| (job, desk.glance.borrow().clone())));
         } else if let Some(channel) = errands::channel(parts, owner) {
             asked.spawn(timeout(COUNTS_WITHIN, ask(channel, jobs)));
         }
@@ -53,20 +54,19 @@ pub(super) async fn gather(
     counted
 }
 
-async fn ask(
-    channel: tonic::transport::Channel,
-    jobs: Vec<JobId>,
-) -> Option<Vec<(JobId, Counters)>> {
+async fn ask(channel: tonic::transport::Channel, jobs: Vec<JobId>) -> Option<Vec<(JobId, Glance)>> {
     let jobs = jobs.into_iter().map(job_bytes).collect();
     let answer = DeskClient::new(channel).counts(CountsRequest { jobs }).await.ok()?;
-    let one =
-        |counts: proto::JobCounts| Some((job_from(&counts.job).ok()?, read(counts.counters?)));
+    let one = |counts: proto::JobCounts| Some((job_from(&counts.job).ok()?, read(counts)));
     Some(answer.into_inner().counts.into_iter().filter_map(one).collect())
 }
 
-fn read(counters: proto::Counters) -> Counters {
-    let proto::Counters { issued, completed, failed, iterations, dropped } = counters;
-    Counters { issued, completed, failed, iterations, dropped, ..Counters::default() }
+fn read(counts: proto::JobCounts) -> Glance {
+    let counted = counts.counters.map(|counters| {
+        let proto::Counters { issued, completed, failed, iterations, dropped } = counters;
+        Counters { issued, completed, failed, iterations, dropped, ..Counters::default() }
+    });
+    Glance { counted, waits_for: Some(counts.waits_for).filter(|text| !text.is_empty()) }
 }
 
 #[cfg(test)]

@@ -41,7 +41,7 @@ impl Service {
             |known: &Job, now_ms| (status::whole_of_ledger(job, known, now_ms), known.totals);
         let (mut known, ended) = self.job(job, look).await?;
         if let Some(desk) = self.0.desk(job) {
-            status::count(&mut known, &ended, *desk.counted.borrow());
+            status::count(&mut known, &ended, &desk.glance.borrow());
             let (answer, details) = oneshot::channel();
             if desk.send(Input::Status(answer))
                 && let Ok(Ok(details)) = timeout(READ_WITHIN, details).await
@@ -89,7 +89,9 @@ impl Service {
             let led: Vec<_> = led.collect();
             let counted = counts::gather(&self.0, &parts, &led).await;
             for Line { job, status, ended, .. } in &mut lines {
-                status::count(status, ended, counted.get(job).copied());
+                if let Some(glance) = counted.get(job) {
+                    status::count(status, ended, glance);
+                }
             }
         }
         let jobs = lines.into_iter().map(|line| line.status).collect();

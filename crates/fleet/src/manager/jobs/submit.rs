@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use control::fleet::owner::{Policy, WhenFull};
+use control::fleet::owner::{Manifest, WhenFull};
 use control::fleet::queue;
 use control::ledger::{BlobRef, CreateJob, IdempotencyKey, Rejection, State, Submission};
 use fence::NodeId;
@@ -148,13 +148,13 @@ impl Service {
         Ok(Some(proto::SubmitReply { answer }))
     }
 
-    fn free_of(&self, policy: &Policy) -> Result<(), Status> {
+    fn free_of(&self, manifest: &Manifest) -> Result<(), Status> {
         let parts = self.0.serving()?;
         let workers = self.0.workers(&parts);
         let ready = workers.iter().filter(|worker| worker.takes_work());
         let total: u32 = ready.map(|worker| worker.total).sum();
-        let needs = policy.cores_min.max(1);
-        if policy.when_full == WhenFull::Refuse && total < needs {
+        let needs = manifest.cores_min();
+        if manifest.policy.when_full == WhenFull::Refuse && total < needs {
             return Err(Status::failed_precondition(format!(
                 "the plan needs {needs} cores, and the fleet has {total}; start more workers, or submit it with \
                  `--when-full queue`"
@@ -269,7 +269,7 @@ impl Service {
             }
         };
         drop((first, room));
-        if let Err(status) = self.free_of(&bundle.manifest.policy) {
+        if let Err(status) = self.free_of(&bundle.manifest) {
             return Ok(Response::new(refuse("too_few_cores", status.message().to_owned())));
         }
         let mut fingerprint = Sha256::new();

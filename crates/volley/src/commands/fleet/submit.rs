@@ -46,6 +46,9 @@ pub fn submit(args: &SubmitArgs) -> i32 {
         let client = door.connect().await?;
         let submitted = hand_in(args, &door, &client, &name, bytes).await?;
         tell_accepted(args, &door, submitted, &name);
+        if !args.watch && !args.follow.quiet {
+            tell_if_nobody_works(&client).await;
+        }
         if !args.watch {
             return Ok(None);
         }
@@ -144,6 +147,16 @@ fn tell_accepted(args: &SubmitArgs, door: &Door, submitted: Submitted, name: &st
     eprintln!("job {} accepted{known}: {name}", short(job));
     if !args.watch {
         eprintln!("{}", how_to_go_on(job, &door.flags));
+    }
+}
+
+/// A job that waits for a worker should not be left to wait by mistake.
+async fn tell_if_nobody_works(client: &FleetClient) {
+    let Ok(fleet) = client.fleet().await else { return };
+    if !fleet.nodes.iter().any(super::is_ready_worker) {
+        eprintln!(
+            "volley: there are no workers now; it waits until one comes (`volley worker --join MANAGER`)"
+        );
     }
 }
 
