@@ -86,9 +86,14 @@ pub async fn run_aside(
     }
 }
 
-fn first_line(thrown: &Thrown) -> String {
+pub(super) fn first_line(thrown: &Thrown) -> String {
     let place = thrown.stack.first().map(|line| format!(" {line}")).unwrap_or_default();
-    format!("{}{place}", thrown.message)
+    let (what, more) = thrown.message.split_once('\n').unwrap_or((&thrown.message, ""));
+    let more = more.trim_start().trim_start_matches("help: ");
+    match more.is_empty() {
+        true => format!("{what}{place}"),
+        false => format!("{what}{place}; {}", more.replace('\n', " ")),
+    }
 }
 
 fn shown(limit: Duration) -> String {

@@ -1,6 +1,6 @@
 //! A virtual user that runs a script, as the shards see it.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -13,7 +13,8 @@ use script::thrown::{Thrown, ThrownKind};
 use script::vu::{Argument, Call, Vu};
 use stats::series::builtin;
 
-use super::{Instance, ScriptRun};
+use super::aside::first_line;
+use super::{INIT_FAILED, Instance, ScriptRun};
 use crate::recorder::{At, Ended};
 use crate::shard::{ShardContext, Stop};
 
@@ -170,7 +171,8 @@ pub struct ScriptUser {
     argument: RefCell<Option<Argument>>,
     stage: Rc<Cell<usize>>,
     ready: Cell<bool>,
-    broken: Cell<bool>,
+    /// Why its init code failed.
+    broken: OnceCell<Thrown>,
     iterations: Cell<u64>,
     last_begun: Cell<Option<Mono>>,
 }
@@ -226,7 +228,7 @@ impl ScriptUser {
             argument: RefCell::new(None),
             stage,
             ready: Cell::new(false),
-            broken: Cell::new(false),
+            broken: OnceCell::new(),
             iterations: Cell::new(0),
             last_begun: Cell::new(None),
         }))
@@ -237,11 +239,16 @@ impl ScriptUser {
         if !self.ready.get() {
             self.ready.set(true);
             if let Err(thrown) = self.vu.init().await {
-                self.broken.set(true);
                 self.report(&thrown);
+                let _ = self.broken.set(thrown);
             }
         }
-        !self.broken.get()
+        self.broken.get().is_none()
+    }
+
+    pub fn why_broken(&self) -> String {
+        let why = self.broken.get().map(|thrown| format!(": {}", first_line(thrown)));
+        format!("{INIT_FAILED}{}", why.unwrap_or_default())
     }
 
     pub async fn iterate(
