@@ -133,11 +133,12 @@ impl<'js> Script<'_, 'js> {
                     self.ctx.json_stringify(options)?.map(|json| json.to_string()).transpose()?
                 }
             };
-            let mut functions = Vec::new();
+            let (mut functions, mut values) = (Vec::new(), Vec::new());
             for key in self.namespace.keys::<String>() {
                 let key = key?;
-                if self.namespace.get::<_, Value<'js>>(key.as_str())?.is_function() {
-                    functions.push(key);
+                match self.namespace.get::<_, Value<'js>>(key.as_str())?.is_function() {
+                    true => functions.push(key),
+                    false => values.push(key),
                 }
             }
             // A CommonJS file has its exports one level down.
@@ -151,7 +152,7 @@ impl<'js> Script<'_, 'js> {
                     }
                 }
             }
-            Ok(Description { options, functions })
+            Ok(Description { options, functions, values })
         };
         match describe() {
             Ok(description) => Outcome::Described(description),

@@ -65,6 +65,8 @@ pub struct Description {
     /// JSON of `export const options`, if there is one.
     pub options: Option<String>,
     pub functions: Vec<String>,
+    /// Exported names that are no functions.
+    pub values: Vec<String>,
 }
 
 pub struct Vu {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use script::host::Phase;
 use script::log::{Level, Line};
-use script::thrown::{Thrown, ThrownKind};
+use script::thrown::ThrownKind;
 use script::vu::Returned;
 use stats::ScriptFailure;
 
@@ -74,7 +74,7 @@ pub async fn run_aside(
                 let line = Line::new(Level::Error, thrown.full()).with("hint", "script exception");
                 (run.logger)(line);
             }
-            fail(failure, first_line(&thrown))
+            fail(failure, thrown.in_one_line())
         }
         Err(_) => {
             user.cancel();
@@ -83,16 +83,6 @@ pub async fn run_aside(
             (run.logger)(Line::new(Level::Error, message.as_str()));
             fail(timeout, message)
         }
-    }
-}
-
-pub(super) fn first_line(thrown: &Thrown) -> String {
-    let place = thrown.stack.first().map(|line| format!(" {line}")).unwrap_or_default();
-    let (what, more) = thrown.message.split_once('\n').unwrap_or((&thrown.message, ""));
-    let more = more.trim_start().trim_start_matches("help: ");
-    match more.is_empty() {
-        true => format!("{what}{place}"),
-        false => format!("{what}{place}; {}", more.replace('\n', " ")),
     }
 }
 

@@ -13,7 +13,6 @@ use script::thrown::{Thrown, ThrownKind};
 use script::vu::{Argument, Call, Vu};
 use stats::series::builtin;
 
-use super::aside::first_line;
 use super::{INIT_FAILED, Instance, ScriptRun};
 use crate::recorder::{At, Ended};
 use crate::shard::{ShardContext, Stop};
@@ -106,6 +105,15 @@ impl Surroundings for Around {
         let ago_ms = context.control.clock.elapsed().as_secs_f64() * 1e3;
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         now.map_or(0.0, |now| now.as_secs_f64() * 1e3 - ago_ms)
+    }
+
+    fn time_left(&self) -> Option<std::time::Duration> {
+        let context = self.context.upgrade()?;
+        // In setup and teardown there is no workflow.
+        self.side.run.scenarios.get(context.workflow)?;
+        let load = &context.workflow().load;
+        let end = control::schedule::latest_end(load).checked_add(load.graceful_stop)?;
+        end.checked_sub(context.control.clock.elapsed())
     }
 
     fn instance(&self) -> InstanceFacts {
@@ -247,7 +255,7 @@ impl ScriptUser {
     }
 
     pub fn why_broken(&self) -> String {
-        let why = self.broken.get().map(|thrown| format!(": {}", first_line(thrown)));
+        let why = self.broken.get().map(|thrown| format!(": {}", thrown.in_one_line()));
         format!("{INIT_FAILED}{}", why.unwrap_or_default())
     }
 
@@ -284,6 +292,9 @@ impl ScriptUser {
         let result = self.vu.call(call).await;
         let cut_off = match &result {
             Err(thrown) => {
+                if thrown.kind == ThrownKind::Exception {
+                    self.side.run.script.count_exception(thrown);
+                }
                 self.report(thrown);
                 // The one that aborts the test has come to its end.
                 thrown.kind == ThrownKind::Cancelled

@@ -1,8 +1,10 @@
 //! `volley run script.js`: from a k6 script to k6's summary and exit code.
 
+mod hints;
 mod log;
 mod outputs;
 mod remote;
+mod repeats;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -116,6 +118,10 @@ fn prepare(args: &RunArgs, log: &Arc<Log>) -> Result<Ready, Refused> {
     if let Err(error) = sources.module(sources.entry()) {
         return Err(refuse(exit::EXCEPTION, error.to_string()));
     }
+    let found = sources.look().map_err(|error| refuse(exit::EXCEPTION, error.to_string()))?;
+    for warning in found {
+        log.say(Level::Warning, warning);
+    }
     let env = environment(args);
     let all = engine::machine::memory_available_bytes() / 10 * 6;
     let budget = Budget::new(all.max(256 << 20), SCRIPT_BYTES_MAX);
@@ -151,7 +157,7 @@ fn prepare(args: &RunArgs, log: &Arc<Log>) -> Result<Ready, Refused> {
         };
         refuse(code, error.to_string())
     })?;
-    for warning in run.layout.warnings() {
+    for warning in hints::before(&run, &description) {
         log.say(Level::Warning, warning);
     }
     let introduction = options::describe(&resolved);
@@ -404,6 +410,12 @@ fn tell(
     if iterations == 0 && script.failure.is_none() && !never_began {
         let text = "No script iterations fully finished, consider making the test duration longer";
         log.say(Level::Warning, text);
+    }
+    if !never_began {
+        let iterations_known = if how.saw_log { Some(iterations) } else { None };
+        for warning in hints::after(run, script, iterations_known) {
+            log.say(Level::Warning, warning);
+        }
     }
     let exit = report::exit_code(result);
     // What ended the test early has been said when it happened.
