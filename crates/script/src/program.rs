@@ -95,7 +95,7 @@ impl Script {
     }
 
     /// What the script reads from `__ENV` without a default, and nobody has set.
-    pub(crate) fn unset_environment(&self) -> Vec<String> {
+    pub fn unset_environment(&self) -> Vec<String> {
         let mut names = self.sources.environment_names();
         names.retain(|name| !self.env.contains_key(name));
         names.truncate(3);

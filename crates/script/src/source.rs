@@ -25,10 +25,10 @@ mod files;
 mod graph;
 mod hints;
 mod lacking;
-mod look;
-mod position;
 mod lines;
+mod look;
 mod parse;
+mod position;
 mod resolve;
 #[cfg(test)]
 mod tests;

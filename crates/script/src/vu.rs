@@ -67,6 +67,8 @@ pub struct Description {
     pub functions: Vec<String>,
     /// Exported names that are no functions.
     pub values: Vec<String>,
+    /// Options that are written down and have the value `undefined`.
+    pub undefined_options: Vec<String>,
 }
 
 pub struct Vu {

@@ -94,7 +94,8 @@ fn check<'js>(
         None => Vec::new(),
     };
     if value.is_promise() {
-        let text = "check() was given a promise, which has no status and no body; `await` is missing";
+        let text =
+            "check() was given a promise, which has no status and no body; `await` is missing";
         host.warn_once(ctx, Said::Promise, text);
     }
     let Some(sets) = sets.as_object().filter(|sets| !sets.is_function()) else {
@@ -212,7 +213,8 @@ const LONG_SLEEP_S: f64 = 60.0;
 
 fn sleep(ctx: &Ctx<'_>, host: &Host, seconds: f64) -> Result<()> {
     if seconds.is_nan() {
-        let text = "sleep() was given what is no number, and does not sleep; it takes seconds: sleep(1.5)";
+        let text =
+            "sleep() was given what is no number, and does not sleep; it takes seconds: sleep(1.5)";
         host.warn_once(ctx, Said::NoNumber, text);
     }
     if seconds.is_nan() || seconds <= 0.0 {

@@ -109,9 +109,11 @@ impl Sources {
                 let message = format!("\"{}\" exports no `{missing}`", request.specifier);
                 let near = |name: &&&str| strsim::damerau_levenshtein(name, missing) <= 2;
                 let nearest = known.iter().find(near).map(|near| format!("did you mean `{near}`?"));
+                let elsewhere =
+                    || crate::names::import_of(missing).map(|line| format!("write {line}"));
                 return Err(SourceError::new(SourceErrorKind::Unresolved, message)
                     .or_at(Some(place))
-                    .maybe_help(nearest));
+                    .maybe_help(nearest.or_else(elsewhere)));
             }
         }
         Ok(())

@@ -5,10 +5,11 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use oxc_ast::ast::{
-    Argument, ArrowFunctionBody, AssignmentExpression, AssignmentOperator, BindingPattern, CallExpression, Declaration,
-    Expression, Function, FunctionBody, IfStatement, ImportDeclarationSpecifier, LogicalExpression,
-    ObjectExpression, ObjectPropertyKind, Program, Statement,
-    StaticMemberExpression, TryStatement, UnaryExpression, UnaryOperator,
+    Argument, ArrowFunctionBody, AssignmentExpression, AssignmentOperator, BindingPattern,
+    CallExpression, Declaration, Expression, Function, FunctionBody, IfStatement,
+    ImportDeclarationSpecifier, LogicalExpression, ObjectExpression, ObjectPropertyKind, Program,
+    Statement, StaticMemberExpression, TryStatement, UnaryExpression, UnaryOperator,
+    VariableDeclarator,
 };
 use oxc_ast_visit::{Visit, walk};
 use oxc_semantic::{ScopeFlags, Scoping};
@@ -52,6 +53,7 @@ pub fn gather(text: &str, program: &Program<'_>, scoping: &Scoping, is_esm: bool
         imports: HashMap::new(),
         asked: HashSet::new(),
         tried: Vec::new(),
+        promises: HashSet::new(),
         read: BTreeSet::new(),
         defaulted: BTreeSet::new(),
         warnings: Vec::new(),
@@ -80,7 +82,8 @@ fn unresolved(scoping: &Scoping, is_esm: bool) -> Vec<String> {
     // Outside of modules, writing to a name makes it.
     let all = scoping.root_unresolved_references().iter().filter(|_| is_esm);
     let unknown = all.filter(|(name, references)| {
-        let written = |id: &oxc_syntax::reference::ReferenceId| scoping.get_reference(*id).is_write();
+        let written =
+            |id: &oxc_syntax::reference::ReferenceId| scoping.get_reference(*id).is_write();
         let read = |id: &oxc_syntax::reference::ReferenceId| scoping.get_reference(*id).is_read();
         names::import_of(name.as_str()).is_some()
             && !references.iter().any(written)
@@ -142,6 +145,8 @@ struct Look<'s> {
     /// `typeof name`.
     asked: HashSet<String>,
     tried: Vec<Span>,
+    /// Variables that hold the promise of a response.
+    promises: HashSet<SymbolId>,
     read: BTreeSet<String>,
     defaulted: BTreeSet<String>,
     warnings: Vec<(u32, String)>,
@@ -165,6 +170,12 @@ impl Look<'_> {
         let Expression::Identifier(id) = expression.get_inner_expression() else { return None };
         let symbol = self.scoping.get_reference(id.reference_id.get()?).symbol_id()?;
         self.imports.get(&symbol).map(|(module, name)| (module.as_str(), name.as_str()))
+    }
+
+    fn holds_promise(&self, expression: &Expression<'_>) -> bool {
+        let Expression::Identifier(id) = expression.get_inner_expression() else { return false };
+        let reference = id.reference_id.get().map(|id| self.scoping.get_reference(id));
+        reference.and_then(|one| one.symbol_id()).is_some_and(|one| self.promises.contains(&one))
     }
 
     fn is_check(&self, callee: &Expression<'_>) -> bool {
@@ -361,7 +372,29 @@ impl<'a> Visit<'a> for Look<'_> {
         walk::walk_logical_expression(self, logical);
     }
 
+    fn visit_variable_declarator(&mut self, declarator: &VariableDeclarator<'a>) {
+        if let Some(Expression::CallExpression(call)) =
+            declarator.init.as_ref().map(|init| init.get_inner_expression())
+            && self.request(&call.callee) == Some("asyncRequest")
+            && let Some(symbol) =
+                declarator.id.get_binding_identifier().and_then(|id| id.symbol_id.get())
+            && !self.scoping.symbol_is_mutated(symbol)
+        {
+            self.promises.insert(symbol);
+        }
+        walk::walk_variable_declarator(self, declarator);
+    }
+
     fn visit_static_member_expression(&mut self, member: &StaticMemberExpression<'a>) {
+        if OF_RESPONSES.contains(&member.property.name.as_str())
+            && self.holds_promise(&member.object)
+        {
+            let text = format!(
+                "`{}` is read from a promise, which has none; `await` is missing before http.asyncRequest()",
+                member.property.name
+            );
+            self.warnings.push((member.span.start, text));
+        }
         if member.object.is_specific_id("__ENV") {
             self.read.insert(member.property.name.to_string());
         }
@@ -369,9 +402,14 @@ impl<'a> Visit<'a> for Look<'_> {
     }
 }
 
+/// What responses have and promises have not.
+const OF_RESPONSES: &[&str] = &["body", "cookies", "error", "headers", "json", "status", "timings"];
+
 fn is_literal(assignment: &AssignmentExpression<'_>) -> bool {
     matches!(
         assignment.right,
-        Expression::NumericLiteral(_) | Expression::StringLiteral(_) | Expression::BooleanLiteral(_)
+        Expression::NumericLiteral(_)
+            | Expression::StringLiteral(_)
+            | Expression::BooleanLiteral(_)
     )
 }

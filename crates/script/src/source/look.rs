@@ -16,7 +16,10 @@ impl Sources {
     /// it has not imported, so that what uses it cannot run.
     pub fn look(&self) -> Result<Vec<String>, SourceError> {
         let modules = self.own_modules();
-        let makes_globals = modules.iter().filter_map(|(_, module)| module.hints()).any(|hints| hints.makes_globals);
+        let makes_globals = modules
+            .iter()
+            .filter_map(|(_, module)| module.hints())
+            .any(|hints| hints.makes_globals);
         let mut warnings = Vec::new();
         for (name, module) in &modules {
             let Some(hints) = module.hints() else { continue };
@@ -31,7 +34,8 @@ impl Sources {
                         .or_at(Some(place))
                         .help(format!("an import is missing: {line}")));
                 }
-                warnings.push(format!("{}: {message}; is an import missing? {line}", short(&place)));
+                warnings
+                    .push(format!("{}: {message}; is an import missing? {line}", short(&place)));
             }
             for (offset, text) in &hints.warnings {
                 warnings.push(format!("{}: {text}", short(&at(*offset))));

@@ -101,7 +101,9 @@ fn explain_in(
                 });
             }
             if object == "crypto" && names::import_of(&member).is_some() {
-                return Some(format!("{said}; an import is missing: import crypto from 'k6/crypto';"));
+                return Some(format!(
+                    "{said}; an import is missing: import crypto from 'k6/crypto';"
+                ));
             }
             Some(match nearest(&member, METHODS).filter(|meant| *meant != member) {
                 Some(meant) => format!("{said}; did you mean {object}.{meant}?"),

@@ -1,7 +1,7 @@
 //! What is said once about requests that are surely not what their author meant. k6 sends them
 //! without a word, and so do we; a warning comes with the first.
 
-use rquickjs::Ctx;
+use rquickjs::{Ctx, Value};
 
 use crate::host::{Host, HostRef};
 use crate::options::nearest;
@@ -29,7 +29,10 @@ const IN_THE_URL: &str = "write the query into the URL";
 const ELSEWHERE: &[(&str, &str)] = &[
     ("body", IS_THE_BODY),
     ("data", IS_THE_BODY),
-    ("json", "a JSON body is an argument of its own: http.post(url, JSON.stringify(value), params)"),
+    (
+        "json",
+        "a JSON body is an argument of its own: http.post(url, JSON.stringify(value), params)",
+    ),
     ("query", IN_THE_URL),
     ("params", IN_THE_URL),
     ("qs", IN_THE_URL),
@@ -65,9 +68,18 @@ pub fn look_at_url(ctx: &Ctx<'_>, host: &Host, url: &str) {
     if !host.script().said.may_look(Said::Url) {
         return;
     }
-    let Some(what) = missing_value(url) else { return };
+    let Some(what) = missing_value(url) else {
+        if !url.contains("://") {
+            let shown: String = url.chars().take(200).collect();
+            let text =
+                format!("the URL \"{shown}\" has no scheme; write it whole: http://host:port/path");
+            host.warn_once(ctx, Said::Url, &text);
+        }
+        return;
+    };
     let shown: String = plan::mask_broken_url(url).chars().take(200).collect();
-    let mut text = format!("the URL \"{shown}\" has `{what}` in it: a value that it is made of is missing");
+    let mut text =
+        format!("the URL \"{shown}\" has `{what}` in it: a value that it is made of is missing");
     let unset = host.script().unset_environment();
     if !unset.is_empty() {
         let names: Vec<String> = unset.iter().map(|name| format!("__ENV.{name}")).collect();
@@ -84,10 +96,26 @@ fn missing_value(url: &str) -> Option<&'static str> {
         url.match_indices(word).any(|(at, _)| {
             let before = url[..at].chars().next_back();
             let after = url[at + word.len()..].chars().next();
-            let starts = before.is_none_or(|c| "/=:.@-_?&".contains(c));
-            starts && after.is_none_or(|c| "/?&#:.-_;,".contains(c))
+            // `null-and-void` is a name; `undefined.json` is none.
+            let more = if *word == "undefined" { ".-_" } else { "" };
+            let is_edge = |edge: Option<char>, marks: &str| {
+                edge.is_none_or(|c| marks.contains(c) || more.contains(c))
+            };
+            is_edge(before, "/=:@?&") && is_edge(after, "/?&#:;,")
         })
     })
+}
+
+/// `headers: 'Accept: text/plain'` and the like, which k6 passes over.
+pub fn no_object(ctx: &Ctx<'_>, key: &str, value: &Value<'_>) {
+    if value.is_object() || value.is_undefined() || value.is_null() {
+        return;
+    }
+    let Some(host) = ctx.userdata::<HostRef>().map(|host| host.0.clone()) else { return };
+    let text = format!(
+        "`{key}` in the params of a request is no object, so it has no effect; write {key}: {{ name: 'value' }}"
+    );
+    host.warn_once(ctx, Said::Param, &text);
 }
 
 /// An object as body is sent as a form, whatever the headers say.
@@ -114,7 +142,12 @@ mod tests {
         ] {
             assert!(missing_value(url).is_some(), "{url}");
         }
-        for url in ["http://a/nullable", "http://a/undefinedness", "http://a/annull", "http://a/x"] {
+        for url in [
+            "http://a/nullable",
+            "http://a/undefinedness",
+            "http://a/annull",
+            "http://a/null-and-void",
+        ] {
             assert_eq!(missing_value(url), None, "{url}");
         }
     }

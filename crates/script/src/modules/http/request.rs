@@ -156,6 +156,9 @@ impl Request {
     ) -> Result<(), Refusal> {
         for entry in params.props::<String, Value<'js>>() {
             let (key, value) = entry?;
+            if !value.is_object() && matches!(key.as_str(), "headers" | "tags" | "cookies") {
+                hints::no_object(ctx, &key, &value);
+            }
             match key.as_str() {
                 "headers" => self.take_headers(&value)?,
                 "tags" => self.take_tags(ctx, &value)?,

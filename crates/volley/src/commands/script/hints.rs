@@ -16,6 +16,20 @@ const THRESHOLDS_MAX: usize = 10;
 pub fn before(run: &ScriptRun, description: &Description) -> Vec<String> {
     let mut said = run.layout.warnings();
     said.extend(misspelt_exports(run, description));
+    if !description.undefined_options.is_empty() {
+        let unset = run.script.unset_environment();
+        let flags: Vec<String> = unset.iter().map(|name| format!("-e {name}=...")).collect();
+        let remedy = match flags.is_empty() {
+            true => String::new(),
+            false => format!(
+                "; not set in __ENV: {} (give it with {})",
+                unset.join(", "),
+                flags.join(" ")
+            ),
+        };
+        let names = description.undefined_options.join("`, `");
+        said.push(format!("script options: `{names}` is undefined and so has no effect{remedy}"));
+    }
     for threshold in run.layout.thresholds().iter().take(THRESHOLDS_MAX) {
         if let Some(text) = useless(run, threshold) {
             let target = Target { metric: threshold.metric, sub: threshold.sub };
@@ -36,7 +50,12 @@ fn misspelt_exports(run: &ScriptRun, description: &Description) -> Vec<String> {
         place.map(|place| format!("{place}: ")).unwrap_or_default()
     };
     let mut said = Vec::new();
-    if description.options.is_none() {
+    if description.functions.iter().any(|name| name == "options") {
+        let place = at("options");
+        said.push(format!(
+            "{place}`options` is a function, which nothing calls; write `export const options = {{ ... }}`"
+        ));
+    } else if description.options.is_none() {
         let like = |name: &&String| is_nearly(name, "options") || *name == "config";
         if let Some(name) = description.values.iter().find(like) {
             said.push(format!(
@@ -135,12 +154,7 @@ pub fn after(run: &ScriptRun, script: &ScriptResult, iterations: Option<u64>) ->
 }
 
 /// What was measured instead.
-fn why_nothing(
-    run: &ScriptRun,
-    script: &ScriptResult,
-    target: Target,
-    was_here: bool,
-) -> String {
+fn why_nothing(run: &ScriptRun, script: &ScriptResult, target: Target, was_here: bool) -> String {
     let layout = &script.layout;
     let metric = layout.get(target.metric);
     let measured = script.totals.sink(target.metric).map_or(0, |sink| sink.samples());
@@ -164,7 +178,9 @@ fn why_nothing(
         if seen.is_empty() {
             let text = match &**tag {
                 "group" | "scenario" | "check" => String::new(),
-                tag => format!("; requests are tagged with `{{ tags: {{ {tag}: '{wanted}' }} }}` in their params"),
+                tag => format!(
+                    "; requests are tagged with `{{ tags: {{ {tag}: '{wanted}' }} }}` in their params"
+                ),
             };
             return format!(": no value had the tag `{tag}`{text}");
         }
@@ -173,7 +189,9 @@ fn why_nothing(
         let meant = match meant {
             Some(meant) => format!("; did you mean `{meant}`?"),
             None if &**tag == "name" => {
-                format!("; a request is named by its URL unless it has `{{ tags: {{ name: '{wanted}' }} }}`")
+                format!(
+                    "; a request is named by its URL unless it has `{{ tags: {{ name: '{wanted}' }} }}`"
+                )
             }
             None => String::new(),
         };
