@@ -126,7 +126,8 @@ impl Core {
         let (sink, outlet) = (setup.sample_sink.clone(), setup.outlet.clone());
         let recorder = Recorder::new(layout, sink, setup.epoch_unix_ns, outlet);
         let script = setup.program.script.clone().map(|run| {
-            let book = Book::new(run.layout.clone(), run.sink.clone(), setup.epoch_unix_ns);
+            let book = Book::new(run.layout.clone(), run.sink.clone(), setup.epoch_unix_ns)
+                .noting(run.script.seen.clone());
             let wishes = report.clone();
             let tell = Rc::new(move |wish| wishes(Report::Wish(wish)));
             let instance = setup.instance.clone();

@@ -34,6 +34,9 @@ pub fn abort_failure(reason: &str) -> ScriptFailure {
     }
 }
 
+/// How the reason begins for which a scenario ends before it has begun; what was thrown follows.
+pub const INIT_FAILED: &str = "the init code of a virtual user failed";
+
 /// A script that is ready to run.
 pub struct ScriptRun {
     pub script: Arc<Script>,

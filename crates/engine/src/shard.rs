@@ -346,7 +346,7 @@ impl ShardContext {
             let index = local * self.shards as u64 + self.shard as u64;
             let user = self.new_user(index)?;
             if !user.begin().await {
-                return Err("the init code of a virtual user failed".to_owned());
+                return Err(user.why_broken());
             }
             self.ready.borrow_mut().insert(index, user);
             tokio::task::yield_now().await;

@@ -33,6 +33,14 @@ impl User {
         }
     }
 
+    /// Why it must not go on, after [`User::begin`] has said so.
+    pub fn why_broken(&self) -> String {
+        match self {
+            User::Plan(_) => "the setup of a virtual user failed".to_owned(),
+            User::Script(user) => user.why_broken(),
+        }
+    }
+
     /// `intended`: when an open model wanted it to start.
     pub async fn iterate(
         &self,

@@ -2,7 +2,8 @@
 //! the conductor asks.
 
 use std::cell::{Cell, RefCell};
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use client::Mono;
 use stats::series::{MetricId, SeriesLayout, SeriesSample, SeriesSink, SeriesWindow};
@@ -19,6 +20,35 @@ pub struct Book {
     sink: Option<SeriesSink>,
     epoch_unix_ns: u64,
     samples_dropped: Cell<u64>,
+    /// Looks at tags that are left, and what they are for: tags of sub-metrics with a threshold.
+    looks: Cell<u32>,
+    looked_for: Vec<(MetricId, Box<str>)>,
+    seen: Option<Arc<SeenTags>>,
+}
+
+/// Values of the tags that thresholds ask for, as the first samples had them: for whoever asks why a
+/// sub-metric measured nothing.
+#[derive(Default)]
+pub struct SeenTags(Mutex<BTreeMap<(MetricId, Box<str>), BTreeSet<Box<str>>>>);
+
+/// Later samples are like the first.
+const LOOKS_MAX: u32 = 500;
+const SEEN_VALUES_MAX: usize = 8;
+
+impl SeenTags {
+    pub fn values(&self, metric: MetricId, tag: &str) -> Vec<String> {
+        let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let values = seen.get(&(metric, tag.into()));
+        values.into_iter().flatten().map(|value| value.to_string()).collect()
+    }
+
+    fn add(&self, metric: MetricId, tag: &str, value: &str) {
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let values = seen.entry((metric, tag.into())).or_default();
+        if values.len() < SEEN_VALUES_MAX && !values.contains(value) {
+            values.insert(value.into());
+        }
+    }
 }
 
 impl Book {
@@ -30,6 +60,34 @@ impl Book {
             sink,
             epoch_unix_ns,
             samples_dropped: Cell::new(0),
+            looks: Cell::new(0),
+            looked_for: Vec::new(),
+            seen: None,
+        }
+    }
+
+    /// Notes the values of tags that thresholds ask for, of the first samples.
+    pub fn noting(mut self, seen: Arc<SeenTags>) -> Book {
+        let wanted = self.layout.subs().filter(|(_, sub)| sub.wanted);
+        let tags = wanted.flat_map(|(_, sub)| {
+            sub.tags.iter().map(|(tag, _)| (sub.metric, Box::from(&**tag))).collect::<Vec<_>>()
+        });
+        self.looked_for = tags.collect();
+        self.looks.set(if self.looked_for.is_empty() { 0 } else { LOOKS_MAX });
+        self.seen = Some(seen);
+        self
+    }
+
+    #[cold]
+    fn look(&self, metrics: &[MetricId], tags: &dyn stats::series::Tags) {
+        let Some(seen) = &self.seen else { return };
+        for (metric, tag) in &self.looked_for {
+            if metrics.contains(metric)
+                && let Some(value) = tags.tag(tag)
+            {
+                self.looks.set(self.looks.get().saturating_sub(1));
+                seen.add(*metric, tag, value);
+            }
         }
     }
 
@@ -40,6 +98,10 @@ impl Book {
     /// Several values with the same tags at the same time.
     pub fn record_all(&self, values: &[(MetricId, f64)], tags: &impl SampleScope) {
         let now = Mono::recent().0;
+        if self.looks.get() > 0 {
+            let metrics: Vec<MetricId> = values.iter().map(|(metric, _)| *metric).collect();
+            self.look(&metrics, tags);
+        }
         {
             let mut window = self.window.borrow_mut();
             for &(metric, value) in values {
@@ -56,6 +118,9 @@ impl Book {
 
     pub fn check(&self, group: &str, name: &str, holds: bool, tags: &impl SampleScope) {
         let now = Mono::recent().0;
+        if self.looks.get() > 0 {
+            self.look(&[stats::series::builtin::CHECKS], tags);
+        }
         self.window.borrow_mut().check(&self.layout, group, name, holds, now, tags);
         if self.sink.is_some() {
             let value = f64::from(u8::from(holds));

@@ -60,6 +60,10 @@ pub trait Surroundings {
     /// How much of the scenario is over, from 0 to 1.
     fn progress(&self) -> f64;
     fn scenario_started_unix_ms(&self) -> f64;
+    /// Until iterations of the scenario are cut off; `None`: nothing does that.
+    fn time_left(&self) -> Option<std::time::Duration> {
+        None
+    }
     fn instance(&self) -> InstanceFacts;
     /// Ends the whole test.
     fn abort(&self, reason: &str);

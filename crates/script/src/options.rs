@@ -42,7 +42,7 @@ pub use network::{
     CIPHER_SUITES, Dns, DnsPolicy, DnsSelect, DnsTtl, HostAddress, HostnamePattern, IpRange,
     TlsAuth, TlsVersion, TlsVersions,
 };
-pub use problem::{OptionsError, Place, Problem, Warning};
+pub use problem::{OptionsError, Place, Problem, Warning, nearest};
 pub use resolve::{ENDLESS, Resolved, Scenario, resolve};
 pub use scenario::{ExecutorKind, ScenarioOptions};
 pub use segment::{Fraction, Segment, SegmentSequence, Stripes, cut};

@@ -2,16 +2,19 @@
 //! arrays, rules from its options.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use stats::series::SeriesLayout;
 
+use crate::book::SeenTags;
 use crate::heap::Budget;
 use crate::modules::data::SharedData;
 use crate::options::{HostnamePattern, IpRange};
+use crate::said::SaidSet;
 use crate::source::Sources;
 use crate::tags::{SystemTags, TagSet};
+use crate::thrown::Thrown;
 
 /// What options and machine decide for all virtual users.
 #[derive(Debug, Clone)]
@@ -51,6 +54,11 @@ pub struct Script {
     declared: Mutex<SeriesLayout>,
     /// It was said that an iteration computes without end; once is enough.
     computed_too_long: AtomicBool,
+    pub(crate) said: SaidSet,
+    pub seen: Arc<SeenTags>,
+    /// Iterations that ended with an exception, and what the first of them threw.
+    exceptions: AtomicU64,
+    first_exception: OnceLock<String>,
     rules: OnceLock<Rules>,
     layout: OnceLock<Arc<SeriesLayout>>,
 }
@@ -65,9 +73,33 @@ impl Script {
             shared: Mutex::default(),
             declared: Mutex::new(SeriesLayout::new()),
             computed_too_long: AtomicBool::new(false),
+            said: SaidSet::default(),
+            seen: Arc::default(),
+            exceptions: AtomicU64::new(0),
+            first_exception: OnceLock::new(),
             rules: OnceLock::new(),
             layout: OnceLock::new(),
         }
+    }
+
+    /// An iteration ended with an exception.
+    pub fn count_exception(&self, thrown: &Thrown) {
+        self.exceptions.fetch_add(1, Ordering::Relaxed);
+        self.first_exception.get_or_init(|| thrown.in_one_line());
+    }
+
+    /// How many iterations threw on this machine, and what the first of them did.
+    pub fn exceptions(&self) -> Option<(u64, &str)> {
+        let first = self.first_exception.get()?;
+        Some((self.exceptions.load(Ordering::Relaxed), first))
+    }
+
+    /// What the script reads from `__ENV` without a default, and nobody has set.
+    pub fn unset_environment(&self) -> Vec<String> {
+        let mut names = self.sources.environment_names();
+        names.retain(|name| !self.env.contains_key(name));
+        names.truncate(3);
+        names
     }
 
     pub(crate) fn first_to_compute_too_long(&self) -> bool {

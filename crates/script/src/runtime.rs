@@ -127,17 +127,19 @@ impl<'js> Script<'_, 'js> {
     fn describe(&self) -> Outcome {
         let describe = || -> Result<Description> {
             let options: Value<'js> = self.export("options")?;
+            let undefined_options = undefined_in(&options);
             let options = match options.is_undefined() {
                 true => None,
                 false => {
                     self.ctx.json_stringify(options)?.map(|json| json.to_string()).transpose()?
                 }
             };
-            let mut functions = Vec::new();
+            let (mut functions, mut values) = (Vec::new(), Vec::new());
             for key in self.namespace.keys::<String>() {
                 let key = key?;
-                if self.namespace.get::<_, Value<'js>>(key.as_str())?.is_function() {
-                    functions.push(key);
+                match self.namespace.get::<_, Value<'js>>(key.as_str())?.is_function() {
+                    true => functions.push(key),
+                    false => values.push(key),
                 }
             }
             // A CommonJS file has its exports one level down.
@@ -151,7 +153,7 @@ impl<'js> Script<'_, 'js> {
                     }
                 }
             }
-            Ok(Description { options, functions })
+            Ok(Description { options, functions, values, undefined_options })
         };
         match describe() {
             Ok(description) => Outcome::Described(description),
@@ -265,6 +267,26 @@ impl<'js> Script<'_, 'js> {
         self.known = Some((call.function.clone(), function.clone(), argument.clone()));
         Ok((function, argument))
     }
+}
+
+/// Keys of an object, and of the objects in it, whose value is `undefined`; JSON has none of them.
+fn undefined_in(options: &Value<'_>) -> Vec<String> {
+    fn walk(value: &Value<'_>, path: &str, depth: usize, found: &mut Vec<String>) {
+        let Some(object) = value.as_object().filter(|_| depth < 6 && !value.is_function()) else {
+            return;
+        };
+        for (key, value) in object.props::<String, Value<'_>>().flatten() {
+            let path = if path.is_empty() { key } else { format!("{path}.{key}") };
+            match value.is_undefined() {
+                true => found.push(path),
+                false => walk(&value, &path, depth + 1, found),
+            }
+        }
+    }
+    let mut found = Vec::new();
+    walk(options, "", 0, &mut found);
+    found.truncate(10);
+    found
 }
 
 /// Where a value holds a function, as a path; looked for as deep as anybody nests data.

@@ -23,9 +23,12 @@ mod error;
 mod facts;
 mod files;
 mod graph;
+mod hints;
 mod lacking;
 mod lines;
+mod look;
 mod parse;
+mod position;
 mod resolve;
 #[cfg(test)]
 mod tests;
@@ -41,6 +44,10 @@ use files::{CODE_BYTES_MAX, DATA_BYTES_MAX, Existence, Files};
 use graph::State;
 use lines::{characters_before, characters_of_utf16, utf16_before};
 use resolve::{Resolver, name_of, path_of};
+
+/// Why a file is missing on a worker that is there where the script was written.
+const NOT_SHIPPED: &str = "it was not sent with the script: a fleet gets the files that the init code opens when it is \
+     run once, by `volley submit`, with __VU = 0; open them all there, whatever __VU is";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -248,8 +255,11 @@ impl Sources {
             }
             Existence::Nothing => {
                 let message = format!("open(\"{path}\"): there is no file {shown}");
-                Err(refused(SourceErrorKind::NotFound, message)
-                    .maybe_help(self.resolver().advice(path, &absolute)))
+                let advice = match self.files.are_shipped() {
+                    true => Some(NOT_SHIPPED.to_owned()),
+                    false => self.resolver().advice(path, &absolute),
+                };
+                Err(refused(SourceErrorKind::NotFound, message).maybe_help(advice))
             }
         }
     }

@@ -1,5 +1,7 @@
 //! What a script threw, in words for people: message, file, line, stack.
 
+use std::sync::Arc;
+
 use rquickjs::{Ctx, Error, Value};
 
 use crate::host::Host;
@@ -44,6 +46,17 @@ impl Thrown {
         text
     }
 
+    /// Message and place, for where a line is all the room that there is.
+    pub fn in_one_line(&self) -> String {
+        let place = self.stack.first().map(|line| format!(" {line}")).unwrap_or_default();
+        let (what, more) = self.message.split_once('\n').unwrap_or((&self.message, ""));
+        let more = more.trim_start().trim_start_matches("help: ");
+        match more.is_empty() {
+            true => format!("{what}{place}"),
+            false => format!("{what}{place}; {}", more.replace('\n', " ")),
+        }
+    }
+
     /// Takes the pending exception, if that is what the error means.
     pub fn caught(ctx: &Ctx<'_>, host: &Host, error: &Error) -> Thrown {
         let mut thrown = match error {
@@ -70,15 +83,30 @@ impl Thrown {
         let text = |key: &str| object.get::<_, Option<String>>(key).ok().flatten();
         let name = text("name").unwrap_or_else(|| "Error".to_owned());
         let message = text("message").unwrap_or_default();
-        let message = match (name.as_str(), message.as_str()) {
-            (name, "") => name.to_owned(),
-            (name, message) => format!("{name}: {message}"),
-        };
         let stack = text("stack").unwrap_or_default();
         let lines = stack.lines().map(str::trim).filter(|line| line.starts_with("at "));
         let stack = lines.filter(|line| !is_ours(line)).map(|line| original(line, sources));
-        Thrown { message, stack: stack.collect(), kind: ThrownKind::Exception }
+        let stack: Vec<String> = stack.collect();
+        let better = match name.as_str() {
+            "TypeError" | "ReferenceError" => explained(&message, &stack, sources),
+            _ => None,
+        };
+        let message = match (name.as_str(), better.as_deref().unwrap_or(&message)) {
+            (name, "") => name.to_owned(),
+            (name, message) => format!("{name}: {message}"),
+        };
+        Thrown { message, stack, kind: ThrownKind::Exception }
     }
+}
+
+/// The engine's words with the name of what it speaks of.
+fn explained(message: &str, stack: &[String], sources: &Sources) -> Option<Arc<str>> {
+    let line = stack.first()?;
+    let place = &line[line.find("file://")?..];
+    let mut parts = place.trim_end_matches(')').rsplitn(3, ':');
+    let column = parts.next()?.parse().ok()?;
+    let row = parts.next()?.parse().ok()?;
+    sources.explain(parts.next()?, row, column, message)
 }
 
 /// Frames of native functions and of the code that we run around a script.

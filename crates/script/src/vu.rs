@@ -65,6 +65,10 @@ pub struct Description {
     /// JSON of `export const options`, if there is one.
     pub options: Option<String>,
     pub functions: Vec<String>,
+    /// Exported names that are no functions.
+    pub values: Vec<String>,
+    /// Options that are written down and have the value `undefined`.
+    pub undefined_options: Vec<String>,
 }
 
 pub struct Vu {

@@ -14,7 +14,9 @@ use super::{Conductor, Input};
 use crate::core::{Aside, Command};
 use crate::options::Control;
 use crate::program::CompileError;
-use crate::script::{AsideError, Instance, SETUP_DATA, ScriptRun, ScriptWish, abort_failure};
+use crate::script::{
+    AsideError, INIT_FAILED, Instance, SETUP_DATA, ScriptRun, ScriptWish, abort_failure,
+};
 use crate::shard::Stop;
 use crate::vars::Base;
 
@@ -75,7 +77,11 @@ impl Conductor {
             }
         }
         let error = self.script.as_mut().and_then(|script| script.making_error.take());
-        error.map_or(Ok(()), |error| Err(CompileError(error)))
+        error.map_or(Ok(()), |error| match error.starts_with(INIT_FAILED) {
+            // What was thrown is in the log of this machine already.
+            true => Err(CompileError(INIT_FAILED.to_owned())),
+            false => Err(CompileError(error)),
+        })
     }
 
     /// The limit of a scenario that is controlled from outside.

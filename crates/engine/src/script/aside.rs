@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use script::host::Phase;
 use script::log::{Level, Line};
-use script::thrown::{Thrown, ThrownKind};
+use script::thrown::ThrownKind;
 use script::vu::Returned;
 use stats::ScriptFailure;
 
@@ -74,7 +74,7 @@ pub async fn run_aside(
                 let line = Line::new(Level::Error, thrown.full()).with("hint", "script exception");
                 (run.logger)(line);
             }
-            fail(failure, first_line(&thrown))
+            fail(failure, thrown.in_one_line())
         }
         Err(_) => {
             user.cancel();
@@ -84,11 +84,6 @@ pub async fn run_aside(
             fail(timeout, message)
         }
     }
-}
-
-fn first_line(thrown: &Thrown) -> String {
-    let place = thrown.stack.first().map(|line| format!(" {line}")).unwrap_or_default();
-    format!("{}{place}", thrown.message)
 }
 
 fn shown(limit: Duration) -> String {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use plan::{Plan, Workflow};
 use script::log::Logger;
-use script::options::{HttpDebug, Resolved, http_settings};
+use script::options::{HttpDebug, Resolved, http_settings, nearest};
 use script::program::{Rules, Script, USER_AGENT};
 use script::tags::SystemTags;
 use script::vu::Description;
@@ -43,6 +43,16 @@ impl fmt::Display for AssembleError {
                 match known.as_slice() {
                     [] => Ok(()),
                     known => write!(f, "; exported are: {}", known.join(", ")),
+                }?;
+                let names: Vec<&str> = known.iter().map(String::as_str).collect();
+                match (function.as_str(), known.first(), nearest(function, &names)) {
+                    ("default", Some(only), _) => write!(
+                        f,
+                        "; write `export default function () {{ ... }}`, or let a scenario run one of them: \
+                         scenarios: {{ {scenario}: {{ exec: '{only}', ... }} }}"
+                    ),
+                    (_, _, Some(near)) => write!(f, "; did you mean `{near}`?"),
+                    _ => Ok(()),
                 }
             }
             AssembleError::Threshold(error) => write!(f, "{error}"),

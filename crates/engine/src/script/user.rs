@@ -1,6 +1,6 @@
 //! A virtual user that runs a script, as the shards see it.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use script::thrown::{Thrown, ThrownKind};
 use script::vu::{Argument, Call, Vu};
 use stats::series::builtin;
 
-use super::{Instance, ScriptRun};
+use super::{INIT_FAILED, Instance, ScriptRun};
 use crate::recorder::{At, Ended};
 use crate::shard::{ShardContext, Stop};
 
@@ -107,6 +107,15 @@ impl Surroundings for Around {
         now.map_or(0.0, |now| now.as_secs_f64() * 1e3 - ago_ms)
     }
 
+    fn time_left(&self) -> Option<std::time::Duration> {
+        let context = self.context.upgrade()?;
+        // In setup and teardown there is no workflow.
+        self.side.run.scenarios.get(context.workflow)?;
+        let load = &context.workflow().load;
+        let end = control::schedule::latest_end(load).checked_add(load.graceful_stop)?;
+        end.checked_sub(context.control.clock.elapsed())
+    }
+
     fn instance(&self) -> InstanceFacts {
         self.side.instance.facts()
     }
@@ -170,7 +179,8 @@ pub struct ScriptUser {
     argument: RefCell<Option<Argument>>,
     stage: Rc<Cell<usize>>,
     ready: Cell<bool>,
-    broken: Cell<bool>,
+    /// Why its init code failed.
+    broken: OnceCell<Thrown>,
     iterations: Cell<u64>,
     last_begun: Cell<Option<Mono>>,
 }
@@ -226,7 +236,7 @@ impl ScriptUser {
             argument: RefCell::new(None),
             stage,
             ready: Cell::new(false),
-            broken: Cell::new(false),
+            broken: OnceCell::new(),
             iterations: Cell::new(0),
             last_begun: Cell::new(None),
         }))
@@ -237,11 +247,16 @@ impl ScriptUser {
         if !self.ready.get() {
             self.ready.set(true);
             if let Err(thrown) = self.vu.init().await {
-                self.broken.set(true);
                 self.report(&thrown);
+                let _ = self.broken.set(thrown);
             }
         }
-        !self.broken.get()
+        self.broken.get().is_none()
+    }
+
+    pub fn why_broken(&self) -> String {
+        let why = self.broken.get().map(|thrown| format!(": {}", thrown.in_one_line()));
+        format!("{INIT_FAILED}{}", why.unwrap_or_default())
     }
 
     pub async fn iterate(
@@ -277,6 +292,9 @@ impl ScriptUser {
         let result = self.vu.call(call).await;
         let cut_off = match &result {
             Err(thrown) => {
+                if thrown.kind == ThrownKind::Exception {
+                    self.side.run.script.count_exception(thrown);
+                }
                 self.report(thrown);
                 // The one that aborts the test has come to its end.
                 thrown.kind == ThrownKind::Cancelled

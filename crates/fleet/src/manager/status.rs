@@ -226,7 +226,15 @@ pub fn result(
         let setup = owner.values().get(context::SETUP);
         let setup_data = setup.and_then(|values| values.get(engine::script::SETUP_DATA));
         let setup_data = setup_data.map(|data| String::from_utf8_lossy(data).into_owned());
-        let threw = conclusion.setup_error.is_some() || conclusion.teardown_error.is_some();
+        let failed_to_begin = conclusion.workflows.iter().any(|one| match &one.status {
+            stats::WorkflowStatus::Failed { error } => {
+                error.starts_with(engine::script::INIT_FAILED)
+            }
+            _ => false,
+        });
+        let threw = conclusion.setup_error.is_some()
+            || conclusion.teardown_error.is_some()
+            || failed_to_begin;
         let failure = match &conclusion.stop {
             StopReason::Aborted(reason) => Some(engine::script::abort_failure(reason)),
             _ if threw => Some(ScriptFailure::Exception),
@@ -237,7 +245,9 @@ pub fn result(
     let mut notes = Vec::new();
     let errors = [("setup", &conclusion.setup_error), ("teardown", &conclusion.teardown_error)];
     for (what, error) in errors {
-        notes.extend(error.as_ref().map(|error| mask_credentials(format!("{what}: {error}"))));
+        notes.extend(
+            error.as_ref().map(|error| mask_credentials(format!("{what} failed: {error}"))),
+        );
     }
     for unheard in &conclusion.last_words.unheard {
         let AttemptKey { workflow, shard, attempt } = unheard.of;

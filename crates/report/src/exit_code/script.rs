@@ -4,16 +4,19 @@
 //! |---|---|
 //! | 105, 102, 103 | interrupted, time limit, stopped on request |
 //! | 100, 101 | `setup()`, `teardown()` took too long |
-//! | 107 | an exception in `setup()` or `teardown()` |
+//! | 107 | an exception in `setup()`, `teardown()` or, on a fleet, in the init code of a virtual user |
 //! | 108 | `exec.test.abort()` |
 //! | 109 | a core of the generator crashed |
+//! | 122 | a scenario failed for another reason, which only a fleet knows |
 //! | 99 | a threshold failed |
 //! | 110 | `exec.test.fail()` |
 //! | 99, 120 | with `--strict`, what a plan's run would say as well; 120 also with `--fail-on degraded` |
 //! | 0 | otherwise |
 
 use stats::series::{Sink, builtin};
-use stats::{RunResult, ScriptFailure, ScriptResult, VerdictState};
+use stats::{
+    Outcome, RunResult, ScriptFailure, ScriptResult, StopReason, VerdictState, WorkflowStatus,
+};
 
 use super::{Exit, cancelled, interrupted, invalid, timed_out};
 use crate::format;
@@ -22,12 +25,13 @@ use crate::format;
 /// threshold speaks of them.
 pub(super) fn exit_code(result: &RunResult, script: &ScriptResult) -> Exit {
     let strict = script.strict;
-    let rules: [(i32, Option<String>); 10] = [
+    let rules: [(i32, Option<String>); 11] = [
         (105, interrupted(result)),
         (102, timed_out(result)),
         (103, cancelled(result)),
         failed(result, script),
         (109, crashed(result)),
+        (122, scenario_failed(result)),
         (99, thresholds(script)),
         (110, script.marked_failed.as_ref().map(|reason| marked(reason))),
         (120, invalid(result).filter(|_| strict || asked(result))),
@@ -47,7 +51,9 @@ fn asked(result: &RunResult) -> bool {
 fn failed(result: &RunResult, script: &ScriptResult) -> (i32, Option<String>) {
     let told = || {
         let note = result.notes.iter().find(|note| note.contains("setup failed"));
-        note.or_else(|| result.notes.iter().find(|note| note.contains("teardown failed"))).cloned()
+        let note =
+            note.or_else(|| result.notes.iter().find(|note| note.contains("teardown failed")));
+        note.cloned().or_else(|| scenario_failed(result))
     };
     match script.failure {
         None => (0, None),
@@ -58,6 +64,20 @@ fn failed(result: &RunResult, script: &ScriptResult) -> (i32, Option<String>) {
         }
         Some(ScriptFailure::Abort) => (108, Some("the script aborted the test".to_owned())),
     }
+}
+
+/// A scenario that could not run, with its reason.
+fn scenario_failed(result: &RunResult) -> Option<String> {
+    let failed = result.workflows.iter().find_map(|workflow| match &workflow.status {
+        WorkflowStatus::Failed { error } => {
+            Some(format!("scenario {} failed: {}", workflow.name, format::clean(error)))
+        }
+        _ => None,
+    });
+    failed.or_else(|| {
+        let unknown = result.outcome == Outcome::Failed && result.stop == StopReason::Finished;
+        unknown.then(|| "the test failed before it could run".to_owned())
+    })
 }
 
 fn crashed(result: &RunResult) -> Option<String> {

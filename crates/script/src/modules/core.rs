@@ -11,6 +11,7 @@ use stats::series::{SampleTags, Tags, builtin};
 
 use crate::host::{Host, Phase, Scope};
 use crate::runtime::interrupt;
+use crate::said::Said;
 use crate::tags::{SampleScope, SystemTags};
 
 pub const NAMES: &[&str] = &["check", "fail", "group", "randomSeed", "sleep", "default"];
@@ -92,7 +93,17 @@ fn check<'js>(
         Some(tags) => super::tags_of(ctx, &tags)?,
         None => Vec::new(),
     };
-    let Some(sets) = sets.as_object() else { return Ok(true) };
+    if value.is_promise() {
+        let text =
+            "check() was given a promise, which has no status and no body; `await` is missing";
+        host.warn_once(ctx, Said::Promise, text);
+    }
+    let Some(sets) = sets.as_object().filter(|sets| !sets.is_function()) else {
+        let text = "check() was given no checks, so it checks nothing; its second argument is an object: \
+                    check(response, { 'status is 200': (r) => r.status === 200 })";
+        host.warn_once(ctx, Said::NoChecks, text);
+        return Ok(true);
+    };
     let mut all = true;
     for entry in sets.props::<String, Value<'js>>() {
         let (name, predicate) = entry?;
@@ -197,9 +208,28 @@ pub fn enter(host: &Host, path: &str) {
     }
 }
 
+/// Shorter ones are nobody's mistake of a unit.
+const LONG_SLEEP_S: f64 = 60.0;
+
 fn sleep(ctx: &Ctx<'_>, host: &Host, seconds: f64) -> Result<()> {
+    if seconds.is_nan() {
+        let text =
+            "sleep() was given what is no number, and does not sleep; it takes seconds: sleep(1.5)";
+        host.warn_once(ctx, Said::NoNumber, text);
+    }
     if seconds.is_nan() || seconds <= 0.0 {
         return Ok(());
+    }
+    if seconds > LONG_SLEEP_S
+        && let Some(left) = host.setup.surroundings.time_left()
+        && seconds > left.as_secs_f64()
+    {
+        let text = format!(
+            "a sleep of {seconds} s is longer than the rest of the test ({:.0} s), so that its iteration cannot end; \
+             sleep() takes seconds",
+            left.as_secs_f64()
+        );
+        host.warn_once(ctx, Said::LongSleep, &text);
     }
     let wait = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
     let slept = host.wait(tokio::time::sleep(wait));

@@ -21,6 +21,7 @@ mod digest;
 mod duration;
 mod exchange;
 mod head;
+mod hints;
 mod json;
 mod judge;
 mod render;

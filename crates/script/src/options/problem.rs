@@ -140,7 +140,7 @@ pub(super) fn plain(message: impl Into<String>) -> Wrong {
 }
 
 /// The known name that an unknown one was probably meant to be.
-pub(super) fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+pub fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     let lower = name.to_lowercase();
     let scored = known.iter().map(|candidate| {
         (strsim::damerau_levenshtein(&lower, &candidate.to_lowercase()), *candidate)

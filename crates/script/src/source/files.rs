@@ -35,6 +35,11 @@ impl Files {
         Files { shipped: Some(files.into_iter().collect()), read: Mutex::default() }
     }
 
+    /// They came from another machine.
+    pub fn are_shipped(&self) -> bool {
+        self.shipped.is_some()
+    }
+
     /// Puts a file there that is not on disk under that name, such as the standard input.
     pub fn insert(&self, path: PathBuf, bytes: Arc<[u8]>) {
         self.lock().insert(path, bytes);

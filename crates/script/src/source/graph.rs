@@ -8,6 +8,7 @@ use super::commonjs;
 use super::error::{Place, SourceError, SourceErrorKind};
 use super::facts;
 use super::files::{self, CODE_BYTES_MAX};
+use super::hints::Hints;
 use super::lines::LineMap;
 use super::parse::{self, Language, Parsed};
 use super::resolve::path_of;
@@ -23,6 +24,8 @@ pub struct State {
     pub wanted: HashMap<String, BTreeSet<String>>,
     /// Modules whose imports have all been checked.
     pub walked: HashSet<String>,
+    /// What has been found out about exceptions, by their place and message.
+    pub explained: HashMap<(String, u32, u32, String), Option<Arc<str>>>,
 }
 
 /// A module that was read and parsed.
@@ -106,9 +109,11 @@ impl Sources {
                 let message = format!("\"{}\" exports no `{missing}`", request.specifier);
                 let near = |name: &&&str| strsim::damerau_levenshtein(name, missing) <= 2;
                 let nearest = known.iter().find(near).map(|near| format!("did you mean `{near}`?"));
+                let elsewhere =
+                    || crate::names::import_of(missing).map(|line| format!("write {line}"));
                 return Err(SourceError::new(SourceErrorKind::Unresolved, message)
                     .or_at(Some(place))
-                    .maybe_help(nearest));
+                    .maybe_help(nearest.or_else(elsewhere)));
             }
         }
         Ok(())
@@ -218,6 +223,13 @@ impl Sources {
 impl Module {
     pub fn is_esm(&self) -> bool {
         matches!(&self.content, Content::Code(parsed) if parsed.facts.is_esm)
+    }
+
+    pub fn hints(&self) -> Option<&Hints> {
+        match &self.content {
+            Content::Code(parsed) => Some(&parsed.hints),
+            Content::Json => None,
+        }
     }
 
     pub fn requests(&self) -> &[facts::Request] {

@@ -52,6 +52,17 @@ impl LineMap {
     }
 }
 
+/// Where a line and a column begin that are counted from one, the column in characters.
+pub fn byte_offset(text: &str, line: u32, column: u32) -> Option<usize> {
+    let mut begin = 0;
+    for _ in 1..line {
+        begin += text[begin..].find('\n')? + 1;
+    }
+    let line = text[begin..].split('\n').next()?;
+    let skipped = line.chars().take(column.saturating_sub(1) as usize);
+    Some(begin + skipped.map(char::len_utf8).sum::<usize>())
+}
+
 /// Characters before a column in bytes that counts from one.
 pub fn characters_before(line: &str, column: u32) -> u32 {
     let bytes = column.saturating_sub(1) as usize;

@@ -17,6 +17,7 @@ use oxc_transformer::{TransformOptions, Transformer};
 
 use super::error::{Place, SourceError, SourceErrorKind};
 use super::facts::{self, Facts};
+use super::hints::{self, Hints};
 use super::lacking;
 use super::lines::Pair;
 
@@ -43,25 +44,36 @@ pub struct Parsed {
     pub uses_require: bool,
     /// Empty for JavaScript.
     pub pairs: Vec<Pair>,
+    pub hints: Hints,
 }
 
 /// Parses on a thread of its own, for the sake of its stack. `file` is the name for messages.
 pub fn parse(file: &str, text: &str, language: Language) -> Result<Parsed, SourceError> {
     refuse_depth(file, text)?;
+    let parsed = on_stack(|| parse_here(file, text, language)).map_err(|error| {
+        let message = format!("{file}: no thread could be started to parse it: {error}");
+        SourceError::new(SourceErrorKind::Unreadable, message)
+    })?;
+    parsed.unwrap_or_else(|| {
+        let message = format!("{file}: the parser failed on this file; please report it");
+        Err(SourceError::new(SourceErrorKind::Syntax, message))
+    })
+}
+
+/// `None` inside: it panicked.
+fn on_stack<T: Send>(work: impl FnOnce() -> T + Send) -> std::io::Result<Option<T>> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new()
             .name("script parser".to_owned())
             .stack_size(STACK_BYTES)
-            .spawn_scoped(scope, || parse_here(file, text, language));
-        let thread = thread.map_err(|error| {
-            let message = format!("{file}: no thread could be started to parse it: {error}");
-            SourceError::new(SourceErrorKind::Unreadable, message)
-        })?;
-        thread.join().unwrap_or_else(|_| {
-            let message = format!("{file}: the parser failed on this file; please report it");
-            Err(SourceError::new(SourceErrorKind::Syntax, message))
-        })
+            .spawn_scoped(scope, work)?;
+        Ok(thread.join().ok())
     })
+}
+
+/// For a second look at what has been parsed before.
+pub fn on_deep_stack<T: Send>(work: impl FnOnce() -> Option<T> + Send) -> Option<T> {
+    on_stack(work).ok().flatten().flatten()
 }
 
 fn parse_here(file: &str, text: &str, language: Language) -> Result<Parsed, SourceError> {
@@ -92,6 +104,8 @@ fn parse_here(file: &str, text: &str, language: Language) -> Result<Parsed, Sour
     refuse(file, text, checked.diagnostics.iter())?;
     let mut scoping = checked.semantic.into_scoping();
     refuse_lacking(file, text, &program, &scoping)?;
+    let is_esm = facts::gather(&program).is_esm;
+    let hints = hints::gather(text, &program, &scoping, is_esm);
 
     let (code, pairs) = match language {
         Language::JavaScript => (None, Vec::new()),
@@ -107,7 +121,7 @@ fn parse_here(file: &str, text: &str, language: Language) -> Result<Parsed, Sour
     refuse_decorators(file, text, &facts)?;
     refuse_mixture(file, text, &facts)?;
     let uses_require = scoping.root_unresolved_references().keys().any(|name| *name == "require");
-    Ok(Parsed { code, facts, uses_require, pairs })
+    Ok(Parsed { code, facts, uses_require, pairs, hints })
 }
 
 /// Counts brackets without asking whether they stand in a string. A string with twenty thousand

@@ -1,8 +1,10 @@
 //! `volley run script.js`: from a k6 script to k6's summary and exit code.
 
+mod hints;
 mod log;
 mod outputs;
 mod remote;
+mod repeats;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -116,6 +118,10 @@ fn prepare(args: &RunArgs, log: &Arc<Log>) -> Result<Ready, Refused> {
     if let Err(error) = sources.module(sources.entry()) {
         return Err(refuse(exit::EXCEPTION, error.to_string()));
     }
+    let found = sources.look().map_err(|error| refuse(exit::EXCEPTION, error.to_string()))?;
+    for warning in found {
+        log.say(Level::Warning, warning);
+    }
     let env = environment(args);
     let all = engine::machine::memory_available_bytes() / 10 * 6;
     let budget = Budget::new(all.max(256 << 20), SCRIPT_BYTES_MAX);
@@ -151,7 +157,7 @@ fn prepare(args: &RunArgs, log: &Arc<Log>) -> Result<Ready, Refused> {
         };
         refuse(code, error.to_string())
     })?;
-    for warning in run.layout.warnings() {
+    for warning in hints::before(&run, &description) {
         log.say(Level::Warning, warning);
     }
     let introduction = options::describe(&resolved);
@@ -305,7 +311,7 @@ impl Ready {
         for note in report::outputs::write_results(&output.output, &result) {
             log.say(Level::Warning, note);
         }
-        tell(args, log, &run, &description, &options, mode, &result, false)
+        tell(args, log, &run, &description, &options, mode, &result, Told::here())
     }
 }
 
@@ -314,6 +320,20 @@ fn put(text: &str, on_stderr: bool) {
     match on_stderr {
         true => eprint!("{}", print::shown(text)),
         false => print::page(text),
+    }
+}
+
+/// Where a run was, for whoever tells of it.
+#[derive(Clone, Copy)]
+struct Told {
+    on_stderr: bool,
+    /// The log of the run was seen here while it was written.
+    saw_log: bool,
+}
+
+impl Told {
+    fn here() -> Told {
+        Told { on_stderr: false, saw_log: true }
     }
 }
 
@@ -327,7 +347,7 @@ fn tell(
     options: &Options,
     mode: Option<SummaryMode>,
     result: &RunResult,
-    on_stderr: bool,
+    how: Told,
 ) -> i32 {
     let Some(script) = &result.script else { return exit::FAILED };
     let summary_options = SummaryOptions {
@@ -355,8 +375,10 @@ fn tell(
     {
         log.say(Level::Error, format!("summary {}: {error}", path.display()));
     }
+    let never_began = never_began(result);
     let mut own_summary = false;
-    if description.functions.iter().any(|name| name == "handleSummary") && mode.is_some() {
+    let summarizes = description.functions.iter().any(|name| name == "handleSummary");
+    if summarizes && mode.is_some() && !never_began {
         let timeout = options.handle_summary_timeout.unwrap_or(Duration::from_secs(120));
         let http = &run.plan.http;
         let mut data = results.data();
@@ -380,19 +402,36 @@ fn tell(
     }
     if let Some(mode) = mode
         && !own_summary
+        && !never_began
     {
-        put(&results.text(mode), on_stderr || args.output.data_on_stdout());
+        put(&results.text(mode), how.on_stderr || args.output.data_on_stdout());
     }
     let iterations = script.totals.sink(builtin::ITERATIONS).map_or(0, |sink| sink.samples());
-    if iterations == 0 && script.failure.is_none() {
+    if iterations == 0 && script.failure.is_none() && !never_began {
         let text = "No script iterations fully finished, consider making the test duration longer";
         log.say(Level::Warning, text);
+    }
+    if !never_began {
+        let iterations_known = if how.saw_log { Some(iterations) } else { None };
+        for warning in hints::after(run, script, iterations_known) {
+            log.say(Level::Warning, warning);
+        }
     }
     let exit = report::exit_code(result);
     // What ended the test early has been said when it happened.
     let told = script.failure.is_some() || matches!(result.stop, StopReason::Threshold(_));
+    let told = told && how.saw_log;
     if !exit.passed() && !told {
         log.say(Level::Error, exit.reason);
     }
     exit.code
+}
+
+/// All scenarios failed before they began. A summary would tick thresholds on which nothing was measured; `volley run`
+/// has none then either.
+fn never_began(result: &RunResult) -> bool {
+    let failed = |workflow: &stats::WorkflowResult| {
+        matches!(workflow.status, stats::WorkflowStatus::Failed { .. })
+    };
+    !result.workflows.is_empty() && result.workflows.iter().all(failed)
 }

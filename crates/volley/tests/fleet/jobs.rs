@@ -120,6 +120,32 @@ teardown: [ {{ name: tidy, get: /tidied }} ]
     assert_eq!(String::from_utf8_lossy(&found.stdout), "", "the secret was written down");
 }
 
+/// `volley run` of them ends with 107 and says why; so must a job.
+#[test]
+fn a_script_that_cannot_begin_says_why_and_has_the_exit_code_of_a_local_run() {
+    let cluster = Cluster::start(1, 1, 1);
+    cluster.room.write("users-0.csv", "a");
+    cluster.room.write("users-1.csv", "b");
+    let options = "export const options = { vus: 1, iterations: 1, thresholds: { checks: ['rate>0.5'] } };\n\
+                   export default function () {}\n";
+    let submit = |text: &str| {
+        let path = cluster.room.write("s.js", &format!("{text}{options}"));
+        cluster.volley(&["submit", path.to_str().unwrap(), "--watch"])
+    };
+    let done = submit("const mine = open(`./users-${__VU}.csv`);\n").expect(107);
+    assert!(done.err.contains("there is no file users-1.csv"), "{}", done.err);
+    assert!(done.err.contains("it was not sent with the script"), "{}", done.err);
+    assert!(!done.out.contains("THRESHOLDS"), "nothing was measured: {}", done.out);
+    let done = submit("if (__VU > 0) { throw new Error('no licence'); }\n").expect(107);
+    assert!(done.err.contains("no licence"), "{}", done.err);
+    let done = submit("export function setup() { throw new Error('boom'); }\n").expect(107);
+    assert!(done.err.contains("setup failed: Error: boom"), "{}", done.err);
+    let jobs = cluster.json(&["jobs", "--ended", "--json"]);
+    let job = jobs["jobs"][0]["job"].as_str().unwrap();
+    let done = cluster.volley(&["results", job]).expect(107);
+    assert!(done.err.contains("setup failed: Error: boom"), "{}", done.err);
+}
+
 /// ARCH-96: what runs is counted as it runs, whichever manager is asked. An owner that does not answer holds nobody up.
 #[test]
 fn a_running_job_shows_what_it_has_counted() {

@@ -14,6 +14,7 @@ use super::address::Address;
 use super::body::{self, Body};
 use super::cookies::CookieJar;
 use super::duration::parse_timeout;
+use super::hints;
 use super::judge::Judge;
 use super::trouble::{INVALID_URL, Trouble};
 use crate::host::Host;
@@ -133,10 +134,14 @@ impl Request {
         if let Some(params) = params.and_then(Value::as_object) {
             request.take_params(ctx, params, &mut compression)?;
         }
-        if let Some(content_type) = content_type
-            && request.header("Content-Type").is_none()
-        {
-            request.set_header("Content-Type".to_owned(), content_type);
+        if let Some(content_type) = content_type {
+            match request.header("Content-Type") {
+                None => request.set_header("Content-Type".to_owned(), content_type),
+                Some(own) if own.contains("json") && content_type.contains("form") => {
+                    hints::form_as_json(ctx, host);
+                }
+                Some(_) => {}
+            }
         }
         request.compress(host, &compression)?;
         request.check_length(host);
@@ -151,6 +156,9 @@ impl Request {
     ) -> Result<(), Refusal> {
         for entry in params.props::<String, Value<'js>>() {
             let (key, value) = entry?;
+            if !value.is_object() && matches!(key.as_str(), "headers" | "tags" | "cookies") {
+                hints::no_object(ctx, &key, &value);
+            }
             match key.as_str() {
                 "headers" => self.take_headers(&value)?,
                 "tags" => self.take_tags(ctx, &value)?,
@@ -190,7 +198,8 @@ impl Request {
                         })?,
                     };
                 }
-                _ => {}
+                "redirects" | "auth" | "throw" => {}
+                unknown => hints::unknown_param(ctx, unknown),
             }
         }
         Ok(())
@@ -354,6 +363,7 @@ fn known_address<'js>(
         Ok(address) => return Ok(address),
         Err(text) => text,
     };
+    hints::look_at_url(ctx, host, &text);
     let address = Rc::new(Address::parse(&host.setup.settings.origins, &text)?);
     let mut addresses = addresses.borrow_mut();
     if addresses.len() >= KNOWN_ADDRESSES_MAX {

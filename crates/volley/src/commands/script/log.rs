@@ -9,6 +9,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use script::log::{Level, Line, Logger};
 
+use super::repeats::{Repeat, Repeats, more};
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     /// For people at a terminal: `INFO[0001] text  source=console`.
@@ -40,6 +42,7 @@ struct State {
     console: Option<File>,
     /// The sink is a terminal, which a live view may have.
     on_terminal: bool,
+    repeats: Repeats,
 }
 
 impl Log {
@@ -81,7 +84,7 @@ impl Log {
         };
         let console = console.map(create).transpose()?;
         let least = if verbose { Level::Debug } else { Level::Info };
-        let state = Mutex::new(State { sink, console, on_terminal });
+        let state = Mutex::new(State { sink, console, on_terminal, repeats: Repeats::default() });
         let words = dashboard::Words::default();
         Ok(Arc::new(Log { state, words, form, least, began: Instant::now() }))
     }
@@ -114,6 +117,10 @@ impl Log {
         for text in self.words.close() {
             state.put(&text);
         }
+        for (message, count) in state.repeats.drain() {
+            let text = self.shape(&Line::new(Level::Info, more(count, &message)));
+            state.put(&text);
+        }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
@@ -139,6 +146,19 @@ impl Log {
             },
             false => text,
         };
+        // Files keep everything; a stream that somebody reads has the first of what repeats itself.
+        if matches!(state.sink, Sink::Stderr | Sink::Stdout) && line.level >= Level::Info {
+            match state.repeats.judge(line, Instant::now()) {
+                Repeat::Shown => {}
+                Repeat::Counted => return,
+                Repeat::ShownWith(count) => {
+                    let line = Line::new(Level::Info, more(count, &line.message));
+                    let text = self.shape(&line);
+                    state.put(&text);
+                    return;
+                }
+            }
+        }
         state.put(&text);
     }
 

@@ -14,7 +14,7 @@ use stats::RunResult;
 use crate::print;
 
 use super::log::Log;
-use super::{Ready, Refused, outputs, prepare, tell};
+use super::{Ready, Refused, Told, never_began, outputs, prepare, tell};
 use crate::cli::{OutputArgs, RunArgs};
 use crate::exit;
 
@@ -73,7 +73,8 @@ impl Prepared {
     /// As after a local run, `handleSummary` included.
     pub fn tell(&self, result: &RunResult, on_stderr: bool) -> i32 {
         let Ready { run, description, options, mode, .. } = &self.ready;
-        tell(&self.args, &self.log, run, description, options, *mode, result, on_stderr)
+        let how = Told { on_stderr, saw_log: false };
+        tell(&self.args, &self.log, run, description, options, *mode, result, how)
     }
 }
 
@@ -86,7 +87,7 @@ pub fn tell_plainly(result: &RunResult, output: &OutputArgs, on_stderr: bool) ->
     {
         eprintln!("volley: could not write the summary {}: {error}", path.display());
     }
-    if let Some(script) = result.script.as_ref().filter(|_| !output.quiet) {
+    if let Some(script) = result.script.as_ref().filter(|_| !output.quiet && !never_began(result)) {
         let options = SummaryOptions {
             trend_stats: outputs::trend_stats(&Options::default()),
             time_unit: None,

@@ -1,0 +1,154 @@
+//! What is said once about requests that are surely not what their author meant. k6 sends them
+//! without a word, and so do we; a warning comes with the first.
+
+use rquickjs::{Ctx, Value};
+
+use crate::host::{Host, HostRef};
+use crate::options::nearest;
+use crate::said::Said;
+
+/// Keys of params.
+const PARAMS: &[&str] = &[
+    "auth",
+    "compression",
+    "cookies",
+    "headers",
+    "jar",
+    "redirects",
+    "responseCallback",
+    "responseType",
+    "tags",
+    "throw",
+    "timeout",
+];
+
+const IS_THE_BODY: &str = "the body is an argument of its own: http.post(url, body, params)";
+const IN_THE_URL: &str = "write the query into the URL";
+
+/// Words of other tools.
+const ELSEWHERE: &[(&str, &str)] = &[
+    ("body", IS_THE_BODY),
+    ("data", IS_THE_BODY),
+    (
+        "json",
+        "a JSON body is an argument of its own: http.post(url, JSON.stringify(value), params)",
+    ),
+    ("query", IN_THE_URL),
+    ("params", IN_THE_URL),
+    ("qs", IN_THE_URL),
+    ("followRedirects", "`redirects: 0` follows none"),
+    ("allowRedirects", "`redirects: 0` follows none"),
+    ("discardResponseBodies", "`responseType: 'none'` does that for one request"),
+    ("contentType", "write `headers: { 'Content-Type': '...' }`"),
+    ("content-type", "write `headers: { 'Content-Type': '...' }`"),
+    ("Content-Type", "write `headers: { 'Content-Type': '...' }`"),
+    ("Authorization", "write `headers: { Authorization: '...' }`"),
+];
+
+/// k6 passes over keys that it does not know. One that is nearly a known one is a mistake.
+pub fn unknown_param(ctx: &Ctx<'_>, key: &str) {
+    let Some(host) = ctx.userdata::<HostRef>().map(|host| host.0.clone()) else { return };
+    if !host.script().said.may_look(Said::Param) {
+        return;
+    }
+    let known = ELSEWHERE.iter().find(|(word, _)| *word == key);
+    let advice = match known {
+        Some((_, advice)) => Some((*advice).to_owned()),
+        None => nearest(key, PARAMS).map(|meant| format!("did you mean `{meant}`?")),
+    };
+    if let Some(advice) = advice {
+        let text = format!("params of a request have no `{key}`, so it has no effect; {advice}");
+        host.warn_once(ctx, Said::Param, &text);
+    }
+}
+
+/// A URL into which a value was put that is not there. Asked only of URLs that are seen for the
+/// first time.
+pub fn look_at_url(ctx: &Ctx<'_>, host: &Host, url: &str) {
+    if !host.script().said.may_look(Said::Url) {
+        return;
+    }
+    let Some(what) = missing_value(url) else {
+        if !url.contains("://") {
+            let shown: String = url.chars().take(200).collect();
+            let text =
+                format!("the URL \"{shown}\" has no scheme; write it whole: http://host:port/path");
+            host.warn_once(ctx, Said::Url, &text);
+        }
+        return;
+    };
+    let shown: String = plan::mask_broken_url(url).chars().take(200).collect();
+    let mut text =
+        format!("the URL \"{shown}\" has `{what}` in it: a value that it is made of is missing");
+    let unset = host.script().unset_environment();
+    if !unset.is_empty() {
+        let names: Vec<String> = unset.iter().map(|name| format!("__ENV.{name}")).collect();
+        let flags: Vec<String> = unset.iter().map(|name| format!("-e {name}=...")).collect();
+        text += &format!("; not set: {} (give it with {})", names.join(", "), flags.join(" "));
+    }
+    host.warn_once(ctx, Said::Url, &text);
+}
+
+/// `undefined`, `null`, `NaN` or an object in the place of a part of the URL.
+fn missing_value(url: &str) -> Option<&'static str> {
+    let missing = ["undefined", "null", "NaN", "[object Object]"];
+    missing.into_iter().find(|word| {
+        url.match_indices(word).any(|(at, _)| {
+            let before = url[..at].chars().next_back();
+            let after = url[at + word.len()..].chars().next();
+            // `null-and-void` is a name; `undefined.json` is none.
+            let more = if *word == "undefined" { ".-_" } else { "" };
+            let is_edge = |edge: Option<char>, marks: &str| {
+                edge.is_none_or(|c| marks.contains(c) || more.contains(c))
+            };
+            is_edge(before, "/=:@?&") && is_edge(after, "/?&#:;,")
+        })
+    })
+}
+
+/// `headers: 'Accept: text/plain'` and the like, which k6 passes over.
+pub fn no_object(ctx: &Ctx<'_>, key: &str, value: &Value<'_>) {
+    if value.is_object() || value.is_undefined() || value.is_null() {
+        return;
+    }
+    let Some(host) = ctx.userdata::<HostRef>().map(|host| host.0.clone()) else { return };
+    let text = format!(
+        "`{key}` in the params of a request is no object, so it has no effect; write {key}: {{ name: 'value' }}"
+    );
+    host.warn_once(ctx, Said::Param, &text);
+}
+
+/// An object as body is sent as a form, whatever the headers say.
+pub fn form_as_json(ctx: &Ctx<'_>, host: &Host) {
+    let text = "the body is an object, which is sent as a form (a=1&b=2), and its Content-Type says \
+                JSON; write JSON.stringify(body)";
+    host.warn_once(ctx, Said::FormAsJson, text);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::missing_value;
+
+    #[test]
+    fn a_value_that_is_missing_in_a_url_is_seen() {
+        for url in [
+            "undefined/search",
+            "http://undefined/search",
+            "http://a/users/undefined",
+            "http://a/users/null/orders",
+            "http://a/?id=undefined&x=1",
+            "http://a:NaN/",
+            "http://a/[object Object]",
+        ] {
+            assert!(missing_value(url).is_some(), "{url}");
+        }
+        for url in [
+            "http://a/nullable",
+            "http://a/undefinedness",
+            "http://a/annull",
+            "http://a/null-and-void",
+        ] {
+            assert_eq!(missing_value(url), None, "{url}");
+        }
+    }
+}
