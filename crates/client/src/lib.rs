@@ -46,7 +46,7 @@ pub use peer::Peer;
 pub use pool::{Client, LazyTls, Outgoing, Settings};
 pub use proxy::{Proxies, Proxy, ProxyRules};
 pub use response::{Keep, Response};
-pub use tls::client_config;
+pub use tls::{client_config, key_fits};
 
 use std::cell::{Cell, RefCell};
 use std::fmt;

@@ -81,6 +81,22 @@ pub fn client_config(
     Ok(Arc::new(config))
 }
 
+/// Whether a key is the one of a client certificate, both in PEM; what is wrong otherwise.
+pub fn key_fits(certificate: &Path, key: &Path) -> Result<(), TlsError> {
+    let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let chain = certificates(certificate)?;
+    let read = PrivateKeyDer::from_pem_file(key)
+        .map_err(|error| format!("{} holds no key: {error}", name(key)))?;
+    let provider = rustls::crypto::ring::default_provider();
+    match rustls::sign::CertifiedKey::from_der(chain, read, &provider) {
+        Ok(_) => Ok(()),
+        Err(rustls::Error::InconsistentKeys(_)) => {
+            Err(format!("{} is not the key of {}", name(key), name(certificate)))
+        }
+        Err(error) => Err(format!("{} and {}: {error}", name(certificate), name(key))),
+    }
+}
+
 /// k6 names suites as Go does, which leaves out the hash of two of them.
 fn is_wanted(suite: rustls::CipherSuite, names: &[String]) -> bool {
     let known = suite.as_str().unwrap_or_default().replace("TLS13_", "TLS_");

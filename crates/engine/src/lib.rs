@@ -36,6 +36,7 @@ mod vars;
 mod vu;
 mod words;
 
+pub use client::key_fits;
 pub use conductor::Conductor;
 pub use options::{Control, Controller, RunOptions};
 pub use program::CompileError;

@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use stats::{Block, DropCause, ErrorKind, Layout, Sample, SampleSink, Window};
+use stats::{Block, DropCause, ErrorKind, LANDED, Layout, Sample, SampleSink, Window};
 
 use client::{Mono, Outlet, Progress};
 
@@ -300,11 +300,25 @@ impl Recorder {
             None => {
                 messages.insert((step, kind), Message { text: text(), exchange, reported: false });
             }
-            Some(known) if known.exchange.is_none() && exchange.is_some() => {
+            Some(known)
+                if known.exchange.is_none() && exchange.is_some()
+                    || known.text.starts_with(LANDED) =>
+            {
                 *known = Message { text: text(), exchange, reported: false };
             }
             Some(_) => {}
         }
+    }
+
+    /// Notes where the first redirect of a step led: of interest if all of them lead there.
+    pub fn landed(&self, step: usize, path: &str) {
+        let mut messages = self.messages.borrow_mut();
+        let entry = messages.entry((step, ErrorKind::Redirect));
+        entry.or_insert_with(|| Message {
+            text: format!("{LANDED}{path}"),
+            exchange: None,
+            reported: false,
+        });
     }
 
     /// Messages that were not handed out before.

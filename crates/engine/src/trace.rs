@@ -62,10 +62,22 @@ pub fn exchange(
 fn redact_line(line: &str) -> String {
     match line.split_once(':') {
         Some((name, value)) if SECRET.contains(&name.to_ascii_lowercase().as_str()) => {
-            // The scheme (`Bearer`) helps to find mistakes and gives nothing away.
-            let scheme = value.trim().split_once(' ').map_or("", |(scheme, _)| scheme);
-            let scheme = if name.eq_ignore_ascii_case("authorization") { scheme } else { "" };
-            format!("{name}: {scheme}{}•••", if scheme.is_empty() { "" } else { " " })
+            // The scheme (`Bearer`) helps to find mistakes and gives nothing away; twice, it is one.
+            let mut shown = String::new();
+            let mut rest = value.trim();
+            if name.eq_ignore_ascii_case("authorization")
+                && let Some((scheme, after)) = rest.split_once(' ')
+            {
+                let _ = write!(shown, "{scheme} ");
+                rest = after.trim_start();
+                while let Some((again, after)) = rest.split_once(' ')
+                    && again.eq_ignore_ascii_case(scheme)
+                {
+                    let _ = write!(shown, "{again} ");
+                    rest = after.trim_start();
+                }
+            }
+            format!("{name}: {shown}{}", if is_placeholder(rest) { rest } else { "•••" })
         }
         _ => line.to_owned(),
     }
@@ -110,10 +122,22 @@ pub fn redact_json(line: &str) -> std::borrow::Cow<'_, str> {
     use std::sync::LazyLock;
     static PAIR: LazyLock<regex::Regex> = LazyLock::new(|| {
         let names = "password|passwd|secret|token|access_token|refresh_token|api_key";
-        let pattern = format!(r#"(?i)("(?:{names})"\s*:\s*)"[^"]*""#);
+        let pattern = format!(r#"(?i)("(?:{names})"\s*:\s*)"([^"]*)""#);
         regex::Regex::new(&pattern).expect("a fixed pattern")
     });
-    PAIR.replace_all(line, "$1\"•••\"")
+    PAIR.replace_all(line, |found: &regex::Captures<'_>| match is_placeholder(&found[2]) {
+        true => found[0].to_owned(),
+        false => format!("{}\"•••\"", &found[1]),
+    })
+}
+
+/// `${token}` that nobody filled in is no secret, and what one looks for.
+fn is_placeholder(text: &str) -> bool {
+    let inner = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
+    inner.is_some_and(|inner| {
+        let plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
+        !inner.is_empty() && inner.len() <= 60 && inner.chars().all(plain)
+    })
 }
 
 #[cfg(test)]
@@ -139,5 +163,19 @@ mod tests {
             assert!(!text.contains(secret), "{text}");
         }
         assert!(text.contains("Bearer •••") && text.contains("\"user\":\"ann\""), "{text}");
+    }
+
+    #[test]
+    fn masking_hides_secrets_and_no_mistakes() {
+        for (line, shown) in [
+            ("authorization: Bearer abc", "authorization: Bearer •••"),
+            ("authorization: Bearer Bearer abc", "authorization: Bearer Bearer •••"),
+            ("authorization: Bearer ${token}", "authorization: Bearer ${token}"),
+            ("authorization: abc", "authorization: •••"),
+        ] {
+            assert_eq!(redact_line(line), shown);
+        }
+        assert_eq!(redact_json(r#"{"token": "${token}"}"#), r#"{"token": "${token}"}"#);
+        assert_eq!(redact_json(r#"{"token": "${t"}"#), r#"{"token": "•••"}"#);
     }
 }

@@ -93,7 +93,7 @@ fn sequential_rows_that_end_stop_the_load_and_say_why() {
         );
         assert!(run.0.elapsed < Duration::from_secs(5));
         let verdict = &run.0.verdict;
-        assert_eq!(verdict.state, stats::VerdictState::Degraded, "{:?}", verdict.reasons);
+        assert_eq!(verdict.state, stats::VerdictState::Invalid, "{:?}", verdict.reasons);
         assert!(verdict.reasons[0].contains("no data row left"), "{:?}", verdict.reasons);
     }
 }

@@ -191,7 +191,7 @@ fn arrivals_that_find_no_user_are_dropped_with_their_cause_and_spoil_the_verdict
         assert_eq!(iterations.iterations + dropped, 50, "{cores} cores");
         assert!((3..=9).contains(&iterations.iterations), "{}", iterations.iterations);
         assert_eq!(run.0.workflows[0].vus_max, 3);
-        assert_eq!(run.0.verdict.state, VerdictState::Degraded);
+        assert_eq!(run.0.verdict.state, VerdictState::Invalid);
         assert!(run.0.verdict.reasons.iter().any(|reason| reason.contains("dropped")));
     }
 }

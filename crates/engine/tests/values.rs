@@ -69,7 +69,7 @@ fn an_extract_may_find_nothing_if_it_is_optional_or_every_reference_has_a_defaul
     }
     // One reference without a default is enough to need it.
     let server = login("{}");
-    let steps = format!("{defaults}, {{ when: '1 == 2', get: '/${{token}}' }}");
+    let steps = format!("{defaults}, {{ when: 'false', get: '/${{token}}' }}");
     let run = Runner::to(server.url()).run(&plan("iterations: 1", &steps));
     assert_eq!(run.errors(ErrorKind::Extract), 1);
     // What the plan's setup extracts is referred to by its workflows.

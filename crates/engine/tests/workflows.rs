@@ -74,7 +74,7 @@ workflows:
   - name: auth
     steps: [ { get: /login, extract: { token: $.token } } ]
     provide: { key: { from: token, to: [friend, later] } }
-  - { name: idle, steps: [ { when: '1 == 2', get: /never, extract: { nothing: $.x } } ], provide: { nothing: [later] } }
+  - { name: idle, steps: [ { when: 'false', get: /never, extract: { nothing: $.x } } ], provide: { nothing: [later] } }
   - name: friend
     depends_on: [auth]
     use: { key: [auth] }

@@ -5,7 +5,9 @@
 //! have an item for each item of the file, so that later checks can walk both side by side.
 
 mod body;
+mod certain;
 mod checks;
+mod conditions;
 mod context;
 mod data;
 mod http;

@@ -18,6 +18,7 @@ mod layers;
 mod methods;
 mod model;
 mod problem;
+mod quotes;
 mod read_json;
 mod read_toml;
 mod read_yaml;
@@ -25,6 +26,7 @@ mod schema;
 mod shape;
 mod starters;
 pub mod template;
+mod text_file;
 mod tree;
 pub mod units;
 mod userinfo;
@@ -56,11 +58,16 @@ pub struct ReadOptions<'a> {
     /// Where files are that came with the plan, by the name that it uses. `None`: they are found from
     /// its folder.
     pub files: Option<&'a BTreeMap<String, PathBuf>>,
+    /// Whether a key (PEM) fits a client certificate; what is wrong otherwise. `None`: not asked.
+    pub key_fits: Option<KeyFits<'a>>,
 }
+
+/// Given a client certificate and a key.
+pub type KeyFits<'a> = &'a dyn Fn(&Path, &Path) -> Result<(), String>;
 
 impl<'a> ReadOptions<'a> {
     pub fn new(env: &'a dyn Fn(&str) -> Option<String>) -> ReadOptions<'a> {
-        ReadOptions { env, target: None, files: None }
+        ReadOptions { env, target: None, files: None, key_fits: None }
     }
 }
 
@@ -111,7 +118,8 @@ pub fn read_file(path: &Path, options: &ReadOptions<'_>) -> Result<Plan, Problem
         return Err(fail(format!("a plan is at most {} MiB", FILE_BYTES_MAX >> 20)));
     }
     let bytes = std::fs::read(path).map_err(|error| fail(format!("cannot read: {error}")))?;
-    let text = String::from_utf8(bytes).map_err(|_| fail("not UTF-8 text".into()))?;
+    let text = text_file::read(bytes)
+        .map_err(|(message, help)| problem::about_file(path, message, Some(help)))?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     read(&text, Format::of(path, &text), path, folder.unwrap_or(Path::new(".")), options)
 }
@@ -158,7 +166,9 @@ fn read(
     };
     // Absolute, so that files are found wherever the plan is run from.
     let base_dir = std::path::absolute(base_dir).unwrap_or_else(|_| base_dir.to_owned());
-    let mut plan = check(text, &mut root, &base_dir, options, &mut findings);
+    findings.extend(quotes::find(&root, text));
+    let is_toml = format == Format::Toml;
+    let mut plan = check(text, &mut root, &base_dir, options, is_toml, &mut findings);
     if plan.name.is_empty() {
         plan.name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     }
@@ -173,9 +183,11 @@ fn check(
     root: &mut Node,
     base_dir: &Path,
     options: &ReadOptions<'_>,
+    is_toml: bool,
     findings: &mut Vec<Finding>,
 ) -> Plan {
-    findings.extend(shape::check(root, &shape::Shape::Object(&keys::PLAN), options.env));
+    let whole = shape::Shape::Object(&keys::PLAN);
+    findings.extend(shape::check(root, &whole, options.env, is_toml));
     let has_target = root.get("target").is_some() || options.target.is_some();
     let cx = decode::Context::new(text, options, base_dir, has_target);
     let mut plan = decode::plan(&cx, root);
@@ -187,7 +199,12 @@ fn check(
         steps: cx.step_refs.into_inner(),
         loose: cx.loose_refs.into_inner(),
         foreign: cx.foreign.into_inner(),
+        body_files: cx.body_files.into_inner(),
     };
     findings.extend(validate::validate(&plan, root, &notes));
+    let nodes = root.get("workflows").map(Node::items).unwrap_or_default();
+    for set in &mut plan.data {
+        set.used_by = notes.users_of(&set.name, nodes);
+    }
     plan
 }

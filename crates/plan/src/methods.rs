@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::model::{Action, Executor, Load, Stage, Step};
+use crate::model::{Action, Executor, Load, Stage, Step, Workflow};
 
 /// The `stage` tag of the warm-up.
 pub const WARMUP: &str = "warmup";
@@ -77,6 +77,42 @@ impl Step {
         visit(self);
         for list in self.inner() {
             list.iter().for_each(|step| step.walk(visit));
+        }
+    }
+}
+
+impl Workflow {
+    /// The pauses of one iteration, at the shortest.
+    pub fn pauses(&self) -> Duration {
+        pauses(&self.steps, self.concurrent)
+    }
+}
+
+fn pauses(steps: &[Step], concurrent: bool) -> Duration {
+    let each = steps.iter().map(Step::pauses);
+    // Steps with `needs` may be beside each other; the longest takes its time at any rate.
+    match concurrent || steps.iter().any(|step| step.needs.is_some()) {
+        true => each.max().unwrap_or_default(),
+        false => each.fold(Duration::ZERO, Duration::saturating_add),
+    }
+}
+
+impl Step {
+    /// At the shortest: nothing if a condition may skip it.
+    fn pauses(&self) -> Duration {
+        match &self.action {
+            _ if self.when.is_some() => Duration::ZERO,
+            Action::Think(span) => span.min,
+            Action::Group { steps, concurrent } => pauses(steps, *concurrent),
+            Action::Repeat { times, until, steps } => {
+                let times = if until.is_some() { 1 } else { *times };
+                let times = u32::try_from(times).unwrap_or(u32::MAX);
+                pauses(steps, false).saturating_mul(times)
+            }
+            Action::Choose(branches) => {
+                branches.iter().map(|b| pauses(&b.steps, false)).min().unwrap_or_default()
+            }
+            Action::Request(_) | Action::Set(_) | Action::Record(_) => Duration::ZERO,
         }
     }
 }

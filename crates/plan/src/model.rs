@@ -187,6 +187,8 @@ pub struct DataSet {
     pub columns: Vec<String>,
     /// Number of rows, read likewise; at least 1.
     pub rows: u64,
+    /// Numbers of the workflows that refer to it.
+    pub used_by: Vec<usize>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

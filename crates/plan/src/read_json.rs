@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use crate::problem::Finding;
+use crate::quotes::QUOTES;
 use crate::read_yaml::repeated;
 use crate::tree::{DEPTH_MAX, Entry, Lines, NODES_MAX, Node, Place, Value, is_json_number};
 
@@ -45,9 +46,45 @@ impl Reader<'_> {
     }
 
     fn blanks(&mut self) {
-        while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
-            self.at += 1;
+        loop {
+            while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
+                self.at += 1;
+            }
+            if !self.comment() {
+                return;
+            }
         }
+    }
+
+    /// Reports a comment and passes over it, so that the rest of the file is looked at, too.
+    fn comment(&mut self) -> bool {
+        let rest = &self.text[self.at..];
+        let length = if rest.starts_with("//") || rest.starts_with('#') {
+            rest.find('\n').unwrap_or(rest.len())
+        } else if rest.starts_with("/*") {
+            rest.find("*/").map_or(rest.len(), |end| end + 2)
+        } else {
+            return false;
+        };
+        let place = self.lines.place(self.at, self.at + length);
+        let help = "remove it, or give the file the ending .yaml: YAML takes JSON, and its comments \
+                    begin with `#`";
+        self.findings.push(Finding::new(place, "JSON has no comments").help(help));
+        self.at += length;
+        true
+    }
+
+    /// Takes the comma between two values; one before the closing bracket is reported.
+    fn comma(&mut self, close: u8) -> bool {
+        let found = self.take(b',');
+        let comma = self.at.saturating_sub(1);
+        self.blanks();
+        if found && self.peek() == Some(close) {
+            let place = self.lines.place(comma, comma + 1);
+            let message = format!("this comma before `{}` is one too many", char::from(close));
+            self.findings.push(Finding::new(place, message).help("JSON has none there: remove it"));
+        }
+        found
     }
 
     /// Takes this byte, if it is next.
@@ -64,7 +101,23 @@ impl Reader<'_> {
             None => "the end of the file".into(),
         };
         let place = self.lines.place(self.at, self.at + 1);
+        let help = match self.text[self.at..].chars().next() {
+            Some('\'') => Some("JSON's quotes are \""),
+            Some(c) if QUOTES.contains(&c) => Some("these quotes are typographic; JSON's are \""),
+            Some(c) if expected.contains("key") && (c.is_alphabetic() || c == '_') => {
+                Some("in JSON the names of keys stand in double quotes, too")
+            }
+            Some('"' | '{' | '[') if expected.starts_with("`,`") => {
+                Some("a comma is missing before it")
+            }
+            Some(c) if expected == "a value" && c.is_alphabetic() => {
+                Some("in JSON a text stands in double quotes")
+            }
+            None => Some("a closing bracket is missing"),
+            _ => None,
+        };
         Finding::new(place, format!("not valid JSON: expected {expected}, found {found}"))
+            .maybe_help(help.map(str::to_owned))
     }
 
     fn value(&mut self, depth: usize) -> Result<Node, Finding> {
@@ -96,8 +149,11 @@ impl Reader<'_> {
             if self.take(b']') {
                 return Ok(Value::List(items));
             }
-            if !self.take(b',') {
+            if !self.comma(b']') {
                 return Err(self.wrong("`,` or `]`"));
+            }
+            if self.take(b']') {
+                return Ok(Value::List(items));
             }
         }
     }
@@ -129,8 +185,11 @@ impl Reader<'_> {
             if self.take(b'}') {
                 return Ok(Value::Map(entries));
             }
-            if !self.take(b',') {
+            if !self.comma(b'}') {
                 return Err(self.wrong("`,` or `}`"));
+            }
+            if self.take(b'}') {
+                return Ok(Value::Map(entries));
             }
         }
     }

@@ -3,7 +3,8 @@
 use toml_span::value::ValueInner;
 
 use crate::problem::Finding;
-use crate::tree::{DEPTH_MAX, Entry, Lines, Node, Value, is_json_number};
+use crate::quotes::QUOTES;
+use crate::tree::{DEPTH_MAX, Entry, Lines, Node, Value, is_json_number, shorten};
 
 pub fn read(text: &str) -> (Option<Node>, Vec<Finding>) {
     let lines = Lines::new(text);
@@ -15,8 +16,30 @@ pub fn read(text: &str) -> (Option<Node>, Vec<Finding>) {
         }
         Err(error) => {
             let place = lines.place(error.span.start, error.span.end);
-            (None, vec![Finding::new(place, format!("not valid TOML: {error}"))])
+            let finding = Finding::new(place, format!("not valid TOML: {error}"));
+            (None, vec![finding.maybe_help(help(text, place.start))])
         }
+    }
+}
+
+/// What the line of an error shows.
+fn help(text: &str, at: usize) -> Option<String> {
+    let start = text.get(..at)?.rfind('\n').map_or(0, |end| end + 1);
+    let line = text.get(start..)?.lines().next()?.trim();
+    let (_, value) = line.split_once('=').unwrap_or(("", line));
+    let value = value.trim();
+    let is_bare = value.starts_with(|c: char| c.is_alphabetic() || c == '/' || c == '$')
+        && !matches!(value, "true" | "false" | "inf" | "nan");
+    if value.starts_with(QUOTES) {
+        Some("these quotes are typographic; TOML's are \" and '".into())
+    } else if line.starts_with("//") {
+        Some("comments begin with `#`".into())
+    } else if !line.contains('=') && line.contains(':') {
+        Some("TOML writes `key = value`; for `key: value` give the file the ending .yaml".into())
+    } else if is_bare {
+        Some(format!("a text stands in quotes: `\"{}\"`", shorten(value)))
+    } else {
+        None
     }
 }
 

@@ -6,6 +6,8 @@
 //! The check reports unknown keys, missing keys, wrong types and malformed quantities. Decoding,
 //! which comes after it, passes over what is misshapen without a word.
 
+mod advice;
+
 use crate::problem::{Finding, did_you_mean};
 use crate::template::{Escape, Part, Source, Template};
 use crate::tree::{Entry, Node, Value, shorten};
@@ -93,14 +95,16 @@ impl Key {
 pub type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Checks a tree, and fills in `${env.NAME}` where no other reference may stand.
-pub fn check(root: &mut Node, shape: &Shape, env: Env<'_>) -> Vec<Finding> {
-    let mut checker = Checker { env, findings: Vec::new() };
+pub fn check(root: &mut Node, shape: &Shape, env: Env<'_>, is_toml: bool) -> Vec<Finding> {
+    let mut checker = Checker { env, is_toml, findings: Vec::new() };
     checker.node(root, shape);
     checker.findings
 }
 
 struct Checker<'a> {
     env: Env<'a>,
+    /// Where a key stands in TOML depends on the header above it.
+    is_toml: bool,
     findings: Vec<Finding>,
 }
 
@@ -175,7 +179,9 @@ impl Checker<'_> {
                 format!("the keys are {}", names.join(", "))
             };
             let help = words::key(object.name, &entry.key)
+                .or_else(|| advice::named_by_key(object, &entry.key, &entry.value))
                 .or_else(|| did_you_mean(&entry.key, names))
+                .or_else(|| advice::belongs_elsewhere(object, &entry.key, self.is_toml))
                 .unwrap_or_else(all);
             self.findings.push(Finding::new(entry.place, message).help(help));
         }
@@ -195,7 +201,7 @@ impl Checker<'_> {
     fn mismatch(&mut self, node: &Node, shape: &Shape) {
         let wrong = Wrong {
             message: format!("expected {}, found {}", describe(shape), node.describe()),
-            help: hint(node, shape),
+            help: advice::hint(node, shape),
         };
         self.report(node, wrong);
     }
@@ -349,23 +355,5 @@ fn plural(shape: &Shape) -> String {
         }
         Shape::Template => "texts".into(),
         other => format!("values ({})", describe(other)),
-    }
-}
-
-fn hint(node: &Node, shape: &Shape) -> Option<String> {
-    match (shape, &node.value) {
-        (Shape::Flag, Value::Text(text)) => match text.to_ascii_lowercase().as_str() {
-            "yes" | "on" | "true" => Some("write `true`".into()),
-            "no" | "off" | "false" => Some("write `false`".into()),
-            _ => None,
-        },
-        (Shape::Template, Value::Map(_)) if node.get("url").is_some() => words::key("step", "url"),
-        (Shape::Count, Value::Text(text)) if units::number(text).is_some() => {
-            Some("remove the quotes".into())
-        }
-        (Shape::List(inner), _) if accepts(inner, &kind_of(node)) => {
-            Some("put it in a list: `[ ... ]`, or a line that begins with `- `".into())
-        }
-        _ => None,
     }
 }

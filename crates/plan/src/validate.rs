@@ -3,6 +3,7 @@
 //! Walks the model beside the tree it was decoded from: the model says what is meant, the tree
 //! where it stands.
 
+mod files;
 mod graph;
 mod handover;
 mod scope;
@@ -13,7 +14,7 @@ use std::collections::BTreeMap;
 use crate::decode::RefUse;
 use crate::model::{Action, Plan, Record, Step, Workflow};
 use crate::problem::{Finding, did_you_mean};
-use crate::template::Foreign;
+use crate::template::{Foreign, Source};
 use crate::tree::{Node, Place, shorten};
 
 /// What decoding noted about templates.
@@ -21,6 +22,30 @@ pub struct Notes {
     pub steps: BTreeMap<(usize, usize), Vec<RefUse>>,
     pub loose: Vec<(Option<usize>, RefUse)>,
     pub foreign: Vec<(Place, Foreign)>,
+    /// Body files that are sent as they are, and what looks like references in them.
+    pub body_files: Vec<(Place, Vec<String>)>,
+}
+
+impl Notes {
+    /// The numbers of the workflows that refer to a data set.
+    pub fn users_of(&self, set: &str, workflows: &[Node]) -> Vec<usize> {
+        let refers =
+            |one: &RefUse| matches!(&one.source, Source::Data { set: other, .. } if other == set);
+        let uses = |(number, node): &(usize, &Node)| {
+            let is_own = |workflow: &Option<usize>| workflow.is_none_or(|other| other == *number);
+            self.loose.iter().any(|(workflow, one)| is_own(workflow) && refers(one))
+                || self.any_step(node, &refers)
+        };
+        workflows.iter().enumerate().filter(uses).map(|(number, _)| number).collect()
+    }
+
+    /// Whether a step in this part of the tree has such a reference.
+    fn any_step(&self, node: &Node, wanted: &dyn Fn(&RefUse) -> bool) -> bool {
+        let own = self.steps.get(&(node.place.start, node.place.end));
+        own.is_some_and(|refs| refs.iter().any(wanted))
+            || node.items().iter().any(|item| self.any_step(item, wanted))
+            || node.entries().iter().any(|entry| self.any_step(&entry.value, wanted))
+    }
 }
 
 /// Beyond these a plan is generated, and by mistake; they also bound the time of the checks.
@@ -40,6 +65,7 @@ pub fn validate(plan: &Plan, root: &Node, notes: &Notes) -> Vec<Finding> {
     checker.handovers(nodes);
     checker.references(root, nodes);
     checker.foreign();
+    checker.body_files();
     checker.thresholds(root.get("thresholds").map(Node::items).unwrap_or_default());
     checker.findings
 }

@@ -23,9 +23,14 @@ use stats::{Outcome, RunResult, StopReason, ThresholdResult, VerdictState, Workf
 
 use crate::format;
 use crate::rollup::Rollup;
+use crate::unrun;
 
 /// Thresholds on any of these say how many failed requests are acceptable.
 const FAILURE_METRICS: [&str; 2] = ["http_req_failed", "errors"];
+
+/// Of a threshold without a value.
+pub(crate) const NOTHING_MEASURED: &str =
+    "nothing was measured, so it is not known whether it holds";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Exit {
@@ -126,7 +131,11 @@ fn thresholds_failed(result: &RunResult) -> Option<String> {
         .map(|(_, threshold)| threshold)
         .collect();
     let first = failed.first()?;
-    let what = format!("{} {}", first.label, first.hold);
+    let unknown = match first.value {
+        None => format!(" ({NOTHING_MEASURED})"),
+        Some(_) => String::new(),
+    };
+    let what = format!("{} {}{unknown}", first.label, first.hold);
     Some(match (failed.len(), result.thresholds.len()) {
         (1, 1) => format!("the threshold failed: {what}"),
         (1, all) => format!("1 of {all} thresholds failed: {what}"),
@@ -174,7 +183,13 @@ fn held(result: &RunResult, rollup: &Rollup) -> String {
         0 => Some("no request failed".to_owned()),
         n => Some(format!("{} failed, as allowed", format::plural(n, "request"))),
     };
-    let parts = [thresholds, checks, requests, degraded(result)];
+    let unrun = match unrun::unrun_steps(result, rollup).as_slice() {
+        [] => None,
+        [one] => Some(format!("but step `{}` never ran", rollup.steps[*one].key)),
+        several => Some(format!("but {} never ran", format::plural(several.len() as u64, "step"))),
+    };
+    let wall = unrun::login_wall(result, rollup).map(|wall| format!("but {wall}"));
+    let parts = [thresholds, checks, requests, unrun, wall, degraded(result)];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     parts.join(", ")
 }

@@ -23,6 +23,7 @@ pub mod outputs;
 mod rollup;
 pub mod summary;
 pub mod text;
+mod unrun;
 
 pub use exit_code::{Exit, exit_code};
 pub use rollup::{CheckTotal, Rollup, StepTotal};

@@ -18,6 +18,7 @@ mod totals;
 
 pub use brief::brief;
 
+use crate::exit_code::NOTHING_MEASURED;
 use stats::{RunResult, StopReason, ThresholdResult};
 
 use crate::exit_code::exit_code_of;
@@ -166,7 +167,7 @@ impl<'a> Page<'a> {
         for (number, threshold) in thresholds.iter().enumerate() {
             let measured = match threshold.value {
                 Some(value) => format!("measured {}", format::value(value, threshold.unit)),
-                None => "nothing was measured".to_owned(),
+                None => NOTHING_MEASURED.to_owned(),
             };
             let ended = match self.result.stop == StopReason::Threshold(number) {
                 true => ", ended the run",

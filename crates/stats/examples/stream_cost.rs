@@ -26,6 +26,7 @@ fn layout() -> Arc<Layout> {
         method: "GET".to_owned(),
         route: "/".to_owned(),
         tags: Vec::new(),
+        when: Vec::new(),
     };
     let check = |step: usize| CheckLayout { name: format!("check {step}"), step };
     Arc::new(Layout {
@@ -35,6 +36,7 @@ fn layout() -> Arc<Layout> {
             checks: 0..STEPS,
             stages: 0..1,
             synthetic: false,
+            about: stats::WorkflowFacts::default(),
         }],
         steps: (0..STEPS).map(step).collect(),
         checks: (0..STEPS).map(check).collect(),

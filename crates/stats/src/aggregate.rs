@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::delta::Delta;
 use crate::error_kind::ErrorKind;
 use crate::layout::Layout;
-use crate::result::{ErrorSample, HistoryPoint};
+use crate::result::{ErrorSample, HistoryPoint, LANDED};
 use crate::series::{SeriesLayout, SeriesWindow, Sink, builtin};
 use crate::snapshot::{Snapshot, StepSnapshot, TotalSnapshot};
 use crate::totals;
@@ -103,6 +103,10 @@ impl Aggregate {
     /// The first message of each kind and step is kept, unless a later one shows the exchange.
     pub fn note(&mut self, step: usize, kind: ErrorKind, text: String, exchange: Option<String>) {
         let known = self.samples.get(&(step, kind));
+        // Where a redirect led is told only as long as nothing is wrong with it.
+        if text.starts_with(LANDED) && known.is_some() {
+            return;
+        }
         if known.is_none_or(|(_, shown)| shown.is_none()) {
             self.samples.insert((step, kind), (text, exchange));
         }

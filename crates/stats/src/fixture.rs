@@ -24,6 +24,7 @@ pub(crate) fn layout() -> Arc<Layout> {
         checks,
         stages,
         synthetic: name == "setup",
+        about: crate::layout::WorkflowFacts::default(),
     };
     let step = |name: &str, workflow, tags: &[(&str, &str)]| StepLayout {
         name: name.into(),
@@ -31,6 +32,7 @@ pub(crate) fn layout() -> Arc<Layout> {
         method: "GET".into(),
         route: "/".into(),
         tags: tags.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect(),
+        when: Vec::new(),
     };
     let stage = |name: &str, workflow| StageLayout { name: name.into(), workflow };
     let check = |name: &str, step| CheckLayout { name: name.into(), step };

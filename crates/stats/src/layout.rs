@@ -1,6 +1,7 @@
 //! The names behind the indexes: fixed before a run, shared by every recorder and reader of it.
 
 use std::ops::Range;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +26,18 @@ pub struct WorkflowLayout {
     /// The plan's own setup and teardown stand in a workflow of their own, which a user did not
     /// write.
     pub synthetic: bool,
+    pub about: WorkflowFacts,
+}
+
+/// What the plan says of a workflow, as far as it explains a result.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkflowFacts {
+    /// The pauses of one iteration, at the shortest.
+    pub pauses: Duration,
+    /// How long its load lasts, where that is planned as a time.
+    pub lasts: Option<Duration>,
+    /// Cookies outlive an iteration.
+    pub keeps_cookies: bool,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -37,6 +50,8 @@ pub struct StepLayout {
     pub route: String,
     /// Tags whose values are fixed by the plan.
     pub tags: Vec<(String, String)>,
+    /// Conditions under which it runs, its groups' included, as the plan writes them.
+    pub when: Vec<String>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -39,7 +39,9 @@ pub mod wire;
 pub use delta::{Counters, Delta};
 pub use error_kind::ErrorKind;
 pub use last_words::{Added, Addendum, AttemptKey, Corrected, LastWords, Unheard};
-pub use layout::{CheckLayout, Layout, MetricLayout, StageLayout, StepLayout, WorkflowLayout};
+pub use layout::{
+    CheckLayout, Layout, MetricLayout, StageLayout, StepLayout, WorkflowFacts, WorkflowLayout,
+};
 pub use result::*;
 pub use sample::*;
 pub use script_result::{ScriptFailure, ScriptResult, threshold_results};

@@ -170,6 +170,9 @@ pub enum Unit {
     Plain,
 }
 
+/// How the message of a redirect begins that was followed and is no error; the path comes after it.
+pub const LANDED: &str = "redirected to ";
+
 /// One message of each kind of error per step, with how often that kind occurred there.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ErrorSample {

@@ -17,11 +17,10 @@
 //! - **Sliding windows** move tick by tick. A window counts once it is full; a threshold has failed
 //!   if any full window broke it, and the value shown is that of the worst. A run shorter than the
 //!   window is judged as one window.
-//! - **No data** is treated as k6 does. During the run, nothing is evaluated and nothing aborts. At
-//!   the end a trend, rate or gauge without a single value is judged as zero, so that `rate > 99%`
-//!   of no checks at all fails while `p(95) < 200ms` of no requests holds;
-//!   [`ThresholdResult::value`] is `None` in both cases. Counters are never without data: nothing
-//!   counted is zero.
+//! - **No data**: during the run, nothing is evaluated and nothing aborts. At the end a trend, rate
+//!   or gauge without a single value has not held: nobody knows whether it would have, and silence is
+//!   not success (R20). [`ThresholdResult::value`] is `None` then. Counters are never without data:
+//!   nothing counted is zero. (Thresholds of k6 scripts are judged elsewhere, as k6 does.)
 //! - **Limits**: a ring has at most [`SLOTS_MAX`] slots of the buckets in use; over more than that
 //!   many ticks, neighbouring ticks share a slot and the window moves in those steps.
 //!
@@ -142,7 +141,7 @@ impl Evaluator {
                     (value, value.is_none_or(|value| watch.holds(value)))
                 }
             };
-            watch.result(value, ok && (value.is_some() || watch.holds(0.0)))
+            watch.result(value, ok && value.is_some())
         };
         self.watches.iter().map(result).collect()
     }

@@ -7,9 +7,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::error_kind::ErrorKind;
+use crate::layout::{Layout, WorkflowLayout};
 use crate::result::{Verdict, VerdictState};
 use crate::trend::Trend;
-use crate::window::{DropCause, Window};
+use crate::window::{Block, DropCause, Window};
 
 /// More than this share of late starts is more than bad luck.
 const LATE_SHARE_MAX: f64 = 0.01;
@@ -17,6 +18,11 @@ const LATE_SHARE_MAX: f64 = 0.01;
 const LOOP_LAG_P99_MS_MAX: f64 = 20.0;
 /// From this share on, failures of our own make the result worthless.
 const LOCAL_SHARE_MAX: f64 = 0.01;
+
+/// From this share of missing load on, the result speaks of another test than the planned one.
+const MISSING_SHARE_MAX: f64 = 0.5;
+/// So many iterations may be left over when the time is over: the last ones are always cut off.
+const LEFT_SHARE_MAX: f64 = 0.05;
 
 /// What the verdict is made from, besides the counts.
 pub struct Evidence<'a> {
@@ -29,8 +35,7 @@ pub struct Evidence<'a> {
     pub stalls: &'a [Stall],
     /// What keeps the counts from being everything.
     pub incomplete: &'a [String],
-    /// Names by number.
-    pub workflows: Vec<&'a str>,
+    pub layout: &'a Layout,
 }
 
 /// A worker that was lost during the run, and what that meant (R19).
@@ -106,7 +111,7 @@ pub fn judge(evidence: &Evidence<'_>) -> Verdict {
     let dropped: u64 = blocks().map(|block| block.dropped[DropCause::NoFreeVu as usize]).sum();
     if dropped > 0 {
         add(
-            VerdictState::Degraded,
+            missing(dropped, started + dropped),
             format!(
                 "planned load not generated: {dropped} iterations ({}) were dropped because all \
                  virtual users were busy",
@@ -159,7 +164,8 @@ pub fn judge(evidence: &Evidence<'_>) -> Verdict {
             StallCause::Stopped => "its worker's process did not run",
         };
         let (from, until) = (stall.from.as_secs_f64(), stall.until.as_secs_f64());
-        let workflow = evidence.workflows.get(stall.workflow as usize).unwrap_or(&"a workflow");
+        let workflow = evidence.layout.workflows.get(stall.workflow as usize);
+        let workflow = workflow.map_or("a workflow", |workflow| &*workflow.name);
         let shard = stall.shard;
         add(
             VerdictState::Degraded,
@@ -178,18 +184,32 @@ pub fn judge(evidence: &Evidence<'_>) -> Verdict {
             ),
         );
     }
+    // Of a closed model nobody counts the starts.
+    let done: u64 = blocks().map(|block| block.iterations + block.iterations_interrupted).sum();
     let rowless: u64 = blocks().map(|block| block.dropped[DropCause::DataExhausted as usize]).sum();
     if rowless > 0 {
-        // Of a closed model nobody counts the starts.
-        let done: u64 = blocks().map(|block| block.iterations + block.iterations_interrupted).sum();
         add(
-            VerdictState::Degraded,
+            missing(rowless, done + rowless),
             format!(
                 "planned load not generated: {rowless} iterations ({}) found no data row left; more rows, \
-                 or `when_exhausted: recycle`, would do",
+                 or rows that may repeat (`order: sequential`), would do",
                 share(rowless, done + rowless)
             ),
         );
+    }
+    let left: u64 = blocks().map(|block| block.dropped[DropCause::TimeOver as usize]).sum();
+    if left as f64 > LEFT_SHARE_MAX * (done + left) as f64 {
+        add(
+            VerdictState::Degraded,
+            format!(
+                "planned load not generated: {left} iterations ({}) were not started before \
+                 `max_duration` was over",
+                share(left, done + left)
+            ),
+        );
+    }
+    for reason in unfinished(evidence) {
+        add(VerdictState::Degraded, reason);
     }
     for what in evidence.incomplete {
         add(VerdictState::Degraded, format!("statistics are incomplete: {what}"));
@@ -204,6 +224,42 @@ pub fn judge(evidence: &Evidence<'_>) -> Verdict {
     }
     let state = reasons.keys().next_back().copied().unwrap_or(VerdictState::Valid);
     Verdict { state, reasons: reasons.into_values().rev().flatten().collect() }
+}
+
+/// Whether so much of the load is missing that the rest says nothing.
+fn missing(part: u64, whole: u64) -> VerdictState {
+    match part as f64 > MISSING_SHARE_MAX * whole as f64 {
+        true => VerdictState::Invalid,
+        false => VerdictState::Degraded,
+    }
+}
+
+/// Workflows that began iterations and completed none.
+fn unfinished(evidence: &Evidence<'_>) -> Vec<String> {
+    let real = evidence.layout.workflows.iter().filter(|workflow| !workflow.synthetic);
+    let several = real.clone().count() > 1;
+    let reason = |workflow: &WorkflowLayout| {
+        let stages = workflow.stages.clone();
+        let sum = |of: fn(&Block) -> u64| {
+            let blocks = evidence.totals.blocks.iter().skip(stages.start).take(stages.len());
+            blocks.flatten().map(|block| of(block)).sum::<u64>()
+        };
+        let cut_off = sum(|block| block.iterations_interrupted);
+        if !evidence.expects_requests || cut_off == 0 || sum(|block| block.iterations) > 0 {
+            return None;
+        }
+        let whose = if several { format!(" of {}", workflow.name) } else { String::new() };
+        let facts = &workflow.about;
+        let why = match facts.lasts.filter(|lasts| facts.pauses >= *lasts) {
+            Some(lasts) => format!(
+                ": one takes at least {:?} by its pauses, and the load lasts {lasts:?}",
+                facts.pauses
+            ),
+            None => format!(": all {cut_off} that began were cut off by the end"),
+        };
+        Some(format!("no iteration{whose} was completed{why}"))
+    };
+    real.filter_map(reason).collect()
 }
 
 /// A target that never answered was not tested.
@@ -251,7 +307,7 @@ fn share(part: u64, whole: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::window::{Block, StepStats};
+    use crate::window::StepStats;
 
     use super::*;
 
@@ -268,7 +324,7 @@ mod tests {
             lost: &[],
             stalls: &[],
             incomplete: &[],
-            workflows: vec!["shop"],
+            layout: &crate::fixture::layout(),
         })
     }
 
@@ -311,6 +367,38 @@ mod tests {
         assert_eq!(verdict.state, VerdictState::Degraded);
         let reason = &verdict.reasons[0];
         assert!(reason.contains("40 iterations (40.0%) found no data row left"), "{reason}");
+    }
+
+    #[test]
+    fn a_result_without_most_of_its_load_is_invalid() {
+        for (cause, words) in [
+            (DropCause::DataExhausted, "80 iterations (80.0%) found no data row left"),
+            (DropCause::NoFreeVu, "80 iterations (80.0%) were dropped because all"),
+        ] {
+            let mut block = Block { iterations: 20, ..healthy() };
+            (0..20).for_each(|_| block.start_lag.record_ns(1));
+            block.dropped[cause as usize] = 80;
+            let verdict = verdict(block);
+            assert_eq!(verdict.state, VerdictState::Invalid, "{words}");
+            assert!(verdict.reasons[0].contains(words), "{:?}", verdict.reasons);
+        }
+    }
+
+    #[test]
+    fn iterations_that_the_end_cut_away_degrade_it_unless_they_are_few() {
+        for (left, state) in [(777, VerdictState::Degraded), (5, VerdictState::Valid)] {
+            let mut block = Block { iterations: 223, ..healthy() };
+            block.dropped[DropCause::TimeOver as usize] = left;
+            assert_eq!(verdict(block).state, state);
+        }
+    }
+
+    #[test]
+    fn no_completed_iteration_degrades_it_with_the_reason() {
+        let verdict = verdict(Block { iterations_interrupted: 2, ..healthy() });
+        assert_eq!(verdict.state, VerdictState::Degraded);
+        let expect = "no iteration of shop was completed: all 2 that began were cut off by the end";
+        assert_eq!(verdict.reasons, [expect]);
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod overrides;
 mod ping;
 pub mod quick;
 mod reach;
+mod rows;
 mod run;
 mod runner;
 mod script;

@@ -269,7 +269,7 @@ fn one_hundred_and_twenty_two_if_a_workflow_cannot_start() {
 #[test]
 fn one_hundred_and_twenty_if_the_result_means_nothing() {
     let (room, target) = (Room::new(), Target::start());
-    let never = plan(&target.url(), SOON).replace("get: / }", "get: /, when: \"'a' == 'b'\" }");
+    let never = plan(&target.url(), SOON).replace("get: / }", "get: /, when: \"${vu.id} == 0\" }");
     room.write("plan.yaml", &never);
     room.volley(["run", "plan.yaml"]).expect(120).says("no request was made");
     assert_eq!(target.total(), 0);

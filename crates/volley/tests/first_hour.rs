@@ -117,7 +117,7 @@ fn a_target_that_comes_back_is_met_at_once() {
 #[test]
 fn the_verdict_is_in_the_quiet_line_and_decides_if_it_is_asked_to() {
     let (room, target) = (Room::new(), Target::start());
-    room.write("rows.csv", "id\n1\n2\n3\n");
+    room.write("rows.csv", "id\n1\n2\n3\n4\n5\n6\n7\n");
     let text = format!(
         "name: rows\ntarget: {}\ndata:\n  rows: {{ file: rows.csv, order: unique-per-iteration, when_exhausted: \
          stop }}\nworkflows:\n  - name: w\n    load: {{ vus: 1, iterations: 10 }}\n    steps: [ {{ get: \

@@ -143,6 +143,7 @@ pub fn schema(manifest: &Manifest) -> Schema {
             checks: 0..0,
             stages: at..at + 1,
             synthetic: at == manifest.workflows.len(),
+            about: stats::WorkflowFacts::default(),
         });
         layout.steps.push(StepLayout {
             name: name.clone(),
@@ -150,6 +151,7 @@ pub fn schema(manifest: &Manifest) -> Schema {
             method: "GET".to_owned(),
             route: "/".to_owned(),
             tags: Vec::new(),
+            when: Vec::new(),
         });
         layout.stages.push(StageLayout { name, workflow: at });
     }

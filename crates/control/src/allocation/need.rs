@@ -138,7 +138,8 @@ impl fmt::Display for Need {
                 "for {per_second} iterations/s of a script ({SCRIPT_ITERATIONS_PER_CORE} a core)"
             ),
             Basis::Users { most } => {
-                write!(f, "for {most} virtual users ({USERS_PER_CORE} a core)")
+                let users = if most == 1 { "user" } else { "users" };
+                write!(f, "for {most} virtual {users} ({USERS_PER_CORE} a core)")
             }
         }
     }

@@ -56,7 +56,7 @@ impl PlanParcel {
             }
             value
         };
-        let noting = ReadOptions { env: &env, target: options.target, files: options.files };
+        let noting = ReadOptions { env: &env, ..*options };
         let plan = plan::read_file(path, &noting)?;
         let fail = |path: &Path, error: &std::io::Error| plan::cannot_read(path, error);
         let text = std::fs::read_to_string(path).map_err(|error| fail(path, &error))?;
@@ -107,7 +107,7 @@ impl PlanParcel {
         }
         let env = |name: &str| self.env.get(name).cloned();
         let target = self.target.as_deref();
-        let options = ReadOptions { env: &env, target, files: Some(&files) };
+        let options = ReadOptions { target, files: Some(&files), ..ReadOptions::new(&env) };
         let plan = plan::read_str(&self.text, self.format, folder, &options);
         let mut plan = plan.map_err(|problems| LoadError::new(problems.to_string()))?;
         // Read from text, a plan that has no name is called `plan`.

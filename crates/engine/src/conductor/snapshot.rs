@@ -36,7 +36,7 @@ impl Conductor {
             lost: &[],
             stalls: &[],
             incomplete: &[],
-            workflows: Vec::new(),
+            layout: &self.program.layout,
         })
     }
 

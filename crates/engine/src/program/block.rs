@@ -59,7 +59,10 @@ impl Block {
         let mut compiled = Vec::with_capacity(steps.len());
         for step in steps {
             let when = step.when.as_ref().map(|condition| Guard::compile(condition, scope));
-            compiled.push(StepProgram { when, op: Op::compile(step, scope)? });
+            scope.when.extend(step.when_text.clone());
+            let op = Op::compile(step, scope)?;
+            scope.when.truncate(scope.when.len() - usize::from(step.when_text.is_some()));
+            compiled.push(StepProgram { when, op });
         }
         Ok(Block { steps: compiled, order })
     }

@@ -213,6 +213,7 @@ fn add_step(name: &str, request: &Request, scope: &mut Scope<'_, '_>) -> usize {
         method: request.method.clone(),
         route: plan::mask_userinfo(&route(&request.url)).into_owned(),
         tags: fixed.collect(),
+        when: scope.when.clone(),
     });
     layout.steps.len() - 1 - first
 }

@@ -2,7 +2,7 @@
 
 use plan::template::StepField;
 use plan::{HttpOptions, Load, Provide, Workflow};
-use stats::{StageLayout, StepLayout, WorkflowLayout};
+use stats::{StageLayout, StepLayout, WorkflowFacts, WorkflowLayout};
 
 use super::block::Block;
 use super::{CompileError, Compiler};
@@ -50,6 +50,8 @@ pub(super) struct Scope<'c, 'p> {
     pub warm_origins: Vec<usize>,
     /// Shown before step names outside the main steps: `setup: login`.
     pub prefix: &'static str,
+    /// Conditions of the steps around the one that is compiled, and its own.
+    pub when: Vec<String>,
 }
 
 /// How a variable is referred to, if at all.
@@ -186,6 +188,7 @@ impl<'p> Compiler<'p> {
             data_sets: Vec::new(),
             warm_origins: Vec::new(),
             prefix: "",
+            when: Vec::new(),
         };
         let mut vars = Vec::new();
         let plan_vars = if synthetic { &[][..] } else { &scope.compiler.plan.vars[..] };
@@ -239,6 +242,7 @@ impl<'p> Compiler<'p> {
                 method: String::new(),
                 route: String::new(),
                 tags: Vec::new(),
+                when: Vec::new(),
             });
         }
         let Scope { slots, mut data_sets, warm_origins, .. } = scope;
@@ -250,6 +254,11 @@ impl<'p> Compiler<'p> {
             checks: check..self.layout.checks.len(),
             stages: stage..self.layout.stages.len(),
             synthetic,
+            about: WorkflowFacts {
+                pauses: workflow.pauses(),
+                lasts: workflow.load.executor.scheduled(),
+                keeps_cookies: workflow.http.keep_cookies || !workflow.http.cookies,
+            },
         });
         Ok(WorkflowProgram {
             name: workflow.name.clone(),

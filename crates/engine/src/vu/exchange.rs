@@ -83,6 +83,8 @@ impl Vu {
                     let status = Some(scratch.response.status);
                     let ended = Ended { status, error: None, latency_ns: hopped.latency_ns };
                     self.count(at, scratch, ended);
+                    let step = self.context.first_step() + request.step;
+                    self.context.recorder.landed(step, hop.url.path());
                     hops += 1;
                     from_hop = Mono::now();
                     rendered = self.render_hop(request, &hop, scratch);

@@ -31,7 +31,60 @@ pub fn body(cx: &Context<'_>, node: &Node) -> Body {
             Body::Multipart(value.entries().iter().map(|entry| field(cx, entry)).collect())
         }
         "body" => Body::Raw(cx.template(value, Escape::None)),
-        _ => Body::File(cx.file(value)),
+        _ => file(cx, node, value),
+    }
+}
+
+/// A file that is searched for references is at most so long; longer ones are data.
+const SEARCHED_BYTES_MAX: u64 = 1 << 20;
+
+/// A body from a file: as it is, or with its references filled in.
+fn file(cx: &Context<'_>, step: &Node, node: &Node) -> Body {
+    let path = cx.file(node);
+    let render = step.get("render").and_then(Node::flag);
+    if render == Some(false) {
+        return Body::File(path);
+    }
+    let text = searched(&path);
+    if render.is_none() {
+        note_references(cx, node, text.as_deref());
+        return Body::File(path);
+    }
+    let Some(text) = text else {
+        if path.is_file() {
+            cx.report(node.place, "only a text of at most 1 MiB can be rendered")
+                .help("remove `render`: the file is sent as it is");
+        }
+        return Body::File(path);
+    };
+    let is_json = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json"));
+    match Template::parse(&text, if is_json { Escape::Json } else { Escape::None }) {
+        Ok(template) => Body::Raw(cx.fill(node, template)),
+        Err(wrong) => {
+            let before = text.get(..wrong.start).unwrap_or_default();
+            let line = before.matches('\n').count() + 1;
+            cx.report(node.place, format!("line {line} of the file: {}", wrong.message))
+                .maybe_help(wrong.help);
+            Body::None
+        }
+    }
+}
+
+fn searched(path: &std::path::Path) -> Option<String> {
+    let size = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?.len();
+    if size > SEARCHED_BYTES_MAX {
+        return None;
+    }
+    std::fs::read_to_string(path).ok()
+}
+
+/// Remembers what looks like references in a file that is sent as it is.
+fn note_references(cx: &Context<'_>, node: &Node, text: Option<&str>) {
+    let Some(text) = text else { return };
+    let inner = |(start, end): (usize, usize)| text[start + 2..end - 1].to_owned();
+    let found: Vec<String> = spans(text).into_iter().map(inner).collect();
+    if !found.is_empty() {
+        cx.body_files.borrow_mut().push((node.place, found));
     }
 }
 
@@ -63,7 +116,11 @@ fn field(cx: &Context<'_>, entry: &Entry) -> MultipartField {
     let node = &entry.value;
     let content_type = node.get("content_type").and_then(Node::text).map(str::to_owned);
     let value = match (node.get("text"), node.get("file")) {
-        (None, Some(file)) => MultipartValue::File(cx.file(file)),
+        (None, Some(file)) => {
+            let path = cx.file(file);
+            note_references(cx, file, searched(&path).as_deref());
+            MultipartValue::File(path)
+        }
         (Some(text), None) => MultipartValue::Text(cx.template(text, Escape::None)),
         (None, None) if node.text().is_some() => {
             MultipartValue::Text(cx.template(node, Escape::None))

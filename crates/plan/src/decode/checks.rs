@@ -1,6 +1,6 @@
 //! Checks of responses, and the names they get in results.
 
-use super::{Context, request};
+use super::{Context, certain, request};
 use crate::model::{Check, CheckKind, StatusRange, Test};
 use crate::template::Escape;
 use crate::tree::{Entry, Node, shorten};
@@ -16,6 +16,7 @@ pub fn checks(cx: &Context<'_>, node: Option<&Node>) -> Vec<Check> {
         let Some((made, kind)) = check(cx, item) else {
             continue;
         };
+        certain::report(cx, item, &made, &kind);
         let name = item.get("name").and_then(Node::text).map_or(made, str::to_owned);
         if checks.iter().any(|other| other.name == name) {
             let message = format!("two checks of this step are called `{}`", shorten(&name));

@@ -43,6 +43,10 @@ pub struct Context<'a> {
     pub loose_refs: RefCell<Vec<(Option<usize>, RefUse)>>,
     /// What looks like another tool's reference.
     pub foreign: RefCell<Vec<(Place, Foreign)>>,
+    /// Body files that are sent as they are, and what looks like references in them.
+    pub body_files: RefCell<Vec<(Place, Vec<String>)>>,
+    /// Whether a key fits a client certificate.
+    pub key_fits: Option<crate::KeyFits<'a>>,
     /// The step being decoded, for messages.
     step: RefCell<String>,
     /// Whether what is being decoded is filled in after the response.
@@ -91,6 +95,8 @@ impl<'a> Context<'a> {
             step_refs: RefCell::default(),
             loose_refs: RefCell::default(),
             foreign: RefCell::default(),
+            body_files: RefCell::default(),
+            key_fits: options.key_fits,
             step: RefCell::default(),
             after_response: Cell::new(false),
             taken: RefCell::default(),

@@ -43,6 +43,7 @@ pub fn data_set(cx: &Context<'_>, name: &str, node: &Node) -> DataSet {
         when_exhausted,
         columns: Vec::new(),
         rows: 0,
+        used_by: Vec::new(),
     };
     if set.file.is_file() {
         match load_rows(&set) {
@@ -50,7 +51,9 @@ pub fn data_set(cx: &Context<'_>, name: &str, node: &Node) -> DataSet {
                 set.rows = rows.len() as u64;
                 set.columns = rows.columns;
             }
-            Err(error) => cx.report(file_node.place, error.to_string()).done(),
+            Err(error) => {
+                cx.report(file_node.place, error.to_string()).maybe_help(error.help);
+            }
         }
         if let [only] = set.columns.as_slice() {
             one_column(cx, file_node, only, set.delimiter);

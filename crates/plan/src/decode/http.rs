@@ -1,5 +1,7 @@
 //! Targets, headers and connection settings.
 
+use std::path::Path;
+
 use super::Context;
 use crate::model::{HttpOptions, HttpVersion, IpFamily, ProxyChoice};
 use crate::template::{Escape, Part, Template};
@@ -78,7 +80,39 @@ pub fn headers(cx: &Context<'_>, node: Option<&Node>) -> Vec<(String, Template)>
             cx.report(entry.value.place, "a header is one line").done();
         }
     }
-    cx.templates(node, Escape::Header)
+    let headers = cx.templates(node, Escape::Header);
+    for (entry, (_, value)) in node.map(Node::entries).unwrap_or_default().iter().zip(&headers) {
+        if entry.key.eq_ignore_ascii_case("authorization") {
+            doubled_scheme(cx, &entry.value, value);
+        }
+    }
+    headers
+}
+
+/// What a value begins with, if that is fixed.
+fn beginning(template: &Template) -> &str {
+    match template.parts.first() {
+        Some(Part::Text(text)) => text.trim_start(),
+        _ => "",
+    }
+}
+
+/// The word of an authentication scheme that a text begins with, as it is written there.
+pub fn scheme(template: &Template) -> Option<&str> {
+    let (word, rest) = beginning(template).split_once(' ')?;
+    let known = ["bearer", "basic"].iter().any(|scheme| word.eq_ignore_ascii_case(scheme));
+    (known && (!rest.trim().is_empty() || template.parts.len() > 1)).then_some(word)
+}
+
+/// `authorization: Bearer Bearer ${token}`.
+fn doubled_scheme(cx: &Context<'_>, node: &Node, value: &Template) {
+    let Some(word) = scheme(value) else { return };
+    let rest = beginning(value)[word.len()..].trim_start();
+    let again = rest.split(' ').next().unwrap_or_default();
+    if again.eq_ignore_ascii_case(word) {
+        cx.report(node.place, format!("the word `{word}` stands here twice"))
+            .help(format!("write it once: `authorization: {word} ...`"));
+    }
 }
 
 /// RFC 9110's token: names of headers, methods.
@@ -171,7 +205,22 @@ fn tls(cx: &Context<'_>, node: &Node, http: &mut HttpOptions) {
     match (&http.tls.certificate, &http.tls.key) {
         (Some(_), None) => cx.report(node.place, "`certificate` needs a `key`").done(),
         (None, Some(_)) => cx.report(node.place, "`key` needs a `certificate`").done(),
-        _ => {}
+        (Some(certificate), Some(key)) => key_fits(cx, node, certificate, key),
+        (None, None) => {}
+    }
+}
+
+/// A key of another certificate would fail every connection.
+fn key_fits(cx: &Context<'_>, node: &Node, certificate: &Path, key: &Path) {
+    let Some(fits) = cx.key_fits.filter(|_| certificate.is_file() && key.is_file()) else {
+        return;
+    };
+    if let Err(message) = fits(certificate, key) {
+        let place = node.get("key").or(node.get("certificate")).unwrap_or(node).place;
+        cx.report(place, message).help(
+            "name the key that the certificate was made for, both in PEM; \
+             `openssl x509 -noout -pubkey -in CERTIFICATE` and `openssl pkey -pubout -in KEY` print the same then",
+        );
     }
 }
 

@@ -90,11 +90,18 @@ fn executor_name(cx: &Context<'_>, node: &Node) -> Option<&'static str> {
         Some("constant-vus")
     } else if node.entries().iter().all(|entry| COMMON.contains(&entry.key.as_str())) {
         Some("shared-iterations")
+    } else if node.entries().iter().any(|entry| !is_known(&entry.key)) {
+        // An unknown key may be what says how long, and it is reported.
+        None
     } else {
         cx.report(node.place, "how long?")
             .help("add `duration: 30s`, `iterations: 100` or `stages: [ { to: 10, over: 10s } ]`");
         None
     }
+}
+
+fn is_known(key: &str) -> bool {
+    crate::keys::LOAD.keys.iter().any(|known| known.name == key)
 }
 
 fn unfitting_keys(cx: &Context<'_>, node: &Node, name: &str) {

@@ -58,11 +58,17 @@ pub fn request(cx: &Context<'_>, node: &Node) -> Request {
 
 fn auth(cx: &Context<'_>, node: &Node) -> Option<Auth> {
     match (node.get("basic"), node.get("bearer")) {
-        (Some(basic), None) => Some(Auth::Basic {
-            user: cx.template(basic.get("user")?, Escape::None),
-            password: cx.template(basic.get("password")?, Escape::None),
-        }),
-        (None, Some(token)) => Some(Auth::Bearer(cx.template(token, Escape::Header))),
+        (Some(basic), None) => {
+            let user = cx.template(basic.get("user")?, Escape::None);
+            scheme_of_its_own(cx, basic.get("user")?, &user, "basic", "Basic");
+            let password = cx.template(basic.get("password")?, Escape::None);
+            Some(Auth::Basic { user, password })
+        }
+        (None, Some(node)) => {
+            let token = cx.template(node, Escape::Header);
+            scheme_of_its_own(cx, node, &token, "bearer", "Bearer");
+            Some(Auth::Bearer(token))
+        }
         (Some(_), Some(_)) => {
             cx.report(node.place, "`basic` and `bearer` cannot both be sent").done();
             None
@@ -72,6 +78,25 @@ fn auth(cx: &Context<'_>, node: &Node) -> Option<Auth> {
             cx.report(node.place, "which authentication?").help(help);
             None
         }
+    }
+}
+
+/// `bearer: "Bearer ${token}"`: the word would be sent twice.
+fn scheme_of_its_own(cx: &Context<'_>, node: &Node, value: &Template, key: &str, word: &str) {
+    if let Some(written) = http::scheme(value) {
+        // A literal token is a secret; a reference is not.
+        let rest = node.text().unwrap_or_default().trim_start();
+        let rest = rest.strip_prefix(written).unwrap_or_default().trim_start();
+        let shown = if rest.starts_with("${") { rest } else { "TOKEN" };
+        let right = match key {
+            "bearer" => format!("write `bearer: \"{shown}\"`"),
+            _ => "write the name of the user alone".to_owned(),
+        };
+        cx.report(
+            node.place,
+            format!("`{key}` adds the word `{word}` by itself: it would stand there twice"),
+        )
+        .help(right);
     }
 }
 
@@ -128,13 +153,24 @@ fn extractor(cx: &Context<'_>, node: &Node) -> Option<Extractor> {
             let group = usize::try_from(group).unwrap_or(usize::MAX);
             if group > groups {
                 let place = node.get("group").unwrap_or(node).place;
-                cx.report(place, format!("the expression has {groups} groups, not {group}"))
-                    .help("put round brackets around what you want: `id=([0-9]+)`");
+                cx.report(
+                    place,
+                    format!("the expression has {}, not {group}", count_of_groups(groups)),
+                )
+                .help("put round brackets around what you want: `id=([0-9]+)`");
             }
             Some(Extractor::Regex { pattern, group })
         }
         "header" => value.text().map(|name| Extractor::Header(name.to_owned())),
         _ => value.text().map(|name| Extractor::Cookie(name.to_owned())),
+    }
+}
+
+fn count_of_groups(groups: usize) -> String {
+    match groups {
+        0 => "no group".to_owned(),
+        1 => "1 group".to_owned(),
+        many => format!("{many} groups"),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Steps: which kind each is, and whether its keys belong to that kind.
 
+use super::conditions::condition;
 use super::{Context, request};
-use crate::expr::Condition;
 use crate::model::{Action, Branch, Record, Span, Step};
 use crate::template::{Escape, is_name};
 use crate::tree::{Entry, Node, shorten};
@@ -10,7 +10,7 @@ use crate::units;
 pub const METHODS: [&str; 7] = ["get", "post", "put", "patch", "delete", "head", "options"];
 
 /// Keys of requests besides the method.
-const REQUEST_KEYS: [&str; 14] = [
+const REQUEST_KEYS: [&str; 15] = [
     "query",
     "headers",
     "json",
@@ -18,6 +18,7 @@ const REQUEST_KEYS: [&str; 14] = [
     "multipart",
     "body",
     "file",
+    "render",
     "auth",
     "timeout",
     "redirects",
@@ -54,6 +55,7 @@ fn step(cx: &Context<'_>, node: &Node) -> Step {
             name: name.clone(),
             needs: node.get("needs").map(|needs| cx.names(Some(needs))),
             when: node.get("when").and_then(|node| condition(cx, node)),
+            when_text: node.get("when").and_then(Node::text).map(str::to_owned),
             action: match kind {
                 Some(kind) => action(cx, node, kind),
                 None => Action::Set(Vec::new()),
@@ -210,38 +212,6 @@ pub fn records(cx: &Context<'_>, node: &Node) -> Vec<Record> {
         .into_iter()
         .map(|(metric, value)| Record { metric, value })
         .collect()
-}
-
-fn condition(cx: &Context<'_>, node: &Node) -> Option<Condition> {
-    let text = node.text()?;
-    cx.note_foreign(node, text, Escape::Header);
-    match Condition::parse(text) {
-        Ok(condition) => Some(fill(cx, node, condition)),
-        Err(wrong) => {
-            cx.template_error(node, wrong);
-            None
-        }
-    }
-}
-
-/// Fills in the environment and notes the references.
-fn fill(cx: &Context<'_>, node: &Node, condition: Condition) -> Condition {
-    let all = |parts: Vec<Condition>| parts.into_iter().map(|part| fill(cx, node, part)).collect();
-    match condition {
-        Condition::All(parts) => Condition::All(all(parts)),
-        Condition::Any(parts) => Condition::Any(all(parts)),
-        Condition::Not(inner) => Condition::Not(Box::new(fill(cx, node, *inner))),
-        Condition::Compare { left, op, right } => {
-            Condition::Compare { left: cx.fill(node, left), op, right: cx.fill(node, right) }
-        }
-        Condition::Contains { left, right } => {
-            Condition::Contains { left: cx.fill(node, left), right: cx.fill(node, right) }
-        }
-        Condition::Matches { left, pattern } => {
-            Condition::Matches { left: cx.fill(node, left), pattern }
-        }
-        Condition::Truthy(only) => Condition::Truthy(cx.fill(node, only)),
-    }
 }
 
 /// Variables that a step sets must have names that a reference can have.

@@ -32,6 +32,12 @@ pub static STEP: Object = Object {
         Key::new("multipart", Shape::Map(&PART_SHAPE), "Body in parts, with files."),
         Key::new("body", Shape::Template, "Body as text."),
         Key::new("file", FILE, "Body from a file, as it is."),
+        Key::new(
+            "render",
+            Shape::Flag,
+            "Fill in the references of `file`; `false`: `${...}` is meant.",
+        )
+        .default("false"),
         Key::new("auth", Shape::Object(&AUTH), "Authentication."),
         Key::new("timeout", Shape::Duration, "Longest time of this request."),
         Key::new("redirects", REDIRECTS, "How many redirects are followed; `false`: none."),
@@ -80,7 +86,7 @@ pub static PART: Object = Object {
     doc: "A part of a multipart body: `text` or `file`.",
     keys: &[
         Key::new("text", Shape::Template, "The part's text."),
-        Key::new("file", FILE, "The part's file."),
+        Key::new("file", FILE, "The part's file, as it is."),
         Key::new("content_type", Shape::Text("a content type"), "The part's content type."),
     ],
 };

@@ -14,6 +14,8 @@ pub struct Step {
     /// `None`: the step above (or nothing, in a concurrent list). `Some`: all of these.
     pub needs: Option<Vec<String>>,
     pub when: Option<Condition>,
+    /// The condition as the user wrote it.
+    pub when_text: Option<String>,
     pub action: Action,
 }
 

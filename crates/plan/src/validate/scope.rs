@@ -189,10 +189,7 @@ impl<'p> Checker<'p> {
                 }
                 // Without columns the file could not be read, which is reported.
                 Some(data) if data.columns.is_empty() || data.columns.contains(column) => {}
-                Some(data) => {
-                    let names: Vec<&str> = data.columns.iter().map(String::as_str).collect();
-                    self.unknown(one.place, &format!("column of `{set}`:"), column, names);
-                }
+                Some(data) => self.unknown_column(one.place, data, column),
             },
             Source::Use(key) => {
                 let uses = workflow.map(|workflow| workflow.uses.as_slice()).unwrap_or_default();
@@ -224,11 +221,8 @@ impl<'p> Checker<'p> {
 
     /// `{token}` and its like, where something is called `token`.
     pub fn foreign(&mut self) {
-        let (plan, notes) = (self.plan, self.notes);
-        let mut known: BTreeSet<&str> = plan.vars.iter().map(|(name, _)| name.as_str()).collect();
-        for workflow in &plan.workflows {
-            known.extend(setters(plan, workflow).into_iter().map(|(name, _)| name));
-        }
+        let notes = self.notes;
+        let known = self.set_anywhere();
         for (place, one) in &notes.foreign {
             let name = one.name.as_str();
             if one.is_mistake {

@@ -42,13 +42,78 @@ impl Checker<'_> {
                 let message = format!("`{name}` is not measured per step");
                 self.report(step_place, message, Some("remove `step`".into()));
             }
+            if name == "checks" {
+                self.checks_exist(threshold, place);
+            }
             return;
         }
         let own = plan.metrics.iter().map(|metric| metric.name.as_str());
         if !name.is_empty() && !own.clone().any(|metric| metric == name) {
             let names: Vec<&str> = own.chain(BUILT_IN.iter().map(|(name, _)| *name)).collect();
             self.unknown(place, "metric", name, names);
+        } else if !name.is_empty() {
+            self.is_recorded(threshold, place);
         }
+    }
+
+    /// The steps that a threshold looks at.
+    fn looked_at(&self, threshold: &Threshold) -> Vec<&Step> {
+        let plan = self.plan;
+        let select = &threshold.select;
+        let chosen = |workflow: &&crate::model::Workflow| {
+            select.workflow.as_ref().is_none_or(|name| workflow.name == *name)
+        };
+        let mut steps: Vec<&Step> =
+            plan.workflows.iter().filter(chosen).flat_map(all_steps).collect();
+        if select.workflow.is_none() {
+            plan.setup.iter().chain(&plan.teardown).for_each(|s| s.walk(&mut |s| steps.push(s)));
+        }
+        steps.retain(|step| select.step.as_ref().is_none_or(|name| step.name == *name));
+        steps
+    }
+
+    /// A metric that no step feeds never has a value to judge.
+    fn is_recorded(&mut self, threshold: &Threshold, place: Place) {
+        let name = threshold.metric.as_str();
+        let feeds = |step: &&Step| {
+            let records = match &step.action {
+                Action::Request(request) => request.record.as_slice(),
+                Action::Record(records) => records.as_slice(),
+                _ => &[],
+            };
+            records.iter().any(|record| record.metric == name)
+        };
+        let steps = self.looked_at(threshold);
+        // A step or workflow that does not exist is reported by itself.
+        if steps.is_empty() || steps.iter().any(feeds) {
+            return;
+        }
+        let who = match (&threshold.select.step, &threshold.select.workflow) {
+            (Some(step), _) => format!("the step `{}` does not record it", shorten(step)),
+            (None, Some(workflow)) => format!("no step of `{}` records it", shorten(workflow)),
+            (None, None) => "no step records it".to_owned(),
+        };
+        let help = format!("add `record: {{ {name}: VALUE }}` to a step, or remove the threshold");
+        self.report(place, format!("`{name}` has a threshold, and {who}"), Some(help));
+    }
+
+    /// The same for `checks` where there is none.
+    fn checks_exist(&mut self, threshold: &Threshold, place: Place) {
+        let checked = |step: &&Step| match &step.action {
+            Action::Request(request) => !request.checks.is_empty(),
+            _ => false,
+        };
+        let steps = self.looked_at(threshold);
+        if steps.is_empty() || steps.iter().any(checked) {
+            return;
+        }
+        let who = match (&threshold.select.step, &threshold.select.workflow) {
+            (Some(step), _) => format!("the step `{}` has no check", shorten(step)),
+            (None, Some(workflow)) => format!("no step of `{}` has a check", shorten(workflow)),
+            (None, None) => "no step has a check".to_owned(),
+        };
+        let help = "add one to a request: `check: { status: 200 }`";
+        self.report(place, format!("`checks` has a threshold, and {who}"), Some(help.into()));
     }
 
     fn selected_step(&mut self, threshold: &Threshold, name: &str, place: Place) {

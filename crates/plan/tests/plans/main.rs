@@ -9,6 +9,7 @@ mod hostile;
 mod loads;
 mod mistakes;
 mod references;
+mod trial;
 
 use std::path::Path;
 

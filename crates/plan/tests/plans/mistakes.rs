@@ -133,7 +133,7 @@ fn extractors_and_checks_are_tried_before_the_run() {
     );
     check(
         &with_steps("- get: /a\n  extract: { a: { regex: x, group: 1 } }"),
-        &["7:40 the expression has 0 groups, not 1"],
+        &["7:40 the expression has no group, not 1"],
     );
     check(&with_steps("- get: /a\n  check: { json: $.a }"), &["7:14 what must the value be?"]);
     check(&with_steps("- get: /a\n  check: { name: x }"), &["7:14 this check tests nothing"]);
@@ -161,7 +161,7 @@ fn data_files_are_read_before_the_run() {
     for (file, expect) in [
         ("missing.csv", "there is no file `missing.csv`"),
         ("empty.csv", "empty.csv: the data file has no rows"),
-        ("ragged.csv", "ragged.csv:3: 1 fields, and the header has 2"),
+        ("ragged.csv", "ragged.csv:3: 1 field, and the header has 2"),
         ("bad.jsonl", "bad.jsonl:2: not a JSON object in one line"),
     ] {
         let problems = read(file).unwrap_err().0;
@@ -189,7 +189,9 @@ fn unique_rows_are_not_recycled() {
 fn thresholds_name_what_there_is() {
     let threshold = |threshold: &str, expect: &[&str]| {
         check(
-            &(with_steps("- { name: cart, get: /cart }") + "thresholds:\n- " + threshold),
+            &(with_steps("- { name: cart, get: /cart, check: { status: 200 } }")
+                + "thresholds:\n- "
+                + threshold),
             expect,
         );
     };
@@ -200,16 +202,16 @@ fn thresholds_name_what_there_is() {
     threshold("{ metric: checks, workflow: man, hold: rate > 1% }", &["8:31 there is no workflow"]);
     threshold("{ metric: vus, step: cart, hold: value > 1 }", &["8:24 `vus` is not measured per"]);
     threshold(
-        "{ metric: checks, hold: count > 1 }",
-        &["8:27 the metric is a rate and has no `cou"],
+        "{ metric: http_req_failed, hold: count > 1 }",
+        &["8:36 the metric is a rate and has no `cou"],
     );
     threshold(
-        "{ metric: checks, hold: rate > 1%, exclude: warmup }",
-        &["8:47 no workflow has a warm-up"],
+        "{ metric: http_req_failed, hold: rate > 1%, exclude: warmup }",
+        &["8:56 no workflow has a warm-up"],
     );
     threshold(
-        "{ metric: checks, hold: rate > 1%, stage: peak }",
-        &["8:45 there is no stage `peak`"],
+        "{ metric: http_req_failed, hold: rate > 1%, stage: peak }",
+        &["8:54 there is no stage `peak`"],
     );
     threshold(
         "{ metric: checks, hold: rate > 1%, over: 0s }",

@@ -67,7 +67,7 @@ fn setup_is_seen_by_what_comes_after_it() {
 fn data_steps_and_hand_overs_must_exist() {
     check(
         &with_steps("- get: /${data.users.nmae}"),
-        &["6:13 there is no column of `users`: `nmae` [workflows[0].steps[0].get] / \
+        &["6:13 the data set `users` has no column `nmae` [workflows[0].steps[0].get] / \
          did you mean `name`?"],
     );
     check(&with_steps("- get: /${data.usres.name}"), &["6:13 there is no data set `usres`"]);

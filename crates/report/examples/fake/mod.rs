@@ -19,6 +19,7 @@ fn step(name: &str, workflow: usize, method: &str, route: &str) -> StepLayout {
         method: method.into(),
         route: route.into(),
         tags: vec![("team".into(), "shop".into())],
+        when: Vec::new(),
     }
 }
 
@@ -30,6 +31,7 @@ pub fn layout() -> Layout {
         checks,
         stages,
         synthetic: false,
+        about: stats::WorkflowFacts::default(),
     };
     let check = |name: &str, step| CheckLayout { name: name.into(), step };
     let stage = |name: &str, workflow| StageLayout { name: name.into(), workflow };
@@ -320,6 +322,7 @@ pub fn quick() -> RunResult {
             checks: 0..0,
             stages: 0..1,
             synthetic: false,
+            about: stats::WorkflowFacts::default(),
         }],
         steps: vec![step("GET /", 0, "GET", "http://127.0.0.1:8080/")],
         checks: vec![],

@@ -106,7 +106,7 @@ fn threshold_cases(result: &RunResult) -> Vec<Case> {
         .map(|(number, threshold)| {
             let measured = match threshold.value {
                 Some(value) => format!("measured {}", format::value(value, threshold.unit)),
-                None => "nothing was measured".to_owned(),
+                None => crate::exit_code::NOTHING_MEASURED.to_owned(),
             };
             let ended = result.stop == StopReason::Threshold(number);
             let failed = !threshold.ok || ended;

@@ -212,6 +212,7 @@ pub struct ErrorSamplePart {
 pub(super) fn error_samples(result: &RunResult, rollup: &Rollup) -> Vec<ErrorSamplePart> {
     let samples = result.error_samples.iter();
     samples
+        .filter(|sample| sample.count > 0)
         .map(|sample| ErrorSamplePart {
             kind: sample.kind,
             step: rollup.steps.get(sample.step).map_or_else(String::new, |step| step.key.clone()),

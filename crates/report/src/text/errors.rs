@@ -12,13 +12,13 @@ const SAMPLES_MAX: usize = 12;
 impl Page<'_> {
     pub(super) fn errors(&mut self) {
         let failed = self.rollup.total.failed;
-        let samples = &self.result.error_samples;
+        let samples = self.result.error_samples.iter().filter(|sample| sample.count > 0);
+        let mut samples: Vec<_> = samples.collect();
         if failed == 0 && samples.is_empty() {
             return;
         }
         let share = format::share(failed, self.rollup.total.requests);
         self.section("ERRORS", &format!("{} failed ({share})", format::plural(failed, "request")));
-        let mut samples: Vec<_> = samples.iter().collect();
         samples.sort_by_key(|sample| std::cmp::Reverse(sample.count));
         for sample in samples.iter().take(SAMPLES_MAX) {
             let step = self.rollup.steps.get(sample.step).map_or("?", |step| &step.key);

@@ -4,6 +4,7 @@ use stats::{DropCause, ErrorKind, RunResult, StepStats, StopReason, VerdictState
 
 use crate::format;
 use crate::rollup::Rollup;
+use crate::unrun;
 
 /// Nothing for a run without trouble.
 pub(crate) fn hints(result: &RunResult, rollup: &Rollup) -> Vec<String> {
@@ -14,6 +15,11 @@ pub(crate) fn hints(result: &RunResult, rollup: &Rollup) -> Vec<String> {
             hints.extend(error_hint(kind, count, result, rollup));
         }
     }
+    hints.extend(
+        unrun::login_wall(result, rollup)
+            .map(|wall| format!("{wall} (`redirects: false`, or a check of the body, shows it)")),
+    );
+    hints.extend(unrun::unrun_words(result, rollup));
     hints.extend(drop_hints(result, rollup));
     hints.extend(generator_hint(result));
     hints.extend(slow_hint(result, rollup));
@@ -81,19 +87,27 @@ fn error_hint(kind: ErrorKind, n: u64, result: &RunResult, rollup: &Rollup) -> O
             "{n} × no_value: a step was not sent because a value was missing; find out why the \
              step that sets it did not, or give a default{said}"
         ),
-        ErrorKind::Status => return status_hint(&rollup.total, result),
+        ErrorKind::Status => return status_hint(rollup, result),
     })
 }
 
 /// The most frequent unexpected answer decides what to say.
-fn status_hint(total: &StepStats, result: &RunResult) -> Option<String> {
+fn status_hint(rollup: &Rollup, result: &RunResult) -> Option<String> {
+    let total = &rollup.total;
     let shown = result.error_samples.iter().any(|sample| sample.exchange.is_some());
     let look = if shown { "see the exchange above" } else { "look at one with `volley ping`" };
     let errors = total.status.iter().filter(|(status, _)| *status >= 400);
     let (status, n) =
         errors.max_by_key(|(_, n)| *n).or_else(|| total.status.iter().min_by_key(|(_, n)| *n))?;
     let what = match status {
-        401 | 403 => format!("credentials missing or wrong: {look}"),
+        401 | 403 => match lost_cookies(result, rollup) {
+            Some(why) => format!("credentials missing or wrong: {look}; {why}"),
+            None => format!("credentials missing or wrong: {look}"),
+        },
+        404 | 405 if total.status.iter().all(|(other, _)| other == status) => format!(
+            "the path, the method or the host name is not what the target serves: {look}; a server that \
+             serves by name needs the name: in `target` with `hosts: {{ NAME: ADDRESS }}`, or as a `host` header"
+        ),
         404 | 405 => format!("the path or method is not what the target serves: {look}"),
         429 => {
             "the target limits its callers: exempt the generator, or test below the limit".into()
@@ -105,21 +119,56 @@ fn status_hint(total: &StepStats, result: &RunResult) -> Option<String> {
     Some(format!("{} × status {status}: {what}", format::count(n)))
 }
 
+/// Cookies of `vu_setup` are gone when the first iteration begins, unless they are kept.
+fn lost_cookies(result: &RunResult, rollup: &Rollup) -> Option<String> {
+    let step = rollup.steps.iter().enumerate().find(|(number, step)| {
+        let layout = &result.layout;
+        let facts = &layout.workflows[step.workflow].about;
+        let name = &layout.steps[*number].name;
+        name.starts_with("vu_setup: ") && step.stats.completed > 0 && !facts.keeps_cookies
+    });
+    step.map(|(number, _)| {
+        let name = result.layout.steps[number].name.trim_start_matches("vu_setup: ");
+        format!(
+            "if `{name}` in `vu_setup` signs in by a cookie: cookies last one iteration, unless \
+             `defaults` has `cookies: keep`"
+        )
+    })
+}
+
+/// How many virtual users the planned rate needs at the speed that was seen.
+fn users_needed(result: &RunResult, rollup: &Rollup, workflow: usize) -> Option<u64> {
+    let block = &rollup.workflows[workflow];
+    let over = result.layout.workflows[workflow].about.lasts?.as_secs_f64();
+    let planned = block.start_lag.count() + block.dropped[DropCause::NoFreeVu as usize];
+    let each_s = block.iteration_duration.mean_ms() / 1000.0;
+    let needed = (planned as f64 / over * each_s).ceil();
+    (over > 0.0 && needed >= 1.0 && needed < 1e9).then_some(needed as u64)
+}
+
 fn drop_hints(result: &RunResult, rollup: &Rollup) -> Vec<String> {
     let mut hints = Vec::new();
     let dropped = |cause: DropCause| rollup.all.dropped[cause as usize];
-    for (workflow, block) in result.layout.workflows.iter().zip(&rollup.workflows) {
+    let workflows = result.layout.workflows.iter().zip(&rollup.workflows).enumerate();
+    for (number, (workflow, block)) in workflows {
         let n = block.dropped[DropCause::NoFreeVu as usize];
         if n == 0 {
             continue;
         }
         let known = result.workflows.iter().find(|other| other.name == workflow.name);
+        let to = users_needed(result, rollup, number).map_or_else(String::new, |needed| {
+            let each = format::time_ms(block.iteration_duration.mean_ms());
+            format!(" to {} or more (an iteration took {each})", format::count(needed))
+        });
+        let users = match known.map_or(0, |known| known.vus_max) {
+            1 => "the only virtual user".to_owned(),
+            many => format!("all {} virtual users", format::count(many)),
+        };
         hints.push(format!(
-            "{} of {} not started, all {} virtual users being busy: raise `max_vus`, unless the \
-             target's slowness is the finding",
+            "{} of {} not started, {users} being busy: raise `max_vus`{to}, unless the target's \
+             slowness is the finding",
             format::plural(n, "iteration"),
             workflow.name,
-            format::count(known.map_or(0, |known| known.vus_max)),
         ));
     }
     if dropped(DropCause::TimeOver) > 0 && result.stop == StopReason::Finished {
@@ -130,7 +179,9 @@ fn drop_hints(result: &RunResult, rollup: &Rollup) -> Vec<String> {
     }
     if dropped(DropCause::DataExhausted) > 0 {
         hints.push(
-            "the data set had no row left: add rows, or set `when_exhausted: recycle`".to_owned(),
+            "the data set had no row left: add rows, or let them repeat (`order: sequential`, \
+             `when_exhausted: recycle`)"
+                .to_owned(),
         );
     }
     hints

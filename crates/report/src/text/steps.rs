@@ -10,6 +10,7 @@ use super::table::{Cell, Row, Table};
 use super::{Page, line};
 use crate::format;
 use crate::rollup::blocks;
+use crate::unrun::unrun_steps;
 
 impl Page<'_> {
     pub(super) fn steps(&mut self) {
@@ -27,7 +28,12 @@ impl Page<'_> {
         // Eleven columns of numbers leave little of an 80-column terminal.
         let count_width = if self.look.width < 96 { 7 } else { 9 };
         let mut any_service = false;
-        let used: Vec<_> = rollup.steps.iter().filter(|step| step.stats.requests > 0).collect();
+        // A step that never ran is a row of zeros: what is missing must be seen.
+        let unrun = unrun_steps(self.result, rollup);
+        let shown =
+            |number: &usize| rollup.steps[*number].stats.requests > 0 || unrun.contains(number);
+        let used: Vec<_> =
+            (0..rollup.steps.len()).filter(shown).map(|number| &rollup.steps[number]).collect();
         for step in &used {
             table.push(Row::new(&step.key, step_cells(&step.stats, step.rate, count_width)));
             if differs(&step.stats) {

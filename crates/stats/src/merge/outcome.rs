@@ -90,7 +90,7 @@ impl Merge {
             lost: &self.lost,
             stalls: &self.stalls,
             incomplete: &self.incomplete,
-            workflows: self.schema.layout.workflows.iter().map(|one| &*one.name).collect(),
+            layout: &self.schema.layout,
         })
     }
 

@@ -27,6 +27,7 @@ pub fn explain(args: &PlanArgs) -> i32 {
     } else {
         print::page(&describe(&plan, cores));
     }
+    super::rows::short_of_rows(&plan).iter().for_each(|word| eprintln!("volley: {word}"));
     0
 }
 

@@ -95,6 +95,7 @@ fn build(args: &QuickArgs, url: &str) -> Result<Plan, String> {
         name: format!("{} {}", request.method, plan::mask_userinfo(url)),
         needs: None,
         when: None,
+        when_text: None,
         action: Action::Request(Box::new(request)),
     };
     let load = Load {

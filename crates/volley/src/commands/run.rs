@@ -45,6 +45,9 @@ pub fn run(args: &RunArgs) -> i32 {
         eprintln!("volley: {problem}");
         return exit::INVALID;
     }
+    if !args.debug {
+        super::rows::short_of_rows(&plan).iter().for_each(|word| eprintln!("volley: {word}"));
+    }
     let trace = args.debug.then(|| {
         make_debug(&mut plan);
         Arc::new(|text: String| print::line(&text)) as engine::Trace
@@ -70,7 +73,8 @@ pub fn read(
     target: Option<&str>,
 ) -> Result<Plan, plan::Problems> {
     let look_up = environment(env);
-    let options = ReadOptions { target, ..ReadOptions::new(&look_up) };
+    let key_fits = Some(&engine::key_fits as plan::KeyFits<'_>);
+    let options = ReadOptions { target, key_fits, ..ReadOptions::new(&look_up) };
     plan::read_file(path, &options).map_err(|problems| advise(path, problems))
 }
 

@@ -272,7 +272,10 @@ fn tell(
     for (place, pid) in nodes.places() {
         let Place { name, role, bind, .. } = place;
         let what = match role {
-            Role::Worker => format!("worker, {} cores", Shape::of(args).cores),
+            Role::Worker => {
+                let cores = u64::from(Shape::of(args).cores);
+                format!("worker, {}", report::format::plural(cores, "core"))
+            }
             _ => "manager".to_owned(),
         };
         let pid = if args.processes { format!("  pid {pid}") } else { String::new() };

@@ -24,8 +24,8 @@ pub(super) struct Recovery {
     /// What the ledger's history says, with its place in the log; and gaps that the ledger's attempts show.
     pub history: Vec<(Epoch, Note)>,
     pub gaps: Vec<Note>,
-    /// Shards whose load was missing, with the attempt that was lost. The ledger says when the next one was created, and
-    /// only its worker knows whether, and since when, it runs.
+    /// Shards whose load was missing, with the attempt that was lost. The ledger says when the next one was created,
+    /// and only its worker knows whether, and since when, it runs.
     pub reopened: BTreeMap<Sid, (Attempt, Duration)>,
     /// Workflows by the place in the log at which they were divided, and when their load began.
     pub batches: BTreeMap<usize, (u64, Option<Duration>)>,

@@ -135,7 +135,10 @@ impl Owner {
         let why = if total == 0 {
             format!("there are no workers{aside}")
         } else {
-            format!("the plan needs {needs} cores, and the fleet has {total}{aside}")
+            format!(
+                "the plan needs {needs} core{}, and the fleet has {total}{aside}",
+                if needs == 1 { "" } else { "s" }
+            )
         };
         if self.manifest.policy.when_full == WhenFull::Refuse && !self.has_begun() {
             self.fail(format!("refused: {why}; start more workers, or ask for fewer cores"));

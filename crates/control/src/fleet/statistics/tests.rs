@@ -22,6 +22,7 @@ fn schema() -> Schema {
         checks: 0..0,
         stages: 0..0,
         synthetic: false,
+        about: stats::WorkflowFacts::default(),
     });
     Schema::new(Arc::new(layout), None)
 }

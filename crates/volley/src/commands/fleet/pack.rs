@@ -46,7 +46,11 @@ pub fn pack(args: &SubmitArgs) -> Result<Packed, i32> {
         }
     }
     let look_up = environment(&args.env);
-    let options = ReadOptions { target: args.target.as_deref(), ..ReadOptions::new(&look_up) };
+    let options = ReadOptions {
+        target: args.target.as_deref(),
+        key_fits: Some(&engine::key_fits),
+        ..ReadOptions::new(&look_up)
+    };
     let packed = PlanParcel::pack(&args.plan, &options).map_err(|problems| {
         eprintln!("{}", advise(&args.plan, problems));
         exit::INVALID
