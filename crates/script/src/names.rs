@@ -86,7 +86,6 @@ const GLOBALS: [&str; 8] =
 /// Methods of responses, strings and arrays: what somebody means who calls what is not there.
 pub const METHODS: &[&str] = &[
     "json",
-    "html",
     "concat",
     "endsWith",
     "entries",

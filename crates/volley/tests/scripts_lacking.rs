@@ -62,7 +62,7 @@ fn a_method_of_ones_own_and_a_misspelt_one_behave_as_in_k6() {
     );
     let done = scripts.run(["test.js"]).expect(0);
     assert_eq!(common::scripts::count_lines(&done, "mine"), 2, "{}", done.err);
-    assert_eq!(done.err.matches("TypeError").count(), 2, "{}", done.err);
+    assert_eq!(done.err.matches("\nTypeError").count(), 2, "{}", done.err);
 }
 
 #[test]

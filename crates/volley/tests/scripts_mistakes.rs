@@ -198,7 +198,7 @@ fn scripts_without_a_mistake_hear_nothing() {
          export function teardown() {}\n\
          export default function (data) {\n\
            const base = __ENV.BASE_OF_ALL || 'URL';\n\
-           const r = http.get(`${base}/null-and-void?undefinedness=1`, { tags: { kind: 'a' }, timeout: '5s' });\n\
+           const r = http.get(`${base}/?undefinedness=1&word=null-and-void`, { tags: { kind: 'a' }, timeout: '5s' });\n\
            check(r, { ok: (r) => r.status === 200, block: (r) => { if (r.body) { return true; } return false; } });\n\
            let x; if ((x = r.status)) { x += 1; }\n\
            http.post(`${base}/echo`, { a: 1, b: 'two' });\n\

@@ -248,7 +248,8 @@ fn the_log_has_the_forms_of_k6() {
     assert!(run(&["--verbose"]).err.contains(" level=debug msg=hidden source=console\n"));
 
     let lines = json_lines(&run(&["--log-format", "json"]).err);
-    assert_eq!(lines.len(), 4);
+    // The last says that every iteration threw.
+    assert_eq!(lines.len(), 5);
     assert_eq!(lines[1]["level"], "warning");
     assert_eq!(lines[1]["msg"], "a \"quoted\" warning");
     assert_eq!(lines[2]["msg"], "{\"a\":1}");

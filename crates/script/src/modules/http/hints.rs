@@ -69,7 +69,8 @@ pub fn look_at_url(ctx: &Ctx<'_>, host: &Host, url: &str) {
         return;
     }
     let Some(what) = missing_value(url) else {
-        if !url.contains("://") {
+        let begins = |c: char| c == '/' || c.is_ascii_alphanumeric();
+        if !url.contains("://") && url.starts_with(begins) {
             let shown: String = url.chars().take(200).collect();
             let text =
                 format!("the URL \"{shown}\" has no scheme; write it whole: http://host:port/path");

@@ -59,8 +59,8 @@ fn misspelt_exports(run: &ScriptRun, description: &Description) -> Vec<String> {
         let like = |name: &&String| is_nearly(name, "options") || *name == "config";
         if let Some(name) = description.values.iter().find(like) {
             said.push(format!(
-                "{}the script exports `{name}`, which has no meaning, and no `options`; did you mean `options`? Without \
-                 it, 1 virtual user runs 1 iteration, if no flag says otherwise",
+                "{}the script exports `{name}`, which has no meaning, and no `options`; did you mean \
+                 `options`? Without it, 1 virtual user runs 1 iteration, if no flag says otherwise",
                 at(name)
             ));
         }
