@@ -97,9 +97,9 @@ fn without_a_cluster_it_is_said_how_to_name_one() {
         .says("--certs DIR")
         .says("volley certs issue");
     volley(&room, &["watch", "nonsense!"]).expect(2).says("hexadecimal").says("volley jobs");
-    volley(&room, &["ctl", "--job", "3f", "scale", "--by", "2"])
+    volley(&room, &["ctl", "--job", "3f", "scale"])
         .expect(2)
-        .says("--by is for runs on this machine");
+        .says("scale needs --vus, --rate or --by");
     volley(&room, &["ctl", "--job", "3f", "--run", "12", "pause"])
         .expect(2)
         .says("cannot be used with");
