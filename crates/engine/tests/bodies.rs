@@ -242,7 +242,7 @@ fn a_limit_of_bodies_is_the_same_in_every_framing() {
             ("/stream/20000", true),
             ("/stream/20001", false),
         ] {
-            for check in ["", ", check: [ { body: { size: '>= 0B' } } ]"] {
+            for check in ["", ", check: [ { body: { size: '< 100GB' } } ]"] {
                 let target = target();
                 let steps = format!("{{ get: {path}{check} }}");
                 let defaults = format!("version: {version}, body_limit: 20000B");

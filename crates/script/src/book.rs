@@ -29,7 +29,9 @@ pub struct Book {
 /// Values of the tags that thresholds ask for, as the first samples had them: for whoever asks why a
 /// sub-metric measured nothing.
 #[derive(Default)]
-pub struct SeenTags(Mutex<BTreeMap<(MetricId, Box<str>), BTreeSet<Box<str>>>>);
+pub struct SeenTags(Mutex<BTreeMap<(MetricId, Box<str>), Values>>);
+
+type Values = BTreeSet<Box<str>>;
 
 /// Later samples are like the first.
 const LOOKS_MAX: u32 = 500;

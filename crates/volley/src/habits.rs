@@ -106,7 +106,7 @@ pub fn answers(error: &clap::Error, args: &[String], command: &clap::Command) ->
     }
     match error.kind() {
         ErrorKind::UnknownArgument => {}
-        ErrorKind::ArgumentConflict => {
+        ErrorKind::ArgumentConflict if command.get_name() == "volley" => {
             // A word that is no command was taken for a place to send requests to, and the next for a command.
             let first = args.first().map(String::as_str).unwrap_or_default();
             if let Some(answer) = no_command(first) {

@@ -219,7 +219,7 @@ fn a_load_needs_cores_by_its_rate_or_its_users_with_headroom() {
         (format!("load: {{ rate: 30/m, duration: 1m }}, {get}"), "1 core for 1 requests/s"),
         (format!("load: {{ vus: 150, duration: 1m }}, {get}"), "2 cores for 150 virtual users"),
         (format!("load: {{ vus: 2000, duration: 1m }}, {two}"), "1 core for 4000 requests/s"),
-        (format!("load: {{ vus: 1, iterations: 9 }}, {get}"), "1 core for 1 virtual users"),
+        (format!("load: {{ vus: 1, iterations: 9 }}, {get}"), "1 core for 1 virtual user"),
         (format!("load: {{ vus: 1, iterations: 9 }}, cores: 3, {get}"), "3 cores as the plan says"),
     ] {
         let found = need(&workflow(&parts)).to_string();

@@ -61,10 +61,10 @@ impl Failure {
 
     fn refused(&self) -> Option<&Refusal> {
         match &self.why {
-            Why::Connect(ConnectError::Handshake { error, .. }) => match error {
-                HandshakeError::Refused(refusal) => Some(refusal),
-                _ => None,
-            },
+            Why::Connect(ConnectError::Handshake {
+                error: HandshakeError::Refused(refusal),
+                ..
+            }) => Some(refusal),
             _ => None,
         }
     }

@@ -214,7 +214,7 @@ async fn nobody_else_becomes_a_worker() {
     }
     let other = World::new(1);
     let error = enlist(&world.enlistment(other.token(DAY), &[0])).await.unwrap_err().to_string();
-    assert!(error.contains("not issued by a CA that this node trusts"), "{error}");
+    assert!(error.contains("does not belong to the cluster of this join token"), "{error}");
     // Of the same CA, for another datacenter.
     let elsewhere = world.ca.token("elsewhere", Validity::starting(now(), DAY)).unwrap();
     let error = enlist(&world.enlistment(elsewhere, &[0])).await.unwrap_err().to_string();

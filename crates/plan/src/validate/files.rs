@@ -53,7 +53,7 @@ impl<'p> Checker<'p> {
                 "the first line of `{}` is read as the names of the columns, and has none that the plan \
                  uses; if it is a row, put a line `{}` above it",
                 data.file.file_name().unwrap_or_default().to_string_lossy(),
-                used.iter().copied().collect::<Vec<_>>().join(","),
+                used.join(","),
             ),
             None => {
                 let names: Vec<&str> = columns.take(NAMES_MAX).collect();

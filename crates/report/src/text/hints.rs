@@ -143,7 +143,7 @@ fn users_needed(result: &RunResult, rollup: &Rollup, workflow: usize) -> Option<
     let planned = block.start_lag.count() + block.dropped[DropCause::NoFreeVu as usize];
     let each_s = block.iteration_duration.mean_ms() / 1000.0;
     let needed = (planned as f64 / over * each_s).ceil();
-    (over > 0.0 && needed >= 1.0 && needed < 1e9).then_some(needed as u64)
+    (over > 0.0 && (1.0..1e9).contains(&needed)).then_some(needed as u64)
 }
 
 fn drop_hints(result: &RunResult, rollup: &Rollup) -> Vec<String> {

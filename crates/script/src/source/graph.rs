@@ -35,7 +35,7 @@ pub struct Module {
 }
 
 pub enum Content {
-    Code(Parsed),
+    Code(Box<Parsed>),
     Json,
 }
 
@@ -241,7 +241,7 @@ impl Module {
 }
 
 fn code_module(shown: &str, text: &str, language: Language) -> Result<Module, SourceError> {
-    let content = Content::Code(parse::parse(shown, text, language)?);
+    let content = Content::Code(Box::new(parse::parse(shown, text, language)?));
     Ok(Module { text: text.into(), content })
 }
 
