@@ -4,6 +4,7 @@
 //! the date header, rand for its seeds), so the questions are answered at the last place that they all share: the C
 //! library's functions. Each override is per thread and opt-in. A thread that did not ask for it gets the real call.
 
+use base::random::SplitMix64;
 use std::cell::Cell;
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -31,25 +32,17 @@ pub fn set_time(nanoseconds: u64) {
     NOW.set(Some(nanoseconds));
 }
 
-/// SplitMix64: good enough to seed other generators, and small enough to read.
-fn next_word(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut word = *state;
-    word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    word ^ (word >> 31)
-}
-
 /// Fills the buffer from the seed; false if this thread asked for the real thing.
 fn fill(buffer: *mut c_void, bytes: size_t) -> bool {
-    let Ok(Some(mut state)) = ENTROPY.try_with(Cell::get) else { return false };
+    let Ok(Some(state)) = ENTROPY.try_with(Cell::get) else { return false };
     // SAFETY: the caller of getrandom owns `bytes` bytes at `buffer`.
     let buffer = unsafe { std::slice::from_raw_parts_mut(buffer.cast::<u8>(), bytes) };
+    let mut random = SplitMix64::new(state);
     for chunk in buffer.chunks_mut(8) {
-        let word = next_word(&mut state).to_le_bytes();
+        let word = random.draw().to_le_bytes();
         chunk.copy_from_slice(&word[..chunk.len()]);
     }
-    ENTROPY.set(Some(state));
+    ENTROPY.set(Some(random.state()));
     true
 }
 

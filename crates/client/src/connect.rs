@@ -1,5 +1,7 @@
 //! From an origin to a byte stream: TCP or Unix socket, proxy, TLS.
 
+use base::clock;
+use fence::Moment;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -9,7 +11,6 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 
-use crate::clock::Mono;
 use crate::io::Stream;
 use crate::origin::Origin;
 use crate::pool::Settings;
@@ -40,7 +41,7 @@ pub async fn connect(
     let attempt = async {
         match &origin.unix {
             Some(path) => {
-                let begun = Mono::now();
+                let begun = clock::now();
                 let unix = UnixStream::connect(path).await.map_err(|error| {
                     let failure = connect_failure(&error, &path.display().to_string());
                     // A socket file that is not there is what a closed port is elsewhere.
@@ -51,7 +52,7 @@ pub async fn connect(
                         _ => failure,
                     }
                 })?;
-                let connecting = Mono::now().since(begun);
+                let connecting = clock::now().nanos_since(begun);
                 secure(unix, origin, settings, connecting, Stream::Unix, Stream::TlsUnix).await
             }
             None => {
@@ -86,10 +87,10 @@ async fn connect_tcp(
             }
         },
     };
-    let begun = Mono::now();
+    let begun = clock::now();
     let mut tcp =
         open(address, local).await.map_err(|e| connect_failure(&e, &address.to_string()))?;
-    let connecting = Mono::now().since(begun);
+    let connecting = clock::now().nanos_since(begun);
     if let Some(proxy) = &origin.proxy
         && origin.tls
     {
@@ -224,13 +225,13 @@ where
         Ok(config) => config.clone(),
         Err(error) => return Err(failed(error.clone())),
     };
-    settings.outlet.reach_out().await;
-    let begun = Mono::now();
+    settings.send_control.before_connect().await;
+    let begun = clock::now();
     let stream = TlsConnector::from(config).connect(name, raw).await.map_err(|error| {
         failed(format!("TLS handshake with {}: {}", origin.authority, io_words(&error)))
             .because(handshake_cause(&error))
     })?;
-    let tls_handshaking = Mono::now().since(begun);
+    let tls_handshaking = clock::now().nanos_since(begun);
     let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
     let times = ConnectTimes { connecting, tls_handshaking };
     Ok(Connected { stream: tls(Box::new(stream)), http2, times })

@@ -5,12 +5,12 @@
 //! milliseconds and wakes those whose time has come. A woken exchange sees that its deadline has
 //! passed and gives up.
 
+use base::clock;
+use fence::Moment;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::task::{Context, Waker};
 use std::time::Duration;
-
-use crate::clock::Mono;
 
 /// All deadlines of one core.
 #[derive(Default)]
@@ -25,7 +25,7 @@ struct Slots {
 }
 
 struct Entry {
-    deadline: Mono,
+    deadline: Moment,
     waker: Option<Waker>,
 }
 
@@ -39,14 +39,14 @@ impl Deadlines {
     pub fn slot(self: &Rc<Self>) -> Deadline {
         let mut slots = self.slots.borrow_mut();
         let index = slots.free.pop().unwrap_or_else(|| {
-            slots.entries.push(Entry { deadline: Mono::MAX, waker: None });
+            slots.entries.push(Entry { deadline: Moment::MAX, waker: None });
             slots.entries.len() - 1
         });
         Deadline { owner: self.clone(), index }
     }
 
     /// Wakes every exchange whose deadline has passed.
-    pub fn sweep(&self, now: Mono) {
+    pub fn sweep(&self, now: Moment) {
         for entry in &mut self.slots.borrow_mut().entries {
             if entry.deadline <= now
                 && let Some(waker) = entry.waker.take()
@@ -62,23 +62,23 @@ impl Deadlines {
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             tick.tick().await;
-            self.sweep(Mono::now());
+            self.sweep(clock::now());
         }
     }
 }
 
 impl Deadline {
     #[inline]
-    pub fn arm(&self, at: Mono) {
+    pub fn arm(&self, at: Moment) {
         self.owner.slots.borrow_mut().entries[self.index].deadline = at;
     }
 
     #[inline]
     pub fn disarm(&self) {
-        self.arm(Mono::MAX);
+        self.arm(Moment::MAX);
     }
 
-    pub fn at(&self) -> Mono {
+    pub fn at(&self) -> Moment {
         self.owner.slots.borrow().entries[self.index].deadline
     }
 
@@ -94,7 +94,7 @@ impl Deadline {
                 entry.waker = Some(context.waker().clone());
                 // The sweep took the waker: either this deadline has passed, or it woke for an
                 // older one.
-                entry.deadline != Mono::MAX && entry.deadline <= Mono::now()
+                entry.deadline != Moment::MAX && entry.deadline <= clock::now()
             }
         }
     }
@@ -103,7 +103,7 @@ impl Deadline {
 impl Drop for Deadline {
     fn drop(&mut self) {
         let mut slots = self.owner.slots.borrow_mut();
-        slots.entries[self.index] = Entry { deadline: Mono::MAX, waker: None };
+        slots.entries[self.index] = Entry { deadline: Moment::MAX, waker: None };
         slots.free.push(self.index);
     }
 }

@@ -4,6 +4,9 @@
 //! wrote it, while it is still in cache, and ten thousand idle connections own no buffers. Only
 //! what arrives in pieces is kept by the connection until the rest is there.
 
+use base::clock;
+use fence::Moment;
+use permit::SendControl;
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -13,11 +16,9 @@ use std::task::{Context, Poll, ready};
 use stats::ErrorKind;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::clock::Mono;
 use crate::deadline::Deadline;
 use crate::head::{Framing, parse_head, too_long};
 use crate::io::Stream;
-use crate::outlet::Outlet;
 use crate::peer::Peer;
 use crate::response::{Keep, Response};
 use crate::{Cause, Failure, Progress};
@@ -95,7 +96,7 @@ impl Connection {
         &mut self,
         request: &[u8],
         wanted: Wanted,
-        outlet: &Outlet,
+        send_control: &SendControl,
         deadline: &Deadline,
         response: &mut Response,
         progress: &Progress,
@@ -103,11 +104,11 @@ impl Connection {
         let mut phases = progress.phases.get();
         let reusable = std::mem::replace(&mut self.reusable, false);
         // Whoever found this connection has just read the clock.
-        let begun = Mono::recent();
-        outlet.leave(begun).await;
-        self.write_all(request, outlet, deadline, progress).await?;
-        let sent = Mono::now();
-        phases.sending = sent.since(begun);
+        let begun = clock::recent();
+        send_control.before_request(begun).await;
+        self.write_all(request, send_control, deadline, progress).await?;
+        let sent = clock::now();
+        phases.sending = sent.nanos_since(begun);
         progress.phases.set(phases);
 
         let mut first_byte = None;
@@ -129,11 +130,11 @@ impl Connection {
         // An answer that came in one piece ended when it began.
         let ended = match first_byte {
             Some(first) if reads == 1 => first,
-            _ => Mono::now(),
+            _ => clock::now(),
         };
         let first = first_byte.unwrap_or(ended);
-        phases.waiting = first.since(sent);
-        phases.receiving = ended.since(first);
+        phases.waiting = first.nanos_since(sent);
+        phases.receiving = ended.nanos_since(first);
         progress.phases.set(phases);
         match outcome {
             Ok(keep_alive) => {
@@ -148,14 +149,14 @@ impl Connection {
     async fn write_all(
         &mut self,
         mut bytes: &[u8],
-        outlet: &Outlet,
+        send_control: &SendControl,
         deadline: &Deadline,
         progress: &Progress,
     ) -> Result<(), Failure> {
         let mut waited = false;
         poll_fn(|context| {
             // The rest of a request that had to wait for room is a send like any other.
-            if waited && !outlet.may_continue() {
+            if waited && !send_control.may_continue() {
                 return Poll::Pending;
             }
             waited = true;
@@ -195,7 +196,7 @@ impl Connection {
         deadline: &Deadline,
         response: &mut Response,
         progress: &Progress,
-        first_byte: &mut Option<Mono>,
+        first_byte: &mut Option<Moment>,
         reads: &mut u32,
     ) -> Poll<Result<bool, Failure>> {
         READ_BUFFER.with_borrow_mut(|buffer| {
@@ -208,7 +209,7 @@ impl Connection {
                 if read == 0 {
                     return Poll::Ready(self.end_of_stream(reading, first_byte.is_some()));
                 }
-                first_byte.get_or_insert_with(Mono::now);
+                first_byte.get_or_insert_with(clock::now);
                 *reads += 1;
                 progress.bytes_received.set(progress.bytes_received.get() + read as u64);
                 let taken = self.take(&buffer[..read], reading, wanted, response);
@@ -221,7 +222,7 @@ impl Connection {
                     return Poll::Ready(Err(too_long(wanted.body_limit)));
                 }
             }
-            if deadline.at() <= Mono::now() {
+            if deadline.at() <= clock::now() {
                 return Poll::Ready(Err(timed_out("receiving")));
             }
             context.waker().wake_by_ref();

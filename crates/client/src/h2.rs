@@ -1,5 +1,8 @@
 //! HTTP/2: one connection of a virtual user, shared by all its streams, on the crate `h2`.
 
+use base::clock;
+use fence::Moment;
+use permit::SendControl;
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -12,11 +15,9 @@ use http::{HeaderName, HeaderValue, Method, Request, Uri, Version};
 use stats::ErrorKind;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::clock::Mono;
 use crate::deadline::Deadline;
 use crate::h1::{Broken, Wanted};
 use crate::io::Stream;
-use crate::outlet::Outlet;
 use crate::peer::Peer;
 use crate::pool::Outgoing;
 use crate::response::Response;
@@ -63,10 +64,10 @@ impl Drop for Departure<'_> {
 }
 
 impl Http2 {
-    pub async fn start(stream: Stream, outlet: Outlet) -> Result<Http2, Failure> {
+    pub async fn start(stream: Stream, send_control: SendControl) -> Result<Http2, Failure> {
         let peer = Rc::new(Peer::of(&stream));
         let traffic = Rc::new(Traffic::default());
-        let counted = Counted { stream, outlet, traffic: traffic.clone() };
+        let counted = Counted { stream, send_control, traffic: traffic.clone() };
         let mut builder = h2::client::Builder::new();
         builder
             .initial_window_size(STREAM_WINDOW_BYTES)
@@ -92,7 +93,7 @@ impl Http2 {
         &self,
         out: Outgoing<'_>,
         wanted: Wanted,
-        outlet: &Outlet,
+        send_control: &SendControl,
         deadline: &Deadline,
         response: &mut Response,
         progress: &Progress,
@@ -102,7 +103,7 @@ impl Http2 {
         let mut answered = false;
         let result = {
             let exchange =
-                self.run(request, body, wanted, outlet, response, progress, &mut answered);
+                self.run(request, body, wanted, send_control, response, progress, &mut answered);
             let mut exchange = std::pin::pin!(exchange);
             poll_fn(|context| match exchange.as_mut().poll(context) {
                 Poll::Pending if deadline.expired_or_register(context) => {
@@ -128,29 +129,29 @@ impl Http2 {
         request: Request<()>,
         body: &[u8],
         wanted: Wanted,
-        outlet: &Outlet,
+        send_control: &SendControl,
         response: &mut Response,
         progress: &Progress,
         answered: &mut bool,
     ) -> Result<(), Failure> {
         let departure = Departure { traffic: &self.traffic, progress, queued_at: Cell::new(None) };
         let mut send = self.send.clone().ready().await.map_err(|error| failure(&error))?;
-        let begun = Mono::now();
-        outlet.leave(begun).await;
+        let begun = clock::now();
+        send_control.before_request(begun).await;
         let (answer, mut stream) =
             send.send_request(request, body.is_empty()).map_err(|error| failure(&error))?;
         departure.queued_at.set(Some(self.traffic.flushes.get()));
         if !body.is_empty() {
             send_body(&mut stream, body).await?;
         }
-        let sent = Mono::now();
+        let sent = clock::now();
         let mut phases = progress.phases.get();
-        phases.sending = sent.since(begun);
+        phases.sending = sent.nanos_since(begun);
         let answer = answer.await.map_err(|error| failure(&error))?;
         *answered = true;
         progress.sent.set(true);
-        let first = Mono::now();
-        phases.waiting = first.since(sent);
+        let first = clock::now();
+        phases.waiting = first.nanos_since(sent);
         progress.phases.set(phases);
         let (head, mut incoming) = answer.into_parts();
         response.status = head.status.as_u16();
@@ -181,7 +182,7 @@ impl Http2 {
                 .release_capacity(data.len())
                 .map_err(|error| failure(&error))?;
         }
-        phases.receiving = Mono::now().since(first);
+        phases.receiving = clock::now().nanos_since(first);
         progress.phases.set(phases);
         Ok(())
     }
@@ -272,7 +273,7 @@ fn translate(out: Outgoing<'_>) -> Result<Request<()>, Failure> {
 
 struct Counted {
     stream: Stream,
-    outlet: Outlet,
+    send_control: SendControl,
     traffic: Rc<Traffic>,
 }
 
@@ -298,7 +299,7 @@ impl AsyncWrite for Counted {
     ) -> Poll<std::io::Result<usize>> {
         // What was queued before the gate was shut does not leave afterwards. Nobody wakes this task
         // again; it ends with its virtual user.
-        if !self.outlet.may_continue() {
+        if !self.send_control.may_continue() {
             return Poll::Pending;
         }
         let result = Pin::new(&mut self.stream).poll_write(context, bytes);

@@ -13,19 +13,15 @@
 
 mod body;
 mod chunked;
-pub mod clock;
 mod connect;
 mod cookies;
 mod deadline;
 mod describe;
-mod gate;
 mod h1;
 mod h2;
 mod head;
 mod io;
-mod issued;
 mod origin;
-mod outlet;
 mod peer;
 mod pool;
 mod proxy;
@@ -35,13 +31,9 @@ mod trusted;
 mod words;
 
 pub use body::{CODINGS, decode_body, encode_body};
-pub use clock::Mono;
 pub use cookies::{Jar, SetCookie};
 pub use deadline::{Deadline, Deadlines};
-pub use gate::{SendGate, Standing};
-pub use issued::{IDENTITY_BYTES_MAX, IssuedCounts, IssuedFile};
 pub use origin::{Origin, OriginTable, UNIX_HOST, parse_url, render_authority, take_userinfo};
-pub use outlet::Outlet;
 pub use peer::Peer;
 pub use pool::{Client, LazyTls, Outgoing, Settings};
 pub use proxy::{Proxies, Proxy, ProxyRules};

@@ -1,5 +1,8 @@
 //! One virtual user's connections, per origin, and the exchange over whichever version they speak.
 
+use base::clock;
+use fence::Moment;
+use permit::SendControl;
 use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -11,14 +14,12 @@ use rustls::ClientConfig;
 use stats::ErrorKind;
 use tokio::sync::Notify;
 
-use crate::clock::Mono;
 use crate::connect::{ConnectTimes, connect};
 use crate::deadline::Deadline;
 use crate::describe::describe;
 use crate::h1::{Connection, Wanted};
 use crate::h2::Http2;
 use crate::origin::{Origin, OriginTable};
-use crate::outlet::Outlet;
 use crate::response::{Keep, Response};
 use crate::{Failure, Progress};
 
@@ -33,7 +34,7 @@ pub struct Settings {
     pub tls: Arc<LazyTls>,
     pub origins: Rc<OriginTable>,
     /// Asked before every request.
-    pub outlet: Outlet,
+    pub send_control: SendControl,
 }
 
 /// A workflow's TLS settings, made once for all its cores.
@@ -107,13 +108,13 @@ impl Client {
     ) -> Result<(), Failure> {
         let pool = self.pool(out.origin);
         loop {
-            let begun = Mono::recent();
+            let begun = clock::recent();
             let (acquired, times) = self.acquire(&pool, deadline).await?;
             let mut phases = progress.phases.get();
             if let Some(times) = times {
                 phases.connecting += times.connecting;
                 phases.tls_handshaking += times.tls_handshaking;
-                phases.blocked += Mono::now().since(begun);
+                phases.blocked += clock::now().nanos_since(begun);
                 progress.phases.set(phases);
             }
             let (result, reused) = match acquired {
@@ -128,9 +129,9 @@ impl Client {
                     progress.version.set(2);
                     *progress.peer.borrow_mut() = Some(http2.peer.clone());
                     let wanted = self.wanted(out, response);
-                    let outlet = &self.settings.outlet;
+                    let send_control = &self.settings.send_control;
                     let exchange =
-                        http2.exchange(out, wanted, outlet, deadline, response, progress);
+                        http2.exchange(out, wanted, send_control, deadline, response, progress);
                     let result = Box::pin(exchange).await;
                     if result.is_err() && http2.is_closed() {
                         pool.http2.borrow_mut().take_if(|current| Rc::ptr_eq(current, &http2));
@@ -196,9 +197,9 @@ impl Client {
         let mut held = Held { pool, connection: Some(connection) };
         let connection = held.connection.as_mut().expect("just put there");
         let wanted = self.wanted(out, response);
-        let outlet = &self.settings.outlet;
+        let send_control = &self.settings.send_control;
         let result =
-            connection.exchange(out.wire, wanted, outlet, deadline, response, progress).await;
+            connection.exchange(out.wire, wanted, send_control, deadline, response, progress).await;
         if self.settings.http.keep_alive
             && let Some(connection) = held.connection.take_if(|c| result.is_ok() && c.is_reusable())
         {
@@ -244,7 +245,7 @@ impl Client {
                 return Ok((acquired, Some(times)));
             }
             waited = Some(ConnectTimes::default());
-            let left = Duration::from_nanos(deadline.at().since(Mono::now()));
+            let left = Duration::from_nanos(deadline.at().nanos_since(clock::now()));
             let freed = Box::pin(tokio::time::timeout(left, pool.changed.notified()));
             if freed.await.is_err() {
                 let message = format!("no free connection to {} in time", pool.origin.authority);
@@ -259,9 +260,9 @@ impl Client {
         deadline: &Deadline,
     ) -> Result<(Acquired, ConnectTimes), Failure> {
         let opening = Opening::new(pool, self.may_speak_http2(&pool.origin));
-        let left = Duration::from_nanos(deadline.at().since(Mono::now()));
+        let left = Duration::from_nanos(deadline.at().nanos_since(clock::now()));
         let limit = left.min(self.settings.http.connect_timeout);
-        self.settings.outlet.reach_out().await;
+        self.settings.send_control.before_connect().await;
         let connected = connect(&pool.origin, &self.settings, self.local, limit).await?;
         if self.describes_tls.get()
             && let Some(session) = connected.stream.session()
@@ -270,7 +271,7 @@ impl Client {
         }
         if connected.http2 {
             let http2 =
-                Rc::new(Http2::start(connected.stream, self.settings.outlet.clone()).await?);
+                Rc::new(Http2::start(connected.stream, self.settings.send_control.clone()).await?);
             if self.settings.http.keep_alive {
                 *pool.http2.borrow_mut() = Some(http2.clone());
             }

@@ -3,14 +3,15 @@
 //! `cargo run --release -p engine --example cost -- URL [SECONDS] [ROUNDS] [VUS]`: CPU time per request of
 //! the generator's threads, and the ratio. Figures of one run are comparable with each other only.
 
+use base::clock;
+use fence::Moment;
+use permit::{IssuedFile, SendPermit};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use engine::attempt::{
-    Ended, IssuedFile, LoadOptions, Loaded, Mono, Report, SendGate, ShardRun, ShardSpec, Wiring,
-};
+use engine::attempt::{Ended, LoadOptions, Loaded, Report, ShardRun, ShardSpec, Wiring};
 use engine::{Conductor, RunOptions};
 use plan::{Format, Plan, ReadOptions};
 use stats::totals::grand_total;
@@ -72,13 +73,13 @@ fn attempt(plan: Plan) -> f64 {
     let loaded = Loaded::from_plan(plan, LoadOptions::default()).expect("it loads");
     let path = std::env::temp_dir().join(format!("volley-cost-{}", std::process::id()));
     let issued = Arc::new(IssuedFile::create(&path, b"cost").expect("a file"));
-    let gate = SendGate::leased();
+    let permit = SendPermit::leased();
     let lease = Duration::from_secs(6);
-    gate.extend(Mono::now().plus(lease), Mono::now());
+    permit.extend(clock::now().after(lease), clock::now());
     let (sender, reports) = channel();
     let sender = std::sync::Mutex::new(sender);
     let wiring = Wiring {
-        gate: gate.clone(),
+        permit: permit.clone(),
         issued: Some(issued),
         reports: Arc::new(move |report| {
             if let Ok(sender) = sender.lock() {
@@ -88,9 +89,9 @@ fn attempt(plan: Plan) -> f64 {
         sample_sink: None,
     };
     let run = ShardRun::prepare(&loaded, ShardSpec::new(0, 0, 1), wiring).expect("a thread");
-    run.start_at(Mono::now());
+    run.start_at(clock::now());
     let (mut completed, mut spare) = (0, None);
-    let mut tick = Mono::now();
+    let mut tick = clock::now();
     loop {
         match reports.recv_timeout(Duration::from_millis(10)) {
             Ok(Report::Counted(mut counted)) => {
@@ -107,9 +108,9 @@ fn attempt(plan: Plan) -> f64 {
             }
             _ => {}
         }
-        if Mono::now().since(tick) >= 100_000_000 {
-            tick = Mono::now();
-            gate.extend(tick.plus(lease), tick);
+        if clock::now().nanos_since(tick) >= 100_000_000 {
+            tick = clock::now();
+            permit.extend(tick.after(lease), tick);
             run.swap(spare.take(), None);
         }
     }

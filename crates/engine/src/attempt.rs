@@ -2,14 +2,14 @@
 //!
 //! ```text
 //! parcel ──▶ Loaded, once per job ──▶ ShardRun: prepare ─ Ready ─ start_at ─ Counted ... ─ Ended
-//!            program, addresses         │  a thread with its own recorder, gate and issued counts
+//!            program, addresses         │  a thread with its own recorder, permit and issued counts
 //!                                       └─ AsideRun: setup and teardown, once
 //! ```
 //!
 //! The conductor of a local run leads the same cores with the same commands; here each core has one
 //! shard, so that its windows are exactly the shard's own.
 //!
-//! **Invariant:** an attempt ends with one `Ended` report, whatever becomes of it, and its gate is shut by
+//! **Invariant:** an attempt ends with one `Ended` report, whatever becomes of it, and its permit is withdrawn by
 //! then or shuts by itself. A thread that does not come to its end is abandoned, and cannot send.
 
 mod aside_run;
@@ -21,12 +21,13 @@ mod sums;
 mod thread;
 
 pub use aside_run::{AsideEnded, AsideRun, AsideSpec, AsideWiring};
-pub use client::{IssuedCounts, IssuedFile, Mono, Outlet, SendGate, Standing};
+use fence::Moment;
 pub use loaded::{
     LoadError, LoadOptions, Loaded, Provided, UniqueSet, Values, layout_of, layout_of_script,
 };
 pub(crate) use loaded::{base, by_name};
 pub use parcel::{Content, PlanParcel, ScriptParcel};
+pub use permit::{IssuedCounts, IssuedFile, PermitState, SendControl, SendPermit};
 pub use reports::{Counted, Ended, Ending, Report, Reporter};
 pub use shard_run::{ShardRun, ShardSpec, Wiring};
 pub use sums::{collect_provided, load_end};

@@ -16,9 +16,12 @@ mod scripted;
 mod snapshot;
 mod workflows;
 
+use base::clock;
+use fence::Moment;
+use permit::SendControl;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use control::allocation::{arrange, candidates};
 use control::job::{Effect, Event, Job, Shape, WorkflowEnd};
@@ -41,7 +44,6 @@ use crate::script::{Instance, ScriptRun};
 use crate::secrets;
 use crate::shard::{ShardEnd, Stop};
 use crate::vars::Base;
-use client::{Mono, Outlet};
 
 /// How often counts are collected.
 const TICK: Duration = Duration::from_secs(1);
@@ -75,10 +77,10 @@ pub struct Conductor {
     spare_series: Vec<Box<SeriesWindow>>,
     /// Of a script's run.
     script: Option<ScriptState>,
-    started: Mono,
+    started: Moment,
     started_unix_ms: u64,
     state: RunState,
-    paused: Option<Mono>,
+    paused: Option<Moment>,
     paused_ns: u64,
     workflows: Vec<Running>,
     /// Values by name from the plan's own setup.
@@ -88,8 +90,8 @@ pub struct Conductor {
     notes: Vec<String>,
     /// The tick that is being collected: when it was asked for, and how many cores have yet to
     /// answer.
-    tick: Option<(Mono, usize)>,
-    last_tick: Mono,
+    tick: Option<(Moment, usize)>,
+    last_tick: Moment,
     panicked: Vec<usize>,
     descriptors_limit: u64,
     descriptors_max: u64,
@@ -101,7 +103,7 @@ pub struct Conductor {
 struct Running {
     cores: Vec<usize>,
     base: Option<Base>,
-    start: Option<Mono>,
+    start: Option<Moment>,
     /// Paused time before it started, to be left out of its own clock.
     paused_before: u64,
     shards_left: usize,
@@ -150,7 +152,7 @@ impl Conductor {
             .map_err(|error| CompileError(error.to_string()))?;
         let descriptors_limit = machine::raise_descriptor_limit();
         let (sender, inbox) = channel();
-        let now = Mono::now();
+        let now = clock::now();
         let conductor = Conductor {
             options,
             pool,
@@ -171,7 +173,7 @@ impl Conductor {
             spare: Vec::new(),
             spare_series: Vec::new(),
             started: now,
-            started_unix_ms: unix_now().as_millis() as u64,
+            started_unix_ms: clock::unix_now().as_millis() as u64,
             state: RunState::Preparing,
             paused: None,
             paused_ns: 0,
@@ -204,7 +206,7 @@ impl Conductor {
         self.start_cores()?;
         self.make_users()?;
         self.wait_for_resume(publish);
-        self.started = Mono::now();
+        self.started = clock::now();
         if let Some(script) = &self.script {
             script.instance.begin(self.started);
         }
@@ -215,10 +217,10 @@ impl Conductor {
             self.step(Event::Started);
         }
         publish(self.snapshot());
-        let deadline = self.plan.timeout.map(|timeout| self.started.plus(timeout));
+        let deadline = self.plan.timeout.map(|timeout| self.started.after(timeout));
         let mut timed_out = false;
         while !self.job.is_done() {
-            let now = Mono::now();
+            let now = clock::now();
             if deadline.is_some_and(|deadline| now >= deadline) && !timed_out {
                 timed_out = true;
                 self.note_event("job timeout reached");
@@ -229,7 +231,7 @@ impl Conductor {
             if let Some(deadline) = deadline.filter(|_| !timed_out) {
                 next = next.min(deadline);
             }
-            match self.inbox.recv_timeout(Duration::from_nanos(next.since(now))) {
+            match self.inbox.recv_timeout(Duration::from_nanos(next.nanos_since(now))) {
                 Ok(Input::Report(report)) => self.take_report(report),
                 Ok(Input::Request(request)) => self.take_request(request),
                 Err(RecvTimeoutError::Timeout) => {}
@@ -257,7 +259,7 @@ impl Conductor {
                 None => Arc::new(Instance::new(0)),
             },
             cores: self.pool,
-            outlet: Outlet::free(),
+            send_control: SendControl::free(),
         });
         for core in 0..self.pool {
             let reports = self.sender.clone();
@@ -272,7 +274,7 @@ impl Conductor {
     }
 
     fn elapsed(&self) -> Duration {
-        Duration::from_nanos(Mono::now().since(self.started))
+        Duration::from_nanos(clock::now().nanos_since(self.started))
     }
 
     fn note_event(&mut self, event: impl Into<String>) {
@@ -330,7 +332,7 @@ impl Conductor {
             }
             Report::UsersMade(result) => self.users_made(result),
             Report::Wish(wish) => self.grant(wish),
-            // Rows go by number here, and the gate is always open.
+            // Rows go by number here, and the permit is always open.
             Report::RowsWanted { .. } | Report::UnitsWanted | Report::ShutOut => {}
             Report::Panicked { core } => self.core_panicked(core),
         }
@@ -352,23 +354,23 @@ impl Conductor {
         }
     }
 
-    fn next_tick(&self) -> Mono {
+    fn next_tick(&self) -> Moment {
         match self.tick {
-            Some((asked, _)) => asked.plus(TICK_GRACE),
-            None => self.last_tick.plus(TICK),
+            Some((asked, _)) => asked.after(TICK_GRACE),
+            None => self.last_tick.after(TICK),
         }
     }
 
     /// Asks for counts, or closes the tick that was asked for. True: there is something new to
     /// show.
     fn turn_tick(&mut self) -> bool {
-        let now = Mono::now();
+        let now = clock::now();
         match self.tick {
-            None if now >= self.last_tick.plus(TICK) => {
+            None if now >= self.last_tick.after(TICK) => {
                 self.ask_for_counts(now);
                 false
             }
-            Some((asked, left)) if left == 0 || now >= asked.plus(TICK_GRACE) => {
+            Some((asked, left)) if left == 0 || now >= asked.after(TICK_GRACE) => {
                 self.close_tick(asked);
                 true
             }
@@ -376,7 +378,7 @@ impl Conductor {
         }
     }
 
-    fn ask_for_counts(&mut self, now: Mono) {
+    fn ask_for_counts(&mut self, now: Moment) {
         let alive: Vec<usize> =
             (0..self.cores.len()).filter(|core| !self.panicked.contains(core)).collect();
         for &core in &alive {
@@ -387,9 +389,9 @@ impl Conductor {
         self.tick = Some((now, alive.len()));
     }
 
-    fn close_tick(&mut self, asked: Mono) {
-        let over = Duration::from_nanos(asked.since(self.last_tick));
-        let elapsed = Duration::from_nanos(asked.since(self.started));
+    fn close_tick(&mut self, asked: Moment) {
+        let over = Duration::from_nanos(asked.nanos_since(self.last_tick));
+        let elapsed = Duration::from_nanos(asked.nanos_since(self.started));
         self.tick = None;
         self.last_tick = asked;
         self.aggregate.close_tick(elapsed, over);
@@ -432,9 +434,5 @@ fn shape(plan: &Plan, pool: usize, script: Option<&ScriptRun>) -> Shape {
 
 /// When this machine's own clock began, in the world's.
 pub(crate) fn epoch_unix_ns() -> u64 {
-    (unix_now().as_nanos() as u64).saturating_sub(Mono::now().0)
-}
-
-fn unix_now() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+    (clock::unix_now().as_nanos() as u64).saturating_sub(clock::now().as_nanos())
 }

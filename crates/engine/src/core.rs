@@ -5,6 +5,8 @@
 
 mod orders;
 
+use base::clock;
+use fence::Moment;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -25,7 +27,6 @@ use crate::shard::{self, Join, Rows, ShardContext, ShardControl, Stop};
 use crate::vars::Base;
 use crate::vu::Vu;
 use client::Deadlines;
-use client::Mono;
 use client::{OriginTable, Settings};
 
 /// How late a deadline may be noticed.
@@ -110,7 +111,7 @@ struct Core {
     /// Per workflow, made when first needed.
     settings: RefCell<BTreeMap<usize, Rc<Settings>>>,
     running: RefCell<BTreeMap<usize, Rc<ShardContext>>>,
-    paused: Cell<Option<Mono>>,
+    paused: Cell<Option<Moment>>,
     stop: Cell<Stop>,
     /// Nothing can be sent from here any more.
     shut_out: Cell<bool>,
@@ -123,8 +124,8 @@ struct Core {
 impl Core {
     fn new(core: usize, setup: Arc<CoreSetup>, report: Rc<dyn Fn(Report)>) -> Rc<Core> {
         let layout = setup.program.layout.clone();
-        let (sink, outlet) = (setup.sample_sink.clone(), setup.outlet.clone());
-        let recorder = Recorder::new(layout, sink, setup.epoch_unix_ns, outlet);
+        let (sink, send_control) = (setup.sample_sink.clone(), setup.send_control.clone());
+        let recorder = Recorder::new(layout, sink, setup.epoch_unix_ns, send_control);
         let script = setup.program.script.clone().map(|run| {
             let book = Book::new(run.layout.clone(), run.sink.clone(), setup.epoch_unix_ns)
                 .noting(run.script.seen.clone());
@@ -153,7 +154,7 @@ impl Core {
     async fn serve(self: Rc<Self>, mut inbox: UnboundedReceiver<Command>) {
         tokio::task::spawn_local(self.deadlines.clone().sweep_every(DEADLINE_GRAIN));
         tokio::task::spawn_local(self.clone().watch_lag());
-        if self.setup.outlet.gate().is_leased() {
+        if self.setup.send_control.permit().is_leased() {
             tokio::task::spawn_local(self.clone().watch_gate());
         }
         while let Some(command) = inbox.recv().await {
@@ -248,8 +249,8 @@ impl Core {
             tokio::task::spawn_local(refresh_addresses(origins.clone(), period));
         }
         let tls = ready.tls.clone();
-        let outlet = self.setup.outlet.clone();
-        let settings = Rc::new(Settings { http, tls, origins, outlet });
+        let send_control = self.setup.send_control.clone();
+        let settings = Rc::new(Settings { http, tls, origins, send_control });
         self.settings.borrow_mut().insert(workflow, settings.clone());
         settings
     }
@@ -282,7 +283,7 @@ impl Core {
         self: &Rc<Self>,
         workflow: usize,
         place: (usize, usize),
-        (start, elapsed): (Mono, Option<Duration>),
+        (start, elapsed): (Moment, Option<Duration>),
         base: Base,
     ) {
         let made = self.made.borrow_mut().remove(&workflow);
@@ -382,7 +383,7 @@ impl Core {
 
     /// Nothing may be sent any more: then nothing more is worth waiting for, either.
     async fn watch_gate(self: Rc<Self>) {
-        while !self.setup.outlet.gate().standing(Mono::now()).is_final() {
+        while !self.setup.send_control.permit().standing(clock::now()).is_final() {
             tokio::time::sleep(DEADLINE_GRAIN).await;
         }
         self.shut_out.set(true);
@@ -394,9 +395,9 @@ impl Core {
     /// An event loop that is late makes every measurement late; so it is watched.
     async fn watch_lag(self: Rc<Self>) {
         loop {
-            let before = Mono::now();
+            let before = clock::now();
             tokio::time::sleep(LAG_PERIOD).await;
-            let slept = Mono::now().since(before);
+            let slept = clock::now().nanos_since(before);
             // The timer's own grain is a millisecond, and no fault.
             let lag = slept.saturating_sub(LAG_PERIOD.as_nanos() as u64 + 1_000_000);
             self.loop_lag.borrow_mut().record_ns(lag);

@@ -30,6 +30,7 @@ pub mod script;
 pub mod secrets;
 mod shard;
 mod text;
+mod timer;
 mod trace;
 mod user;
 mod vars;

@@ -1,5 +1,8 @@
 //! One request, shown in full: phases, headers, TLS, the beginning of the body.
 
+use base::clock;
+use fence::Moment;
+use permit::SendControl;
 use std::fmt::Write;
 use std::rc::Rc;
 
@@ -9,10 +12,9 @@ use crate::program::finish_head;
 use crate::secrets::Secrets;
 use crate::trace;
 use client::Deadlines;
-use client::Mono;
 use client::{
-    Client, Keep, OriginTable, Outgoing, Outlet, Progress, Response, Settings, decode_body,
-    parse_url, take_userinfo,
+    Client, Keep, OriginTable, Outgoing, Progress, Response, Settings, decode_body, parse_url,
+    take_userinfo,
 };
 
 pub struct Pong {
@@ -33,17 +35,18 @@ async fn exchange(http: &HttpOptions, request: &Request) -> Result<Pong, String>
     let authorization = take_userinfo(&mut url);
     let origins = Rc::new(OriginTable::new(http, None));
     let origin = origins.intern(&url).map_err(|failure| failure.message)?;
-    let before = Mono::now();
+    let before = clock::now();
     origins.resolve(&origin).await.map_err(|failure| failure.to_string())?;
-    let resolving = Mono::now().since(before);
+    let resolving = clock::now().nanos_since(before);
     let tls = Default::default();
-    let settings = Rc::new(Settings { http: http.clone(), tls, origins, outlet: Outlet::free() });
+    let settings =
+        Rc::new(Settings { http: http.clone(), tls, origins, send_control: SendControl::free() });
     let client = Client::new(settings, None);
     client.keep_tls_descriptions();
     let deadlines = Rc::new(Deadlines::default());
     tokio::task::spawn_local(deadlines.clone().sweep_every(std::time::Duration::from_millis(5)));
     let deadline = deadlines.slot();
-    deadline.arm(Mono::now().plus(http.timeout));
+    deadline.arm(clock::now().after(http.timeout));
 
     let (wire, body_at) = render(&url, authorization.as_deref(), request)?;
     let keep = Keep { headers: true, body: true, cookies: false, location: false };

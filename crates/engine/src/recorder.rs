@@ -1,13 +1,16 @@
 //! One core's counters. One owner, no locks; a full window is swapped for an empty one when the
 //! conductor asks.
 
+use base::clock;
+use fence::Moment;
+use permit::SendControl;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use stats::{Block, DropCause, ErrorKind, LANDED, Layout, Sample, SampleSink, Window};
 
-use client::{Mono, Outlet, Progress};
+use client::Progress;
 
 /// Samples are handed on in batches of this size, or at the end of a window.
 const SAMPLE_BATCH: usize = 1024;
@@ -29,7 +32,7 @@ pub struct Recorder {
     /// Requests that have begun and not ended: all that can be shown while nothing has come back.
     pub under_way: Cell<u64>,
     /// What lets requests out, with the counts that outlive the process.
-    outlet: Outlet,
+    send_control: SendControl,
 }
 
 #[derive(Debug, Clone)]
@@ -69,7 +72,7 @@ impl Recorder {
         layout: Arc<Layout>,
         sample_sink: Option<SampleSink>,
         epoch_unix_ns: u64,
-        outlet: Outlet,
+        send_control: SendControl,
     ) -> Recorder {
         Recorder {
             window: RefCell::new(Window::new(&layout)),
@@ -81,7 +84,7 @@ impl Recorder {
             epoch_unix_ns,
             samples_dropped: Cell::new(0),
             under_way: Cell::new(0),
-            outlet,
+            send_control,
         }
     }
 
@@ -185,12 +188,12 @@ impl Recorder {
 
     /// A request that the end of the run cut off: counted, and neither completed nor failed.
     ///
-    /// One that the gate has kept from leaving was no request: no byte of it is anywhere, and no target can have seen
+    /// One that the permit has kept from leaving was no request: no byte of it is anywhere, and no target can have seen
     /// it. Counted, it would make more requests than were seen (R17).
     pub fn interrupted(&self, at: At, progress: &Progress) {
         let retries = u64::from(progress.retries.get());
         let left = progress.sent.get() || retries > 0;
-        if !left && self.outlet.gate().standing(Mono::now()).is_final() {
+        if !left && self.send_control.permit().standing(clock::now()).is_final() {
             return;
         }
         self.count_sent(progress, retries);
@@ -207,7 +210,7 @@ impl Recorder {
 
     #[inline]
     fn count_sent(&self, progress: &Progress, retries: u64) {
-        if let Some(issued) = self.outlet.issued() {
+        if let Some(issued) = self.send_control.issued() {
             issued.add_sent(u64::from(progress.sent.get()) + retries);
         }
     }
@@ -261,7 +264,7 @@ impl Recorder {
     }
 
     pub fn custom(&self, stage: usize, metric: usize, value: f64) {
-        let now = Mono::now().0;
+        let now = clock::now().as_nanos();
         self.with(stage, |block| block.metrics[metric].record(value, now));
         if self.sample_sink.is_some() {
             let at_unix_ns = self.now_unix_ns();
@@ -338,7 +341,7 @@ impl Recorder {
     }
 
     fn now_unix_ns(&self) -> u64 {
-        self.epoch_unix_ns + Mono::now().0
+        self.epoch_unix_ns + clock::now().as_nanos()
     }
 
     fn sample(&self, sample: Sample) {

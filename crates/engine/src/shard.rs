@@ -10,10 +10,12 @@
 //! need to talk.
 
 mod arrivals;
-mod clock;
 mod rows;
+mod schedule_clock;
 mod users;
 
+use base::clock;
+use fence::Moment;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -25,9 +27,9 @@ use stats::DropCause;
 use tokio::sync::Notify;
 use url::Url;
 
-pub use clock::ScheduleClock;
 pub use rows::Rows;
 use rows::Supply;
+pub use schedule_clock::ScheduleClock;
 
 use crate::program::{Program, WorkflowProgram};
 use crate::recorder::Recorder;
@@ -35,7 +37,6 @@ use crate::script::CoreSide;
 use crate::user::User;
 use crate::vars::Base;
 use client::Deadlines;
-use client::Mono;
 use client::Settings;
 
 /// Receives exchanges as text (`run --debug`).
@@ -91,7 +92,7 @@ pub struct ShardContext {
     /// behind what it was granted (R5a).
     pub units_end: Cell<Option<u64>>,
     /// Since when a user waits for more to be granted, and for how long some did before.
-    held: Cell<(Option<Mono>, u64)>,
+    held: Cell<(Option<Moment>, u64)>,
     pub want_units: UnitsWanted,
     /// Leased rows by data set; a set without follows the iteration's number.
     supplies: RefCell<BTreeMap<usize, Supply>>,
@@ -153,7 +154,7 @@ pub struct ShardEnd {
     /// Virtual users that got as far as their first iteration.
     pub users_begun: u64,
     pub stopped: bool,
-    /// The lease ran out, or its gate was closed.
+    /// The lease ran out, or its permit was closed.
     pub shut_out: bool,
     /// Units of the schedule that are spent.
     pub taken: u64,
@@ -249,7 +250,7 @@ impl ShardContext {
     fn took(&self, count: u64) {
         let taken = self.taken.get() + count;
         self.taken.set(taken);
-        if let Some(issued) = self.settings.outlet.issued() {
+        if let Some(issued) = self.settings.send_control.issued() {
             issued.set_taken(taken);
         }
     }
@@ -258,16 +259,16 @@ impl ShardContext {
         self.taken.get()
     }
 
-    /// The lease ran out, or its gate was closed: nothing more is sent by this attempt.
+    /// The lease ran out, or its permit was closed: nothing more is sent by this attempt.
     fn is_shut_out(&self) -> bool {
-        self.settings.outlet.gate().standing(Mono::now()).is_final()
+        self.settings.send_control.permit().standing(clock::now()).is_final()
     }
 
     /// A unit for which there was no data is not begun after all.
     fn gave_back(&self) {
         let taken = self.taken.get().saturating_sub(1);
         self.taken.set(taken);
-        if let Some(issued) = self.settings.outlet.issued() {
+        if let Some(issued) = self.settings.send_control.issued() {
             issued.set_taken(taken);
         }
     }
@@ -285,7 +286,7 @@ impl ShardContext {
     fn note_held(&self) -> bool {
         let (since, before) = self.held.get();
         if since.is_none() {
-            self.held.set((Some(Mono::now()), before));
+            self.held.set((Some(clock::now()), before));
         }
         since.is_none()
     }
@@ -305,7 +306,7 @@ impl ShardContext {
 
     fn held_ns(&self) -> u64 {
         let (since, before) = self.held.get();
-        before + since.map_or(0, |since| Mono::now().since(since))
+        before + since.map_or(0, |since| clock::now().nanos_since(since))
     }
 
     /// For how long users could not begin an iteration because no more of them, or no data rows, were granted.
@@ -477,7 +478,7 @@ impl ShardContext {
             changed.await;
             return Wake::Changed;
         }
-        let at = tokio::time::Instant::from_std(clock.at(t).instant());
+        let at = tokio::time::Instant::from_std(clock::instant(clock.at(t)));
         tokio::select! {
             biased;
             () = changed => Wake::Changed,
@@ -535,7 +536,7 @@ async fn wind_down(
     tasks: &mut tokio::task::JoinSet<()>,
     graceful: Duration,
 ) {
-    let deadline = tokio::time::Instant::from_std(Mono::now().plus(graceful).instant());
+    let deadline = tokio::time::Instant::from_std(clock::instant(clock::now().after(graceful)));
     while !tasks.is_empty() {
         if context.control.stop.get() == Stop::Now {
             break;

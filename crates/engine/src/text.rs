@@ -1,7 +1,6 @@
 //! Templates, compiled: literal bytes and numbered sources, rendered straight into a buffer.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
+use base::clock;
 use base64::Engine as _;
 use plan::template::{
     Escape, Filter, Part, Source, StepField, Template, TimestampForm, write_value,
@@ -299,7 +298,7 @@ impl Feed {
             }
             Feed::Uuid => out.extend_from_slice(uuid(&mut vars.rng.borrow_mut()).as_bytes()),
             Feed::Timestamp(form) => {
-                let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+                let now = clock::unix_now();
                 match form {
                     TimestampForm::Seconds => number(now.as_secs(), out),
                     TimestampForm::Milliseconds => number(now.as_millis() as u64, out),

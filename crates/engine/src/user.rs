@@ -1,9 +1,9 @@
 //! A virtual user of either kind: one that works through a plan's steps, or one that runs a script.
 
+use fence::Moment;
 use std::rc::Rc;
 use std::time::Duration;
 
-use client::Mono;
 use plan::Span;
 
 use crate::script::ScriptUser;
@@ -46,7 +46,7 @@ impl User {
         &self,
         context: &ShardContext,
         number: u64,
-        intended: Option<Mono>,
+        intended: Option<Moment>,
     ) -> Iterated {
         match self {
             User::Plan(vu) => vu.iterate(number, intended).await,

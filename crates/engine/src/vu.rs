@@ -8,6 +8,8 @@
 mod exchange;
 mod render;
 
+use base::clock;
+use fence::Moment;
 use std::cell::{Cell, RefCell};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -21,7 +23,6 @@ use crate::program::{Block, Op, Order, StepProgram};
 use crate::shard::{Rows, ShardContext};
 use crate::vars::Vars;
 use client::Deadline;
-use client::Mono;
 use client::{Client, Jar, Progress, Response};
 
 pub struct Vu {
@@ -35,7 +36,7 @@ pub struct Vu {
     #[expect(clippy::vec_box, reason = "moved in and out for every request; it is large")]
     scratch: RefCell<Vec<Box<Scratch>>>,
     /// Start lag, to be charged to the iteration's first request: when it should have begun.
-    charge_from: Cell<Option<Mono>>,
+    charge_from: Cell<Option<Moment>>,
     /// The stage in which this iteration started; all of it is counted there.
     stage: Cell<usize>,
     /// Connections that were refused one after the other.
@@ -100,7 +101,7 @@ impl Vu {
     }
 
     /// One pass over the steps. `intended`: when an open model wanted it to start.
-    pub async fn iterate(&self, number: u64, intended: Option<Mono>) -> Iterated {
+    pub async fn iterate(&self, number: u64, intended: Option<Moment>) -> Iterated {
         match self.context.choose_rows(&self.vars, self.index, number).await {
             Rows::Chosen => {}
             Rows::Exhausted => return Iterated::NoData,
@@ -109,16 +110,16 @@ impl Vu {
         let stage = self.context.stage.get();
         self.stage.set(stage);
         self.charge_from.set(intended);
-        let begun = Mono::now();
+        let begun = clock::now();
         if let Some(intended) = intended {
-            self.context.recorder.started(stage, begun.since(intended));
+            self.context.recorder.started(stage, begun.nanos_since(intended));
         }
         self.fresh_iteration(number);
         let mut guard = IterationGuard { vu: self, stage, done: false };
         self.run(&self.context.workflow().steps).await;
         guard.done = true;
         // Whatever ended last has read the clock.
-        self.context.recorder.iteration(stage, Mono::recent().since(begun));
+        self.context.recorder.iteration(stage, clock::recent().nanos_since(begun));
         self.vars.vu_iteration.set(self.vars.vu_iteration.get() + 1);
         Iterated::Done
     }
@@ -177,7 +178,7 @@ impl Vu {
         let scratch = self.take_scratch();
         for &origin in &self.context.workflow().warm_origins {
             let origin = self.context.settings.origins.get(origin);
-            let limit = Mono::now().plus(self.context.settings.http.connect_timeout);
+            let limit = clock::now().after(self.context.settings.http.connect_timeout);
             scratch.deadline.arm(limit);
             // A target that is not there will say so again when it is measured.
             let _ = self.client.warm(&origin, &scratch.deadline).await;
@@ -296,7 +297,7 @@ impl Vu {
         let wait = self.draw(span);
         if !wait.is_zero() {
             tokio::time::sleep(wait).await;
-            Mono::now();
+            clock::now();
         }
     }
 

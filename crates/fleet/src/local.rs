@@ -8,12 +8,13 @@
 //! DIR/nodes.json  which node is where, so that it can be started again
 //! ```
 
+use base::clock;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use fence::NodeId;
 use membership::discovery::Seed;
@@ -105,7 +106,7 @@ impl LocalCluster {
     /// If something is there already or cannot be written.
     pub fn create(folder: &Path, managers: usize, workers: usize) -> Result<Self, LocalError> {
         let ca_folder = folder.join("ca");
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let now = clock::unix_now().as_secs();
         let ca = DevCa::create(&ca_folder, "local", "trial", Validity::starting(now, 10 * YEAR))
             .map_err(|error| LocalError(error.to_string()))?;
         let key = GossipKey::draw().map_err(|error| LocalError(error.to_string()))?;
@@ -264,7 +265,7 @@ impl LocalCluster {
     /// # Errors
     /// If it cannot be made or written; an old one is written over.
     pub fn write_token(&self, length: Duration) -> Result<PathBuf, LocalError> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let now = clock::unix_now().as_secs();
         let ca = DevCa::open(&self.folder.join("ca"));
         let token = ca.and_then(|ca| ca.token(DATACENTER, Validity::starting(now, length)));
         let token = token.map_err(|error| LocalError(error.to_string()))?;

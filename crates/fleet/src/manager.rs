@@ -35,6 +35,7 @@ mod time;
 mod transfers;
 mod voters;
 
+use base::{lock, millis};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -117,13 +118,5 @@ impl Shared {
 
 /// The clock of leases: it goes on while the machine sleeps (R4).
 fn now() -> Moment {
-    Moment::since_boot(engine::attempt::Mono::now().uptime())
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+    Moment::since_boot(engine::attempt::clock::now().uptime())
 }

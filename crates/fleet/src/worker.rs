@@ -9,8 +9,8 @@
 //!    ╰── Office.Frames ◀── post, one per job ◀── streams of its attempts
 //! ```
 //!
-//! **Invariant:** an attempt sends only through its gate, and only the machine's effects move it. Whatever dies here,
-//! the gate's own look at the clock ends the sending (R4).
+//! **Invariant:** an attempt sends only through its permit, and only the machine's effects move it. Whatever dies here,
+//! the permit's own look at the clock ends the sending (R4).
 //!
 //! **Invariant:** a report is on the disk before anybody else relies on it, and stays there until it is forgotten.
 

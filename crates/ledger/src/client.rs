@@ -1,5 +1,6 @@
 //! Asking a member from outside: submit, status, changes of the members. For commands and tools, which are no members.
 
+use base::millis;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -113,10 +114,6 @@ impl Client {
             .map_err(|s| said(address, &s))?;
         unseal(&reply.sealed).map_err(|refusal| ClientError(format!("{address}: {refusal}")))
     }
-}
-
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn said(address: &str, status: &Status) -> ClientError {

@@ -41,6 +41,7 @@ pub use name::{DnsName, NameError, Seed};
 pub use resolve::{Answer, LookupError, Question, Resolver, SystemResolver};
 pub use service::{Dialer, run};
 
+use base::random::SplitMix64;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -157,11 +158,11 @@ impl Backoff {
         self.first.saturating_mul(1 << doublings).min(self.last)
     }
 
-    /// The wait with its jitter; `dice` is uniform.
+    /// The wait with its jitter; `random` is uniform.
     #[must_use]
-    pub fn wait(self, failures: u32, dice: &mut Dice) -> Duration {
+    pub fn wait(self, failures: u32, random: &mut SplitMix64) -> Duration {
         let base = self.base(failures);
-        base + dice.up_to(base / 4)
+        base + random.up_to(base / 4)
     }
 }
 
@@ -183,38 +184,6 @@ impl Settings {
             look_again: Duration::from_secs(30),
             candidates_max: 1024,
             give_up_after: None,
-        }
-    }
-}
-
-/// Numbers from a seed that is handed in (SplitMix64): spreads nodes in time, guards no secret.
-#[derive(Clone, Debug)]
-pub struct Dice(u64);
-
-impl Dice {
-    #[must_use]
-    pub fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    pub fn roll(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// From zero to `limit`, in steps of a microsecond.
-    pub fn up_to(&mut self, limit: Duration) -> Duration {
-        let micros = u64::try_from(limit.as_micros()).unwrap_or(u64::MAX - 1);
-        Duration::from_micros(self.roll() % (micros + 1))
-    }
-
-    pub fn shuffle<T>(&mut self, items: &mut [T]) {
-        for last in (1..items.len()).rev() {
-            let other = (self.roll() % (last as u64 + 1)) as usize;
-            items.swap(last, other);
         }
     }
 }

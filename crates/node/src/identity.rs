@@ -23,6 +23,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use base::checked::{Format, Unreadable};
 use fence::{BootId, NodeId};
 use ledger::store::files;
 use serde::{Deserialize, Serialize};
@@ -30,8 +31,8 @@ use wal::Disk;
 
 pub const FILE: &str = "node";
 pub const LOCK: &str = "node.lock";
-const MAGIC: [u8; 8] = *b"VLLYMEMB";
 const VERSION: u8 = 2;
+const FORMAT: Format = Format { magic: *b"VLLYMEMB", version: VERSION };
 /// How far a boot may rise at once. Far above how often a node is started before a copy of it is noticed.
 const STEP_MAX: u64 = 1 << 20;
 /// Far above what the fields take; a larger file is not ours.
@@ -206,34 +207,16 @@ impl NodeFolder {
 }
 
 fn encode(stored: &Stored) -> Vec<u8> {
-    let mut bytes = MAGIC.to_vec();
-    bytes.push(VERSION);
-    // Plain numbers into a vector: there is nothing in it that could fail.
-    let mut bytes = postcard::to_extend(stored, bytes).unwrap_or_default();
-    bytes.extend_from_slice(&crc32c::crc32c(&bytes).to_le_bytes());
-    bytes
+    FORMAT.encode(stored)
 }
 
 fn decode(path: &Path, bytes: &[u8]) -> Result<Stored, IdentityError> {
-    let damaged = |what| IdentityError::Damaged { path: path.into(), what };
-    let rest =
-        bytes.strip_prefix(&MAGIC).ok_or_else(|| IdentityError::Foreign { path: path.into() })?;
-    match rest.first() {
-        None => return Err(damaged("it ends after the magic number")),
-        Some(&VERSION) => {}
-        Some(&found) => return Err(IdentityError::Version { path: path.into(), found }),
-    }
-    let (content, sum) =
-        bytes.split_last_chunk::<4>().ok_or_else(|| damaged("it has no checksum"))?;
-    if crc32c::crc32c(content) != u32::from_le_bytes(*sum) {
-        return Err(damaged("the checksum does not fit"));
-    }
-    let fields = content.get(MAGIC.len() + 1..).ok_or_else(|| damaged("it is cut off"))?;
-    match postcard::take_from_bytes(fields) {
-        Ok((stored, [])) => Ok(stored),
-        Ok(_) => Err(damaged("bytes follow the last field")),
-        Err(_) => Err(damaged("its fields cannot be read")),
-    }
+    let path = || path.to_path_buf();
+    FORMAT.decode(bytes).map_err(|unreadable| match unreadable {
+        Unreadable::Foreign => IdentityError::Foreign { path: path() },
+        Unreadable::Version(found) => IdentityError::Version { path: path(), found },
+        Unreadable::Damaged(what) => IdentityError::Damaged { path: path(), what },
+    })
 }
 
 #[cfg(test)]
@@ -318,7 +301,7 @@ mod tests {
         drop(open(temp.path()).unwrap());
         let good = of(NODE);
         let mut newer = good.clone();
-        newer[MAGIC.len()] = VERSION + 1;
+        newer[FORMAT.magic.len()] = VERSION + 1;
         let mut rotten = good.clone();
         rotten[12] ^= 1;
         let other = of(NodeId(5));

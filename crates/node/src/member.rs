@@ -22,6 +22,7 @@ mod pulse;
 mod search;
 mod start;
 
+pub(crate) use base::lock;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
@@ -164,10 +165,6 @@ impl Inner {
     pub(crate) fn is_ready(&self) -> bool {
         *self.synced.borrow() && !*self.leaving.borrow() && self.end.borrow().is_none()
     }
-}
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Member {

@@ -158,24 +158,3 @@ pub fn about_file(file: &Path, message: impl Into<String>, help: Option<String>)
         excerpt: None,
     }])
 }
-
-/// `did you mean ...?`, if one of the names is close enough.
-pub fn did_you_mean<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Option<String> {
-    nearest(wrong, names).map(|name| format!("did you mean `{name}`?"))
-}
-
-/// The name most like a wrong one, if any is like it at all.
-pub fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // Comparing costs length x length; nobody misspells a name of a kilobyte.
-    if wrong.len() > 100 {
-        return None;
-    }
-    let lower = wrong.to_lowercase();
-    names
-        .into_iter()
-        .filter(|name| name.len() <= 100)
-        .map(|name| (strsim::damerau_levenshtein(&lower, &name.to_lowercase()), name))
-        .filter(|(distance, name)| *distance <= name.chars().count().max(3) / 3)
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, name)| name)
-}

@@ -8,7 +8,9 @@
 
 mod advice;
 
-use crate::problem::{Finding, did_you_mean};
+use base::names::did_you_mean;
+
+use crate::problem::Finding;
 use crate::template::{Escape, Part, Source, Template};
 use crate::tree::{Entry, Node, Value, shorten};
 use crate::units::{self, Wrong};

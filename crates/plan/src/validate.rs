@@ -13,7 +13,9 @@ use std::collections::BTreeMap;
 
 use crate::decode::RefUse;
 use crate::model::{Action, Plan, Record, Step, Workflow};
-use crate::problem::{Finding, did_you_mean};
+use base::names::did_you_mean;
+
+use crate::problem::Finding;
 use crate::template::{Foreign, Source};
 use crate::tree::{Node, Place, shorten};
 

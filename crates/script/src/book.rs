@@ -1,11 +1,12 @@
 //! One core's record of what its scripts measured. One owner, no locks; the window is swapped when
 //! the conductor asks.
 
+use base::clock;
+use fence::Moment;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use client::Mono;
 use stats::series::{MetricId, SeriesLayout, SeriesSample, SeriesSink, SeriesWindow};
 
 use crate::tags::SampleScope;
@@ -99,7 +100,7 @@ impl Book {
 
     /// Several values with the same tags at the same time.
     pub fn record_all(&self, values: &[(MetricId, f64)], tags: &impl SampleScope) {
-        let now = Mono::recent().0;
+        let now = clock::recent().as_nanos();
         if self.looks.get() > 0 {
             let metrics: Vec<MetricId> = values.iter().map(|(metric, _)| *metric).collect();
             self.look(&metrics, tags);
@@ -119,7 +120,7 @@ impl Book {
     }
 
     pub fn check(&self, group: &str, name: &str, holds: bool, tags: &impl SampleScope) {
-        let now = Mono::recent().0;
+        let now = clock::recent().as_nanos();
         if self.looks.get() > 0 {
             self.look(&[stats::series::builtin::CHECKS], tags);
         }
@@ -132,7 +133,7 @@ impl Book {
 
     /// A group exists from when it is first entered, whatever happens in it.
     pub fn group(&self, path: &str, tags: &impl SampleScope) {
-        self.window.borrow_mut().group(&self.layout, path, Mono::recent().0, tags);
+        self.window.borrow_mut().group(&self.layout, path, clock::recent().as_nanos(), tags);
     }
 
     /// What was recorded since the last call. `empty` must be clear; it takes the window's place.
@@ -146,7 +147,7 @@ impl Book {
     }
 
     fn sample(&self, metric: MetricId, value: f64, tags: Arc<stats::series::SampleTags>) {
-        let at_unix_ns = self.epoch_unix_ns + Mono::recent().0;
+        let at_unix_ns = self.epoch_unix_ns + clock::recent().as_nanos();
         let mut samples = self.samples.borrow_mut();
         samples.push(SeriesSample { at_unix_ns, metric, value, tags });
         if samples.len() >= SAMPLE_BATCH {

@@ -70,7 +70,7 @@ pub trait Surroundings {
     /// Marks the whole test as failed and goes on.
     fn mark_failed(&self, reason: &str);
     /// When the next request may be sent, where there is a limit of requests a second.
-    fn next_request_at(&self) -> Option<client::Mono>;
+    fn next_request_at(&self) -> Option<fence::Moment>;
     /// A request begins; [`Surroundings::ended`] follows, however it ends.
     fn begun(&self) {}
     fn ended(&self) {}
@@ -95,7 +95,7 @@ impl Surroundings for Alone {
     }
     fn abort(&self, _reason: &str) {}
     fn mark_failed(&self, _reason: &str) {}
-    fn next_request_at(&self) -> Option<client::Mono> {
+    fn next_request_at(&self) -> Option<fence::Moment> {
         None
     }
     fn exchanged(&self, _progress: &Progress, _ended: Exchanged) {}

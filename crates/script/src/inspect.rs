@@ -1,10 +1,11 @@
 //! The first look at a script: its init code is run once, to learn its options, its functions and
 //! its metrics. Nothing is sent: requests are refused in the init stage.
 
+use permit::SendControl;
 use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 
-use client::{Deadlines, OriginTable, Outlet, Settings};
+use client::{Deadlines, OriginTable, Settings};
 use stats::series::SeriesLayout;
 
 use crate::book::Book;
@@ -23,8 +24,12 @@ pub fn inspect(script: &Arc<Script>, logger: &Logger) -> Result<Description, Thr
     runtime.block_on(async {
         let http = plan::HttpOptions::default();
         let origins = Rc::new(OriginTable::new(&http, None));
-        let settings =
-            Settings { http, tls: Arc::new(OnceLock::new()), origins, outlet: Outlet::free() };
+        let settings = Settings {
+            http,
+            tls: Arc::new(OnceLock::new()),
+            origins,
+            send_control: SendControl::free(),
+        };
         let vu = Vu::new(VuSetup {
             script: script.clone(),
             book: Rc::new(Book::new(Arc::new(SeriesLayout::new()), None, 0)),

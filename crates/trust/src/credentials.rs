@@ -4,11 +4,12 @@
 //! us, that the CA file holds CAs. A node with bad credentials fails at its start with the reason, not at its peers
 //! without one.
 
+use base::clock;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use rustls::RootCertStore;
 use rustls::SignatureScheme;
@@ -90,11 +91,6 @@ impl fmt::Display for CredentialsError {
 
 impl std::error::Error for CredentialsError {}
 
-/// Seconds since 1970, as certificates count.
-pub(crate) fn unix_now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs()
-}
-
 pub(crate) fn certificates(
     what: &'static str,
     pem: &[u8],
@@ -136,7 +132,7 @@ impl Credentials {
             read_bounded(path)
                 .map_err(|error| CredentialsError::Read { path: path.to_path_buf(), error })
         };
-        Self::from_pem(&read(certificate)?, &read(key)?, &read(ca)?, unix_now())
+        Self::from_pem(&read(certificate)?, &read(key)?, &read(ca)?, clock::unix_now().as_secs())
     }
 
     /// Checks and takes a chain (leaf first), its private key, and the CAs to trust (two during a change of CA).

@@ -25,10 +25,11 @@ use fence::{Attempt, BootId, Epoch, JobId, Moment, NodeId, ShardKey};
 use stats::Outcome;
 
 use crate::fleet::message::{EndReport, Halt, Hold, RowBlock, Steer};
-use crate::fleet::pool::{Dice, Pool};
+use crate::fleet::pool::Pool;
 use crate::fleet::timeouts::Timeouts;
 use crate::job;
 use crate::ledger::{BlobRef, Command, StopCause};
+use base::random::SplitMix64;
 
 mod adopt;
 mod again;
@@ -209,7 +210,7 @@ pub struct Owner {
     bundle: BlobRef,
     manifest: Manifest,
     settings: Settings,
-    dice: Dice,
+    dice: SplitMix64,
     machine: job::Job,
     phase: Phase,
     now: Moment,

@@ -3,6 +3,7 @@
 //! Shares are computed from all cores of healthy workers (EXEC-60, X16), room from the free ones. Whether there is room
 //! is decided by the worker alone, when it is asked to reserve.
 
+use base::random::SplitMix64;
 use std::collections::BTreeMap;
 
 use fence::{BootId, NodeId};
@@ -40,38 +41,6 @@ pub struct Pool {
     asked: BTreeMap<NodeId, u32>,
     /// Free and all cores of each by its last heartbeat, whatever was learned since.
     hints: BTreeMap<NodeId, (u32, u32)>,
-}
-
-/// A random generator whose state is handed in, so that a run can be repeated (EXEC-92: the seed is the host's to draw
-/// from a source that nobody can guess).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Dice(u64);
-
-impl Dice {
-    #[must_use]
-    pub fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    /// splitmix64.
-    pub fn roll(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// One of `0..limit`; 0 if there is none. The bias of the remainder is below one in 2^32 for any fleet.
-    pub fn below(&mut self, limit: usize) -> usize {
-        if limit == 0 { 0 } else { (self.roll() % limit as u64) as usize }
-    }
-
-    pub fn shuffle<T>(&mut self, items: &mut [T]) {
-        for last in (1..items.len()).rev() {
-            items.swap(last, self.below(last + 1));
-        }
-    }
 }
 
 impl Pool {
@@ -211,14 +180,14 @@ impl Pool {
 
     /// EXEC-92: so many cores, each drawn from all that are free; from those of the last choice only what the others
     /// have no room for (ARCH-72). `None` if there are too few.
-    pub fn draw(&self, cores: usize, dice: &mut Dice) -> Option<Vec<NodeId>> {
+    pub fn draw(&self, cores: usize, random: &mut SplitMix64) -> Option<Vec<NodeId>> {
         let [mut slots, mut odd] = self.slots(self.workers.values());
         if slots.len() + odd.len() < cores {
             return None;
         }
-        dice.shuffle(&mut slots);
+        random.shuffle(&mut slots);
         if slots.len() < cores {
-            dice.shuffle(&mut odd);
+            random.shuffle(&mut odd);
             slots.append(&mut odd);
         }
         slots.truncate(cores);
@@ -253,15 +222,15 @@ mod tests {
     #[test]
     fn cores_are_drawn_evenly() {
         let mut pool = Pool::new([worker(1, 8, 8), worker(2, 4, 4)]);
-        let mut dice = Dice::new(7);
+        let mut random = SplitMix64::new(7);
         let mut first = 0;
         for _ in 0..3_000 {
-            first += pool.draw(1, &mut dice).unwrap().iter().filter(|n| n.0 == 1).count();
+            first += pool.draw(1, &mut random).unwrap().iter().filter(|n| n.0 == 1).count();
         }
         assert!((1_900..2_100).contains(&first), "{first} of 3,000, two thirds were due");
         pool.asked(NodeId(1), 8);
-        assert_eq!(pool.draw(4, &mut dice).unwrap(), vec![NodeId(2); 4]);
-        assert_eq!(pool.draw(5, &mut dice), None);
+        assert_eq!(pool.draw(4, &mut random).unwrap(), vec![NodeId(2); 4]);
+        assert_eq!(pool.draw(5, &mut random), None);
         pool.answered(NodeId(1), 8, true);
         assert_eq!(pool.free_on(NodeId(1)), 0);
         pool.returned(NodeId(1), 1);
@@ -286,15 +255,15 @@ mod tests {
             with(5, 1, Routing::Route),
         ]);
         assert_eq!((pool.total(), pool.free(), pool.set_aside()), (12, 6, 2));
-        let mut dice = Dice::new(7);
+        let mut random = SplitMix64::new(7);
         for cores in 1..=6 {
             for _ in 0..100 {
-                let drawn = pool.draw(cores, &mut dice).unwrap();
+                let drawn = pool.draw(cores, &mut random).unwrap();
                 let on = |node: u128| drawn.iter().filter(|drawn| drawn.0 == node).count();
                 assert_eq!(on(2), cores.saturating_sub(3), "{drawn:?}");
                 assert_eq!((on(3), on(4)), (0, 0), "{drawn:?}");
             }
         }
-        assert_eq!(pool.draw(7, &mut dice), None);
+        assert_eq!(pool.draw(7, &mut random), None);
     }
 }

@@ -1,6 +1,7 @@
 //! Who should own a job: a preference that spreads jobs over the live members and moves few of them when members come
 //! and go (R7). A preference only; the right to act is an epoch.
 
+use base::random::mix;
 use fence::{JobId, NodeId};
 
 /// The preferred owner, by rendezvous hashing: the member with the highest weight for this job; of equals the highest
@@ -19,14 +20,6 @@ fn weight(job: JobId, node: NodeId) -> u64 {
     [(job.0 >> 64) as u64, job.0 as u64, (node.0 >> 64) as u64, node.0 as u64]
         .into_iter()
         .fold(0, |hash, word| mix(hash ^ word))
-}
-
-/// splitmix64: every bit of the input changes about half of the bits of the output.
-fn mix(word: u64) -> u64 {
-    let mut z = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]

@@ -1,12 +1,11 @@
 //! Setup and teardown, of the plan or of a workflow: once per job, on one worker.
 
+use permit::{IssuedFile, SendControl, SendPermit};
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-
-use client::{IssuedFile, Outlet, SendGate};
 
 use super::loaded::{Loaded, Values};
 use super::reports::{Counted, Ending};
@@ -33,7 +32,7 @@ impl AsideSpec {
 }
 
 pub struct AsideWiring {
-    pub gate: Arc<SendGate>,
+    pub permit: Arc<SendPermit>,
     pub issued: Option<Arc<IssuedFile>>,
     /// Called once, on the attempt's thread; must not wait.
     pub done: Box<dyn FnOnce(AsideEnded) + Send>,
@@ -67,7 +66,7 @@ impl AsideRun {
             let message = format!("there is no workflow {workflow}");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
-        let outlet = Outlet::new(wiring.gate, wiring.issued);
+        let send_control = SendControl::new(wiring.permit, wiring.issued);
         let done = Mutex::new(Some(wiring.done));
         let wishes = Mutex::new(Vec::new());
         let names = loaded.program.workflow(workflow).slots.clone();
@@ -91,7 +90,7 @@ impl AsideRun {
             }
             Told::Ready | Told::Counted(_) | Told::RowsWanted { .. } | Told::UnitsWanted => {}
         });
-        let thread = Thread::start(loaded, 1, 1, outlet, None, tell)?;
+        let thread = Thread::start(loaded, 1, 1, send_control, None, tell)?;
         match loaded.error_of(workflow) {
             Some(error) => thread.fail(error.to_owned()),
             None => {

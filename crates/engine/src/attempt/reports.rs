@@ -1,9 +1,9 @@
 //! What an attempt tells whoever leads it.
 
+use permit::IssuedCounts;
 use std::sync::Arc;
 use std::time::Duration;
 
-use client::IssuedCounts;
 use stats::series::SeriesWindow;
 use stats::{ErrorKind, Trend, Window};
 
@@ -74,7 +74,7 @@ pub enum Ending {
     /// Its lease has run out.
     LeaseLapsed,
     Killed,
-    /// It was killed and did not come to its end; its gate is shut for good.
+    /// It was killed and did not come to its end; its permit is withdrawn for good.
     Abandoned,
     /// A mistake of ours: its thread is gone.
     Crashed,

@@ -1,12 +1,14 @@
 //! An attempt of a shard: prepared, started at an agreed moment, steered, ended.
 
+use base::clock;
+use fence::Moment;
+use permit::{IssuedFile, SendControl, SendPermit};
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use client::{IssuedFile, Mono, Outlet, SendGate};
 use control::schedule;
 use plan::Rate;
 use stats::series::SeriesWindow;
@@ -70,13 +72,13 @@ impl ShardSpec {
 /// What connects an attempt with the world.
 #[derive(Clone)]
 pub struct Wiring {
-    pub gate: Arc<SendGate>,
+    pub permit: Arc<SendPermit>,
     pub issued: Option<Arc<IssuedFile>>,
     pub reports: Reporter,
     pub sample_sink: Option<SampleSink>,
 }
 
-/// Dropping it kills it: its gate is shut and its thread told to leave, and nobody waits.
+/// Dropping it kills it: its permit is withdrawn and its thread told to leave, and nobody waits.
 pub struct ShardRun {
     thread: Thread,
     workflow: usize,
@@ -94,13 +96,13 @@ impl ShardRun {
             let message = format!("there is no shard {shard} of {shards} of workflow {workflow}");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
-        let outlet = Outlet::new(wiring.gate, wiring.issued);
+        let send_control = SendControl::new(wiring.permit, wiring.issued);
         let reports = wiring.reports;
         let tell: Tell = Box::new(move |told| reports(report(told)));
         let (sink, peers) = (wiring.sample_sink, spec.peers);
-        let thread = Thread::start(loaded, shards, peers, outlet, sink, tell)?;
+        let thread = Thread::start(loaded, shards, peers, send_control, sink, tell)?;
         if spec.paused {
-            thread.send(Command::Pause { at: Mono::now() });
+            thread.send(Command::Pause { at: clock::now() });
         }
         let count = match &loaded.program.script {
             Some(run) => {
@@ -135,19 +137,19 @@ impl ShardRun {
 
     /// The workflow begins at `at`, the same moment for all its shards. A load that is to start later
     /// does so by itself; an attempt that joins is past that.
-    pub fn start_at(&self, at: Mono) {
-        let start = if self.joins { at } else { at.plus(self.start_after) };
+    pub fn start_at(&self, at: Moment) {
+        let start = if self.joins { at } else { at.after(self.start_after) };
         self.begin(start, None);
     }
 
     /// At `at` the workflow has been going for `elapsed`, whatever the attempt was prepared for (R5a). Of that the
     /// load has missed what lies beyond its `start_after`.
-    pub fn start_from(&self, at: Mono, elapsed: Duration) {
+    pub fn start_from(&self, at: Moment, elapsed: Duration) {
         let ahead = self.start_after.saturating_sub(elapsed);
-        self.begin(at.plus(ahead), Some(elapsed.saturating_sub(self.start_after)));
+        self.begin(at.after(ahead), Some(elapsed.saturating_sub(self.start_after)));
     }
 
-    fn begin(&self, start: Mono, elapsed: Option<Duration>) {
+    fn begin(&self, start: Moment, elapsed: Option<Duration>) {
         let (workflow, (shard, shards)) = (self.workflow, self.place);
         let base = self.base.clone();
         self.thread.begin(Command::StartShard { workflow, shard, shards, start, base, elapsed });
@@ -159,11 +161,11 @@ impl ShardRun {
     }
 
     /// `at`: one moment for all shards, so that their clocks stop together.
-    pub fn pause(&self, at: Mono) {
+    pub fn pause(&self, at: Moment) {
         self.thread.send(Command::Pause { at });
     }
 
-    pub fn resume(&self, at: Mono) {
+    pub fn resume(&self, at: Moment) {
         self.thread.send(Command::Resume { at });
     }
 

@@ -1,10 +1,12 @@
 //! The thread of one attempt, and the bookkeeping that makes its end a single event.
 
+use base::clock;
+use fence::Moment;
+use permit::SendControl;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use client::{Mono, Outlet};
 use control::schedule;
 use stats::series::SeriesWindow;
 use stats::{SampleSink, Window};
@@ -51,7 +53,7 @@ pub(super) struct Thread {
 struct Link {
     tell: Tell,
     loaded: Arc<Loaded>,
-    outlet: Outlet,
+    send_control: SendControl,
     commands: std::sync::OnceLock<tokio::sync::mpsc::UnboundedSender<Command>>,
     state: Mutex<State>,
     /// Given back when nobody can write to it any more.
@@ -76,7 +78,7 @@ impl Thread {
         loaded: &Arc<Loaded>,
         shards: usize,
         peers: usize,
-        outlet: Outlet,
+        send_control: SendControl,
         sample_sink: Option<SampleSink>,
         tell: Tell,
     ) -> io::Result<Thread> {
@@ -97,12 +99,12 @@ impl Thread {
                 .min(u64::from(schedule::SELF_SIZED_VUS_MAX)),
             instance: loaded.instance.clone(),
             cores: peers.max(1),
-            outlet: outlet.clone(),
+            send_control: send_control.clone(),
         });
         let link = Arc::new(Link {
             tell,
             loaded: loaded.clone(),
-            outlet,
+            send_control,
             commands: std::sync::OnceLock::new(),
             state: Mutex::default(),
             _line: line,
@@ -124,7 +126,7 @@ impl Thread {
             return;
         }
         state.started = true;
-        self.link.loaded.instance.begin(Mono::now());
+        self.link.loaded.instance.begin(clock::now());
         self.core.send(command);
     }
 
@@ -146,14 +148,14 @@ impl Thread {
 
     /// Nothing is sent from here on; who has not ended after `grace` is left to itself.
     pub fn kill(&self, grace: Duration) {
-        self.link.outlet.gate().close();
+        self.link.send_control.permit().close();
         self.link.lock().killed = true;
         self.core.send(Command::Stop { how: Stop::Now });
         self.link.end_if_idle(Ending::Killed);
         let (core, link) = (self.core.clone(), self.link.clone());
-        let until = Mono::now().plus(grace);
+        let until = clock::now().after(grace);
         let watch = move || {
-            while !core.is_finished() && Mono::now() < until {
+            while !core.is_finished() && clock::now() < until {
                 std::thread::sleep(LOOK);
             }
             if !core.is_finished() {
@@ -177,7 +179,7 @@ impl Drop for Thread {
         if self.core.is_finished() || self.link.lock().over {
             return;
         }
-        self.link.outlet.gate().close();
+        self.link.send_control.permit().close();
         self.link.lock().killed = true;
         self.core.send(Command::Stop { how: Stop::Now });
         self.link.end_if_idle(Ending::Killed);
@@ -214,7 +216,7 @@ impl Link {
                 self.finish(how, end, None);
             }
             CoreReport::AsideEnded { result, .. } => {
-                let standing = self.outlet.gate().standing(Mono::now());
+                let standing = self.send_control.permit().standing(clock::now());
                 let end = ShardEnd {
                     stopped: result.is_err() && (standing.is_final() || self.lock().stopped),
                     shut_out: standing.is_final(),
@@ -229,7 +231,7 @@ impl Link {
             }
             CoreReport::Swapped(swapped) => {
                 let is_last = swapped.last;
-                let issued = self.outlet.issued().map(|file| file.counts());
+                let issued = self.send_control.issued().map(|file| file.counts());
                 let mut state = self.lock();
                 let ending = if is_last { state.ending.take() } else { None };
                 let taken = ending.as_ref().map_or(0, |(_, end, _)| end.taken);
@@ -284,7 +286,7 @@ impl Link {
             state.ending = Some((how, end, values));
         }
         // Nothing of this attempt is sent from here on, whatever is still in some queue.
-        self.outlet.gate().close();
+        self.send_control.permit().close();
         let empty = Window::new(&self.loaded.program.layout);
         self.send(Command::Swap { empty, empty_series: None, last: true });
         self.send(Command::Quit);
@@ -310,7 +312,7 @@ impl Link {
             }
             state.ending.take()
         };
-        self.outlet.gate().close();
+        self.send_control.permit().close();
         let (_, end, values) = known.unwrap_or((how.clone(), ShardEnd::default(), None));
         (self.tell)(Told::Ended(Outcome { how, end, values, last: None }));
     }

@@ -1,5 +1,7 @@
 //! The end of a run: the last counts, and everything that is known put together.
 
+use base::clock;
+use fence::Moment;
 use std::time::Duration;
 
 use stats::{
@@ -9,7 +11,6 @@ use stats::{
 use super::{Conductor, Input};
 use crate::core::Command;
 use crate::machine;
-use client::Mono;
 
 /// A core that does not hand over its last counts by then will not.
 const LAST_COUNTS_WAIT: Duration = Duration::from_secs(10);
@@ -73,14 +74,14 @@ impl Conductor {
 
     /// Nothing runs any more; what was counted since the last tick is still with the cores.
     fn collect_last_counts(&mut self) {
-        let until = Mono::now().plus(LAST_COUNTS_WAIT);
+        let until = clock::now().after(LAST_COUNTS_WAIT);
         // A tick that is still open is waited for first, so that the last swap is the last.
         for last in [false, true] {
             if last {
-                self.ask_for_counts(Mono::now());
+                self.ask_for_counts(clock::now());
             }
             while let Some((asked, left)) = self.tick {
-                let left_ns = until.since(Mono::now());
+                let left_ns = until.nanos_since(clock::now());
                 if left == 0 || left_ns == 0 {
                     self.close_tick(asked);
                     break;

@@ -1,6 +1,8 @@
 //! Steering a running test: pause, resume, scale, stop. Each is one moment for all cores, and on
 //! record.
 
+use base::clock;
+use fence::Moment;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
@@ -13,7 +15,6 @@ use super::{Conductor, Input, TICK};
 use crate::core::Command;
 use crate::options::{Control, Request};
 use crate::shard::Stop;
-use client::Mono;
 
 /// A new rate holds from a little later on, so that no shard has passed the moment already
 /// (`control::schedule`, rates).
@@ -29,7 +30,7 @@ impl Conductor {
         self.state = RunState::Running;
         let _ = self.pause();
         while self.paused.is_some() && !self.job.is_done() {
-            self.started = Mono::now();
+            self.started = clock::now();
             publish(self.snapshot());
             match self.inbox.recv_timeout(TICK) {
                 Ok(Input::Report(report)) => self.take_report(report),
@@ -90,7 +91,7 @@ impl Conductor {
         if self.state != RunState::Running {
             return Err("the run is not running".to_owned());
         }
-        let at = Mono::now();
+        let at = clock::now();
         self.paused = Some(at);
         self.state = RunState::Paused;
         self.broadcast(|| Command::Pause { at });
@@ -101,8 +102,8 @@ impl Conductor {
         let Some(since) = self.paused.take() else {
             return Err("the run is not paused".to_owned());
         };
-        let at = Mono::now();
-        self.paused_ns += at.since(since);
+        let at = clock::now();
+        self.paused_ns += at.nanos_since(since);
         self.state = RunState::Running;
         self.broadcast(|| Command::Resume { at });
         Ok("resumed".to_owned())
@@ -217,9 +218,9 @@ impl Conductor {
     pub(super) fn schedule_time(&self, workflow: usize) -> Duration {
         let running = &self.workflows[workflow];
         let Some(start) = running.start else { return Duration::ZERO };
-        let now = self.paused.unwrap_or_else(Mono::now);
+        let now = self.paused.unwrap_or_else(clock::now);
         let paused = self.paused_ns - running.paused_before;
-        Duration::from_nanos(now.since(start).saturating_sub(paused))
+        Duration::from_nanos(now.nanos_since(start).saturating_sub(paused))
     }
 }
 

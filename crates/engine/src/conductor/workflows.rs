@@ -1,7 +1,9 @@
 //! One workflow after another: its setup, its load on all its cores, its teardown, what it hands on.
 
+use base::clock;
 use control::job::{Event, WorkflowEnd};
 use control::schedule;
+use fence::Moment;
 use stats::RunState;
 
 use super::{Conductor, START_AHEAD};
@@ -10,7 +12,6 @@ use crate::core::{Aside, Command};
 use crate::script::AsideError;
 use crate::shard::ShardEnd;
 use crate::vars::Base;
-use client::Mono;
 
 impl Conductor {
     pub(super) fn run_frame(&mut self, what: Aside) {
@@ -48,7 +49,7 @@ impl Conductor {
     pub(super) fn start_load(&mut self, workflow: usize, base: &Base) {
         let name = self.job.name(workflow).to_owned();
         let load = &self.plan.workflows[workflow].load;
-        let start = Mono::now().plus(START_AHEAD).plus(load.start_after);
+        let start = clock::now().after(START_AHEAD).after(load.start_after);
         let text = format!("{name} started: {}", schedule::describe(load));
         let paused_ns = self.paused_ns;
         let running = &mut self.workflows[workflow];

@@ -1,11 +1,12 @@
 //! What goes into a core and what comes out of it.
 
+use fence::Moment;
+use permit::SendControl;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use client::{Mono, Outlet};
 use plan::Rate;
 use stats::series::SeriesWindow;
 use stats::{ErrorKind, SampleSink, Trend, Window};
@@ -38,7 +39,7 @@ pub enum Command {
         workflow: usize,
         shard: usize,
         shards: usize,
-        start: Mono,
+        start: Moment,
         base: Base,
         /// Where its schedule stands then, if not where its entry says.
         elapsed: Option<Duration>,
@@ -55,10 +56,10 @@ pub enum Command {
         end: u64,
     },
     Pause {
-        at: Mono,
+        at: Moment,
     },
     Resume {
-        at: Mono,
+        at: Moment,
     },
     SetVus {
         workflow: usize,
@@ -125,7 +126,7 @@ pub enum Report {
     UsersMade(Result<(), String>),
     /// What a script asks of the whole run.
     Wish(ScriptWish),
-    /// The gate is shut for good; what runs here is being stopped.
+    /// The permit is withdrawn for good; what runs here is being stopped.
     ShutOut,
     /// Rows of a leased data set are running out.
     RowsWanted {
@@ -174,5 +175,5 @@ pub struct CoreSetup {
     /// Of how many cores it is one, where the whole run's requests a second are limited.
     pub cores: usize,
     /// The way out for requests.
-    pub outlet: Outlet,
+    pub send_control: SendControl,
 }

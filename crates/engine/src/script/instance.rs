@@ -1,9 +1,10 @@
 //! What this machine as a whole is doing, for scripts that ask (`exec.instance`). Each core writes
 //! its own line; whoever asks adds up.
 
+use base::clock;
+use fence::Moment;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use client::Mono;
 use script::host::InstanceFacts;
 
 /// One core's counts, on a cache line of their own.
@@ -18,7 +19,7 @@ struct CoreLine {
 
 pub struct Instance {
     cores: Vec<CoreLine>,
-    /// When the load began, in nanoseconds of [`Mono`]; zero: not yet.
+    /// When the load began, in nanoseconds of [`Moment`]; zero: not yet.
     started: AtomicU64,
     stopped: AtomicBool,
     without_user: AtomicBool,
@@ -34,9 +35,9 @@ impl Instance {
         }
     }
 
-    pub fn begin(&self, now: Mono) {
+    pub fn begin(&self, now: Moment) {
         // Whoever is first.
-        let _ = self.started.compare_exchange(0, now.0, Ordering::Relaxed, Ordering::Relaxed);
+        let _ = self.started.compare_exchange(0, now.as_nanos(), Ordering::Relaxed, Ordering::Relaxed);
     }
 
     // Only the core itself writes its line, so a load and a store are enough.
@@ -85,7 +86,7 @@ impl Instance {
 
     pub fn facts(&self) -> InstanceFacts {
         let started = self.started.load(Ordering::Relaxed);
-        let run_ns = if started == 0 { 0 } else { Mono::now().0.saturating_sub(started) };
+        let run_ns = if started == 0 { 0 } else { clock::now().as_nanos().saturating_sub(started) };
         InstanceFacts {
             iterations_completed: self.sum(|line| &line.iterations),
             iterations_interrupted: self.sum(|line| &line.interrupted),

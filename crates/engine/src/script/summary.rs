@@ -1,11 +1,12 @@
 //! `handleSummary(data)`: once, after everything, with a virtual user of its own that may still make
 //! requests.
 
+use permit::SendControl;
 use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use client::{Deadlines, OriginTable, Outlet, Settings};
+use client::{Deadlines, OriginTable, Settings};
 use plan::HttpOptions;
 use script::book::Book;
 use script::host::{Alone, Phase, VuSetup};
@@ -33,7 +34,8 @@ pub fn handle_summary(
         tokio::task::spawn_local(deadlines.clone().sweep_every(Duration::from_millis(5)));
         let origins = Rc::new(OriginTable::new(http, None));
         let tls = Arc::new(OnceLock::new());
-        let settings = Settings { http: http.clone(), tls, origins, outlet: Outlet::free() };
+        let settings =
+            Settings { http: http.clone(), tls, origins, send_control: SendControl::free() };
         let vu = Vu::new(VuSetup {
             script: script.clone(),
             book: Rc::new(Book::new(layout.clone(), None, 0)),

@@ -1,10 +1,12 @@
 //! A virtual user that runs a script, as the shards see it.
 
+use base::clock;
+use fence::Moment;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use client::{Mono, Progress};
+use client::Progress;
 use script::book::Book;
 use script::host::{Exchanged, InstanceFacts, Phase, Scenario, Surroundings, VuSetup};
 use script::log::{Level, Line};
@@ -26,7 +28,7 @@ pub struct CoreSide {
     /// Tells the conductor that a script wants the whole test to end.
     pub tell: Rc<dyn Fn(ScriptWish)>,
     /// When the next request may leave this core, where requests a second are limited.
-    next_request: Cell<Mono>,
+    next_request: Cell<Moment>,
     /// From one request to the next.
     request_gap_ns: Option<u64>,
 }
@@ -55,7 +57,7 @@ impl CoreSide {
             book,
             instance,
             tell,
-            next_request: Cell::new(Mono(0)),
+            next_request: Cell::new(Moment::from_nanos(0)),
             request_gap_ns,
         }
     }
@@ -80,10 +82,10 @@ impl CoreSide {
         self.book.record(builtin::DROPPED_ITERATIONS, count as f64, &tags);
     }
 
-    fn next_request_at(&self) -> Option<Mono> {
+    fn next_request_at(&self) -> Option<Moment> {
         let gap = self.request_gap_ns?;
-        let at = self.next_request.get().max(Mono::now());
-        self.next_request.set(Mono(at.0 + gap));
+        let at = self.next_request.get().max(clock::now());
+        self.next_request.set(Moment::from_nanos(at.as_nanos() + gap));
         Some(at)
     }
 }
@@ -134,7 +136,7 @@ impl Surroundings for Around {
         (self.side.tell)(ScriptWish::MarkFailed(reason.to_owned()));
     }
 
-    fn next_request_at(&self) -> Option<Mono> {
+    fn next_request_at(&self) -> Option<Moment> {
         self.side.next_request_at()
     }
 
@@ -182,7 +184,7 @@ pub struct ScriptUser {
     /// Why its init code failed.
     broken: OnceCell<Thrown>,
     iterations: Cell<u64>,
-    last_begun: Cell<Option<Mono>>,
+    last_begun: Cell<Option<Moment>>,
 }
 
 impl ScriptUser {
@@ -263,7 +265,7 @@ impl ScriptUser {
         &self,
         context: &ShardContext,
         number: u64,
-        intended: Option<Mono>,
+        intended: Option<Moment>,
     ) -> crate::vu::Iterated {
         if self.side.instance.is_stopped() {
             // Somebody has aborted the test, and the word has not come to our shard yet.
@@ -273,10 +275,10 @@ impl ScriptUser {
         self.pace(rules.min_iteration_duration).await;
         let stage = context.stage.get();
         self.stage.set(stage);
-        let begun = Mono::now();
+        let begun = clock::now();
         self.last_begun.set(Some(begun));
         if let Some(intended) = intended {
-            context.recorder.started(stage, begun.since(intended));
+            context.recorder.started(stage, begun.nanos_since(intended));
         }
         let host = &self.vu.host;
         let part = self.side.run.stripes.as_ref();
@@ -301,13 +303,13 @@ impl ScriptUser {
             }
             Ok(_) => false,
         };
-        let ended = Mono::now();
+        let ended = clock::now();
         guard.done = !cut_off;
         drop(guard);
         if !cut_off {
             self.side.instance.iteration(self.side.core);
-            context.recorder.iteration(stage, ended.since(begun));
-            let duration_ms = ended.since(begun) as f64 / 1e6;
+            context.recorder.iteration(stage, ended.nanos_since(begun));
+            let duration_ms = ended.nanos_since(begun) as f64 / 1e6;
             let values = [(builtin::ITERATION_DURATION, duration_ms), (builtin::ITERATIONS, 1.0)];
             self.side.book.record_all(&values, &host.scope());
         }
@@ -331,7 +333,7 @@ impl ScriptUser {
         if let Some(last) = self.last_begun.get()
             && !least.is_zero()
         {
-            let until = tokio::time::Instant::from_std(last.plus(least).instant());
+            let until = tokio::time::Instant::from_std(clock::instant(last.after(least)));
             tokio::time::sleep_until(until).await;
         }
     }

@@ -9,6 +9,8 @@
 //! What was missed before it joined is not made up for (R5a); whoever leads the job counts that, because only there it
 //! is known what the attempts before have counted.
 
+use base::clock;
+use fence::Moment;
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -22,8 +24,8 @@ use tokio::task::JoinSet;
 
 use super::users::Presence;
 use super::{ShardContext, Stop, wind_down};
+use crate::timer::PreciseTimer;
 use crate::vu::Iterated;
-use client::clock::{Mono, PreciseTimer};
 
 /// Arrivals closer together than this are started together: at high rates a wake-up for each would
 /// cost more than its request. It is the price in precision, and is charged to the latency.
@@ -32,7 +34,7 @@ const COALESCE: Duration = Duration::from_micros(200);
 #[derive(Debug, Clone, Copy)]
 struct Arrival {
     number: u64,
-    intended: Mono,
+    intended: Moment,
 }
 
 /// Where an idle user finds its next arrival.
@@ -110,7 +112,7 @@ pub(super) async fn drive(context: &Rc<ShardContext>) {
     context.took(due.follow(&context.control.rates.borrow()));
     context.took(due.join(join.elapsed, join.spent.saturating_sub(context.taken())));
     let end = schedule::latest_end(load);
-    let mut last_wake = Mono::default();
+    let mut last_wake = Moment::default();
     let timer = match PreciseTimer::new() {
         Ok(timer) => timer,
         Err(error) => {
@@ -133,15 +135,15 @@ pub(super) async fn drive(context: &Rc<ShardContext>) {
             continue;
         }
         let intended = context.control.clock.at(t);
-        let now = Mono::now();
+        let now = clock::now();
         if intended > now {
-            let wake = intended.max(last_wake.plus(COALESCE));
+            let wake = intended.max(last_wake.after(COALESCE));
             tokio::select! {
                 biased;
                 () = context.control.changed.notified() => {}
                 () = timer.wait_until(wake) => {}
             }
-            last_wake = Mono::now();
+            last_wake = clock::now();
             continue;
         }
         due.next();

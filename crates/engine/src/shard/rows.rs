@@ -5,11 +5,12 @@
 //! one attempt, and what is left of a lost attempt's blocks is never used (R5a). More is asked for while
 //! there is still enough for some seconds, so that nobody waits in the usual case.
 
+use base::clock;
+use fence::Moment;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::time::Duration;
 
-use client::Mono;
 use plan::{DataOrder, WhenExhausted};
 
 use super::ShardContext;
@@ -45,11 +46,11 @@ pub struct Supply {
     last_block: u64,
     /// Rows taken since then.
     taken: u64,
-    since: Mono,
+    since: Moment,
 }
 
 impl Supply {
-    pub fn new(blocks: impl IntoIterator<Item = Range<u64>>, now: Mono) -> Supply {
+    pub fn new(blocks: impl IntoIterator<Item = Range<u64>>, now: Moment) -> Supply {
         let mut supply = Supply {
             blocks: VecDeque::new(),
             left: 0,
@@ -92,11 +93,11 @@ impl Supply {
     }
 
     /// How many rows to ask for, if it is time to. Said once until a block comes.
-    pub fn wanted(&mut self, now: Mono) -> Option<u64> {
+    pub fn wanted(&mut self, now: Moment) -> Option<u64> {
         if self.asked || self.over {
             return None;
         }
-        let known_ns = now.since(self.since).max(1_000_000);
+        let known_ns = now.nanos_since(self.since).max(1_000_000);
         let lasting =
             |ns: u64| (u128::from(self.taken) * u128::from(ns) / u128::from(known_ns)) as u64;
         let low = lasting(AHEAD_NS).max(self.last_block / 2);
@@ -154,7 +155,7 @@ impl ShardContext {
         let mut until = None;
         loop {
             let came = self.rows_came.notified();
-            let now = Mono::now();
+            let now = clock::now();
             let (taken, wanted) = {
                 let mut supplies = self.supplies.borrow_mut();
                 let Some(supply) = supplies.get_mut(&set) else { return Err(Rows::Exhausted) };
@@ -170,11 +171,11 @@ impl ShardContext {
                     self.note_held();
                 }
             }
-            let until = *until.get_or_insert_with(|| now.plus(self.row_wait.get()));
+            let until = *until.get_or_insert_with(|| now.after(self.row_wait.get()));
             if now >= until {
                 return Err(Rows::Late);
             }
-            let until = tokio::time::Instant::from_std(until.instant());
+            let until = tokio::time::Instant::from_std(clock::instant(until));
             tokio::select! {
                 biased;
                 () = came => {}
@@ -185,7 +186,7 @@ impl ShardContext {
 
     /// Rows that nobody else gets.
     pub fn lease_rows(&self, rows: &BTreeMap<usize, Vec<Range<u64>>>, patience: Duration) {
-        let now = Mono::now();
+        let now = clock::now();
         self.row_wait.set(patience);
         *self.supplies.borrow_mut() = rows
             .iter()
@@ -218,7 +219,7 @@ mod tests {
 
     #[test]
     fn blocks_are_used_up_in_order_and_once() {
-        let mut supply = Supply::new([3..5, 10..11], Mono(0));
+        let mut supply = Supply::new([3..5, 10..11], Moment::from_nanos(0));
         let rows: Vec<_> = (0..4).map(|_| supply.take()).collect();
         assert_eq!(rows, [Taken::Row(3), Taken::Row(4), Taken::Row(10), Taken::NotYet]);
         supply.grant(20..21);
@@ -228,13 +229,13 @@ mod tests {
 
     #[test]
     fn more_are_asked_for_once_and_before_they_are_needed() {
-        let mut supply = Supply::new(std::iter::once(0..100), Mono(0));
-        assert_eq!(supply.wanted(Mono(0)), None);
+        let mut supply = Supply::new(std::iter::once(0..100), Moment::from_nanos(0));
+        assert_eq!(supply.wanted(Moment::from_nanos(0)), None);
         let mut asked_at = None;
         for row in 0..100 {
             supply.take();
             // A hundred rows a second.
-            if let Some(wanted) = supply.wanted(Mono((row + 1) * SECOND / 100)) {
+            if let Some(wanted) = supply.wanted(Moment::from_nanos((row + 1) * SECOND / 100)) {
                 assert_eq!(asked_at.replace((row, wanted)), None, "asked twice");
             }
         }
@@ -242,15 +243,15 @@ mod tests {
         assert!(row < 60, "half of the block is left: {row}");
         assert!((500..=700).contains(&wanted), "six seconds' worth: {wanted}");
         supply.grant(100..700);
-        assert_eq!(supply.wanted(Mono(SECOND)), None, "there is enough again");
+        assert_eq!(supply.wanted(Moment::from_nanos(SECOND)), None, "there is enough again");
     }
 
     #[test]
     fn nothing_is_asked_for_when_there_is_no_more() {
-        let mut supply = Supply::new([], Mono(0));
-        assert_eq!(supply.wanted(Mono(1)), Some(BLOCK_MIN));
-        assert_eq!(supply.wanted(Mono(2)), None);
+        let mut supply = Supply::new([], Moment::from_nanos(0));
+        assert_eq!(supply.wanted(Moment::from_nanos(1)), Some(BLOCK_MIN));
+        assert_eq!(supply.wanted(Moment::from_nanos(2)), None);
         supply.end();
-        assert_eq!((supply.wanted(Mono(3)), supply.take()), (None, Taken::Exhausted));
+        assert_eq!((supply.wanted(Moment::from_nanos(3)), supply.take()), (None, Taken::Exhausted));
     }
 }

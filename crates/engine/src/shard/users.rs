@@ -1,6 +1,8 @@
 //! Closed models: a number of virtual users, each starting its next iteration when the last has
 //! ended.
 
+use base::clock;
+use fence::Moment;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -13,7 +15,6 @@ use tokio::task::{AbortHandle, JoinSet};
 use super::{ShardContext, Stop, wind_down};
 use crate::user::User;
 use crate::vu::Iterated;
-use client::Mono;
 
 /// How long a place stays empty after a virtual user whose own setup failed.
 const SETUP_RETRY: Duration = Duration::from_secs(1);
@@ -174,7 +175,7 @@ pub(super) async fn drive(context: &Rc<ShardContext>) {
         false if stopped => DropCause::Stopped,
         false => DropCause::TimeOver,
     };
-    // What a script did not get to because somebody ended its run was not dropped, says k6. And where the gate was shut
+    // What a script did not get to because somebody ended its run was not dropped, says k6. And where the permit was withdrawn
     // the load is not over: another attempt goes on with the rest, or whoever leads the job counts it.
     let goes_on = context.is_shut_out();
     if !goes_on && (context.script.is_none() || !stopped) {
@@ -251,8 +252,8 @@ impl Drop for Presence {
 }
 
 /// Waits between two iterations; whoever is told to stop does not wait for one that will not come.
-async fn rest(context: &ShardContext, stop: &Cell<bool>, until: Mono) {
-    let until = tokio::time::Instant::from_std(until.instant());
+async fn rest(context: &ShardContext, stop: &Cell<bool>, until: Moment) {
+    let until = tokio::time::Instant::from_std(clock::instant(until));
     while !stop.get() && context.control.stop.get() == Stop::No {
         tokio::select! {
             biased;
@@ -266,16 +267,16 @@ async fn rest(context: &ShardContext, stop: &Cell<bool>, until: Mono) {
 /// them: whoever has had a millisecond lets the others have theirs.
 #[derive(Default)]
 struct Turn {
-    began: Mono,
+    began: Moment,
 }
 
 impl Turn {
     const LENGTH_NS: u64 = 1_000_000;
 
     async fn share(&mut self) {
-        if Mono::recent().since(self.began) >= Turn::LENGTH_NS {
+        if clock::recent().nanos_since(self.began) >= Turn::LENGTH_NS {
             tokio::task::yield_now().await;
-            self.began = Mono::now();
+            self.began = clock::now();
         }
     }
 }
@@ -293,13 +294,13 @@ async fn live(
         Ok(user) => user,
         Err(error) => {
             context.recorder.failure(context.first_step(), stats::ErrorKind::Local, || error, None);
-            rest(&context, &stop, Mono::now().plus(SETUP_RETRY)).await;
+            rest(&context, &stop, clock::now().after(SETUP_RETRY)).await;
             return;
         }
     };
     if !user.begin().await {
         // Started again at once, it would hammer a target that refuses its setup.
-        rest(&context, &stop, Mono::now().plus(SETUP_RETRY)).await;
+        rest(&context, &stop, clock::now().after(SETUP_RETRY)).await;
         return;
     }
     let pacing = context.workflow().load.pacing;
@@ -320,7 +321,7 @@ async fn live(
         }
         let number = next_number.get();
         next_number.set(number + context.shards as u64);
-        let begun = Mono::now();
+        let begun = clock::now();
         context.took(1);
         match user.iterate(&context, number, None).await {
             Iterated::Done => {}
@@ -340,7 +341,7 @@ async fn live(
         if let Some(span) = pacing
             && pile.has_more(done)
         {
-            rest(&context, &stop, begun.plus(user.draw(span))).await;
+            rest(&context, &stop, begun.after(user.draw(span))).await;
         }
         // An iteration without a request must not starve the core's other users.
         match user {

@@ -1,5 +1,7 @@
 //! One request step: send, follow redirects, judge, extract, count.
 
+use base::clock;
+use fence::Moment;
 use std::time::Duration;
 
 use plan::OnFailure;
@@ -10,7 +12,6 @@ use super::{Flow, Scratch, Vu};
 use crate::program::{RequestProgram, TargetProgram, status_fits};
 use crate::recorder::{At, Ended};
 use crate::trace;
-use client::Mono;
 use client::{Failure, Keep, Outgoing, Progress, decode_body, parse_url, take_userinfo};
 
 /// How long a user waits after the first connection that was refused; twice as long after each one more.
@@ -50,12 +51,12 @@ impl Vu {
 
     async fn request_with(&self, request: &RequestProgram, scratch: &mut Scratch) -> Flow {
         // The step before, or the iteration, has just read the clock.
-        let now = Mono::recent();
+        let now = clock::recent();
         // The first request of an iteration answers for the whole delay of its start (R16).
         let from = self.charge_from.take().unwrap_or(now);
         let at = At { stage: self.stage.get(), step: request.step };
         let keep = self.keep(request);
-        scratch.deadline.arm(now.plus(request.timeout));
+        scratch.deadline.arm(now.after(request.timeout));
         self.render_tags(request, scratch);
 
         let mut from_hop = from;
@@ -73,7 +74,7 @@ impl Vu {
                     scratch.response.clear();
                     scratch.progress.reset();
                     self.trace_failure(request, &failure);
-                    let latency_ns = Mono::now().since(from_hop);
+                    let latency_ns = clock::now().nanos_since(from_hop);
                     Hopped { result: Err(failure), latency_ns }
                 }
             };
@@ -86,7 +87,7 @@ impl Vu {
                     let step = self.context.first_step() + request.step;
                     self.context.recorder.landed(step, hop.url.path());
                     hops += 1;
-                    from_hop = Mono::now();
+                    from_hop = clock::now();
                     rendered = self.render_hop(request, &hop, scratch);
                     came_by = Some(hop);
                 }
@@ -96,7 +97,7 @@ impl Vu {
         };
         scratch.deadline.disarm();
         // A step's own latency runs over all its hops.
-        let latency_ns = if hops == 0 { last.latency_ns } else { Mono::now().since(from) };
+        let latency_ns = if hops == 0 { last.latency_ns } else { clock::now().nanos_since(from) };
         let flow = self.conclude(request, at, &last, latency_ns, scratch);
         match &last.result {
             Err(failure) if failure.kind == ErrorKind::Refused => self.back_off().await,
@@ -116,7 +117,7 @@ impl Vu {
         self.refused.set(times.saturating_add(1));
         let wait = BACK_OFF_FIRST.saturating_mul(1 << times.min(10)).min(BACK_OFF_MAX);
         tokio::time::sleep(wait).await;
-        Mono::now();
+        clock::now();
     }
 
     fn keep(&self, request: &RequestProgram) -> Keep {
@@ -151,7 +152,7 @@ impl Vu {
         keep: Keep,
         head_only: bool,
         at: At,
-        from: Mono,
+        from: Moment,
         scratch: &mut Scratch,
     ) -> Hopped {
         let Scratch { wire, response, progress, deadline, .. } = scratch;
@@ -170,8 +171,8 @@ impl Vu {
         let mut result = self.client.exchange(out, deadline, response, progress).await;
         in_flight.done = true;
         drop(in_flight);
-        let ended = if result.is_ok() { Mono::recent() } else { Mono::now() };
-        let latency_ns = ended.since(from);
+        let ended = if result.is_ok() { clock::recent() } else { clock::now() };
+        let latency_ns = ended.nanos_since(from);
         if result.is_ok()
             && let Some(encoding) = response.encoding.take()
             && !response.body.is_empty()

@@ -3,21 +3,23 @@
 
 mod aside;
 mod division;
-mod gate;
 mod joining;
 mod killing;
 mod loading;
+mod permits;
 mod rows;
 mod steering;
 
+use base::clock;
+use fence::Moment;
+use permit::{IssuedFile, SendPermit};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use engine::attempt::{
-    Counted, Ended, Ending, IssuedFile, LoadOptions, Loaded, Mono, Report, SendGate, ShardRun,
-    ShardSpec, Wiring,
+    Counted, Ended, Ending, LoadOptions, Loaded, Report, ShardRun, ShardSpec, Wiring,
 };
 use stats::totals::{self, IterationTotal};
 use stats::{StepStats, Window};
@@ -27,22 +29,22 @@ const HOUR: Duration = Duration::from_secs(3600);
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub fn load(text: &str, target: &str, folder: &Path) -> Arc<Loaded> {
-    let plan = common::read(text, target, folder);
+    let plan = crate::common::read(text, target, folder);
     Loaded::from_plan(plan, LoadOptions::default()).expect("the plan can be loaded")
 }
 
-/// A gate whose lease outlasts the test.
-pub fn open_gate() -> Arc<SendGate> {
-    let gate = SendGate::leased();
-    gate.extend(Mono::now().plus(HOUR), Mono::now());
-    gate
+/// A permit whose lease outlasts the test.
+pub fn open_permit() -> Arc<SendPermit> {
+    let permit = SendPermit::leased();
+    permit.extend(clock::now().after(HOUR), clock::now());
+    permit
 }
 
 /// An attempt, and what it reports.
 pub struct Led {
     pub run: ShardRun,
     pub reports: Receiver<Report>,
-    pub gate: Arc<SendGate>,
+    pub permit: Arc<SendPermit>,
     pub loaded: Arc<Loaded>,
     pub issued: Option<Arc<IssuedFile>>,
 }
@@ -58,25 +60,25 @@ pub struct Whole {
 
 impl Led {
     pub fn prepare(loaded: &Arc<Loaded>, spec: ShardSpec) -> Led {
-        Led::with(loaded, spec, open_gate(), None)
+        Led::with(loaded, spec, open_permit(), None)
     }
 
     pub fn with(
         loaded: &Arc<Loaded>,
         spec: ShardSpec,
-        gate: Arc<SendGate>,
+        permit: Arc<SendPermit>,
         issued: Option<Arc<IssuedFile>>,
     ) -> Led {
         let (sender, reports) = channel();
         let sender = std::sync::Mutex::new(sender);
         let wiring = Wiring {
-            gate: gate.clone(),
+            permit: permit.clone(),
             issued: issued.clone(),
             reports: Arc::new(move |report| drop(sender.lock().unwrap().send(report))),
             sample_sink: None,
         };
         let run = ShardRun::prepare(loaded, spec, wiring).expect("a thread");
-        Led { run, reports, gate, loaded: loaded.clone(), issued }
+        Led { run, reports, permit, loaded: loaded.clone(), issued }
     }
 
     pub fn next(&self) -> Report {
@@ -136,7 +138,7 @@ impl Whole {
 pub fn run_all(loaded: &Arc<Loaded>, shards: usize) -> Vec<Whole> {
     let prepare = |shard| Led::prepare(loaded, ShardSpec::new(0, shard, shards)).ready();
     let led: Vec<Led> = (0..shards).map(prepare).collect();
-    let start = Mono::now().plus(Duration::from_millis(20));
+    let start = clock::now().after(Duration::from_millis(20));
     led.iter().for_each(|one| one.run.start_at(start));
     led.into_iter().map(|one| one.finish().completed()).collect()
 }

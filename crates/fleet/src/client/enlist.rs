@@ -8,6 +8,7 @@
 //! The key is drawn here and never leaves. A crash at any point is harmless: the next start asks again and becomes
 //! another node, and a certificate whose key was lost is of no use to anybody.
 
+use base::clock;
 use std::fmt;
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -15,7 +16,7 @@ use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use bytes::Bytes;
 use fence::NodeId;
@@ -152,17 +153,14 @@ pub fn managers_in(folder: &Path) -> Result<Vec<String>, EnlistError> {
     }
 }
 
-fn unix_now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
-}
-
 /// Asks for a worker's certificate and keeps it, with all else that a worker needs, in the folder.
 ///
 /// # Errors
 /// With what was tried, and what to do.
 pub async fn enlist(of: &Enlistment) -> Result<Enlisted, EnlistError> {
     check_free(&of.folder)?;
-    let credentials = of.token.credentials(unix_now()).map_err(EnlistError::Token)?;
+    let credentials =
+        of.token.credentials(clock::unix_now().as_secs()).map_err(EnlistError::Token)?;
     let limits = Limits { handshake: of.deadline, ..Limits::default() };
     let network = Mutual::new(Keeper::new(credentials), Policy::default(), limits);
     let network: Arc<dyn Network> = Arc::new(network.map_err(EnlistError::Token)?);
@@ -302,7 +300,8 @@ fn check(
     reply: &proto::EnlistReply,
 ) -> Result<(Credentials, GossipKey), String> {
     let (certificate, ca) = (reply.certificate.as_bytes(), reply.ca.as_bytes());
-    let loaded = Credentials::from_pem(certificate, key.private.as_bytes(), ca, unix_now());
+    let loaded =
+        Credentials::from_pem(certificate, key.private.as_bytes(), ca, clock::unix_now().as_secs());
     let loaded = loaded.map_err(|error| error.to_string())?;
     let node: [u8; 16] = reply.node[..].try_into().map_err(|_| "no node id".to_owned())?;
     let wanted = Identity {

@@ -3,10 +3,11 @@
 //! The token has proved in the handshake that the CA has invited its bearer to this datacenter. The worker keeps its
 //! key; only the public half comes here. Whoever is let in is counted and named in the log.
 
+use base::clock;
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use bytes::Bytes;
 use fence::NodeId;
@@ -68,7 +69,7 @@ impl Recruiter {
                 "this manager no longer trusts the CA that it was started with; start it with the new one",
             ));
         }
-        let mut validity = Validity::starting(unix_now(), DAY * self.days);
+        let mut validity = Validity::starting(clock::unix_now().as_secs(), DAY * self.days);
         validity.not_after = validity.not_after.min(self.ca.validity().not_after);
         let issued = self.ca.issue_for(Role::Worker, datacenter, node, validity, public);
         let certificate = issued.map_err(|error| Status::invalid_argument(error.to_string()))?;
@@ -101,10 +102,6 @@ impl Recent {
     }
 }
 
-fn unix_now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
-}
-
 /// A UUID (version 4).
 fn draw_node() -> Result<NodeId, Status> {
     let mut bytes = [0; 16];
@@ -135,7 +132,7 @@ fn recruit(caller: &Caller) -> Result<&Identity, (&'static str, Status)> {
         return Err(("not_a_recruit", Status::permission_denied(why)));
     }
     // The handshake has looked at the date; a connection may have outlived it.
-    if peer.not_after < unix_now() {
+    if peer.not_after < clock::unix_now().as_secs() {
         let why = format!("the join token expired at {}", Utc(peer.not_after));
         return Err(("token_expired", Status::permission_denied(why)));
     }

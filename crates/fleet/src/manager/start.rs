@@ -1,10 +1,11 @@
 //! Starting and ending a manager.
 
+use base::clock;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use fence::{Hlc, NodeId};
 use ledger::store::{Storage, StoreOptions, WalOwner};
@@ -90,7 +91,7 @@ pub struct Manager {
 }
 
 fn wall_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = clock::unix_now();
     super::millis(since)
 }
 

@@ -1,6 +1,7 @@
 //! What clients are told of a job, and what its final result is made of.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use base::clock;
+use std::time::Duration;
 
 use control::fleet::owner::{Conclusion, LoadNow, Owner, Queued, ShardState, context};
 use control::fleet::statistics::Statistics;
@@ -205,7 +206,7 @@ pub fn result(
 ) -> RunResult {
     let began = conclusion.began.unwrap_or(conclusion.ended);
     let since = |at: Duration| at.saturating_sub(began);
-    let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let wall = clock::unix_now();
     let elapsed = since(conclusion.ended);
     let manifest = &bundle.manifest;
     let workflows = conclusion.workflows.iter().zip(&manifest.workflows);

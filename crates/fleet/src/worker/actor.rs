@@ -5,6 +5,7 @@
 
 mod effects;
 
+use base::clock;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -12,7 +13,7 @@ use std::time::Duration;
 use control::fleet::message::{Answer, Ask};
 use control::fleet::worker::{Event, Figures, Run, RunEnd, RunHow, Settings, Worker};
 use control::ledger::Counters;
-use engine::attempt::{Ending, Mono, Report, ScriptWish};
+use engine::attempt::{Ending, Report, ScriptWish};
 use engine::machine;
 use fence::{JobId, Moment, NodeId};
 use membership::agent::View;
@@ -89,7 +90,7 @@ struct Slot {
 }
 
 pub(super) fn now() -> Moment {
-    Moment::since_boot(Mono::now().uptime())
+    Moment::since_boot(clock::now().uptime())
 }
 
 impl Actor {
@@ -100,7 +101,7 @@ impl Actor {
         self.look_around();
         loop {
             let due = self.machine.as_ref().and_then(Worker::next_due);
-            let wait = due.map_or(SLEEP_MAX, |due| due.since(now()).min(SLEEP_MAX));
+            let wait = due.map_or(SLEEP_MAX, |due| due.nanos_since(now()).min(SLEEP_MAX));
             tokio::select! {
                 biased;
                 Some(word) = self.words.recv() => self.hear(word),
@@ -266,7 +267,7 @@ impl Actor {
 
     fn not_made(&mut self, run: Run, why: NotMade) {
         if let Some(attempt) = self.state.attempts.remove(&run) {
-            attempt.gate.close();
+            attempt.permit.close();
             let log = attempt.job.log();
             let how = match why {
                 NotMade::Error(error) => RunHow::Failed(error),

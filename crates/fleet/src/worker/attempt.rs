@@ -2,6 +2,9 @@
 
 mod counting;
 
+use base::clock;
+use fence::Moment;
+use permit::{IssuedFile, SendPermit};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,8 +15,8 @@ use control::job::WorkflowEnd;
 use control::ledger::Counters;
 use control::schedule::rate_per_second;
 use engine::attempt::{
-    Aside, AsideRun, AsideSpec, AsideWiring, Counted, Ending, IssuedFile, Loaded, Mono, SendGate,
-    ShardEnd, ShardRun, Stop, collect_provided, load_end,
+    Aside, AsideRun, AsideSpec, AsideWiring, Counted, Ending, Loaded, ShardEnd, ShardRun, Stop,
+    collect_provided, load_end,
 };
 use stats::Window;
 use stats::wire::{Content, Generator, StreamKey};
@@ -31,7 +34,7 @@ pub(super) struct Attempt {
     pub run: Run,
     pub task: Task,
     pub job: Arc<Job>,
-    pub gate: Arc<SendGate>,
+    pub permit: Arc<SendPermit>,
     pub body: Body,
     /// The engine has said that it is ready.
     pub ready: bool,
@@ -52,7 +55,7 @@ pub(super) struct Attempt {
     hurry: bool,
     /// Signs of life of its thread. A setup's or teardown's gives none, and is taken to live.
     answers: u64,
-    /// The gate was shut before this swap was asked for: whoever answers it has seen it.
+    /// The permit was withdrawn before this swap was asked for: whoever answers it has seen it.
     shut_at: Option<u64>,
     spare: Option<Window>,
     /// A script wants the run to count as failed.
@@ -71,10 +74,10 @@ pub(super) enum Body {
 
 #[derive(Clone, Copy)]
 struct Started {
-    at: Mono,
+    at: Moment,
     elapsed: Duration,
     clock: Duration,
-    paused_at: Option<Mono>,
+    paused_at: Option<Moment>,
     paused: Duration,
 }
 
@@ -94,7 +97,7 @@ impl Attempt {
             run,
             task: dispatch.task,
             job,
-            gate: SendGate::leased(),
+            permit: SendPermit::leased(),
             body: Body::Making,
             ready: false,
             prepared: false,
@@ -145,12 +148,12 @@ impl Attempt {
         }
     }
 
-    pub fn start(&mut self, at: Mono, elapsed: Duration, clock: Duration, inbox: &Inbox) {
+    pub fn start(&mut self, at: Moment, elapsed: Duration, clock: Duration, inbox: &Inbox) {
         let first = self.run.attempt.0 <= 1 && elapsed <= LATE_START_MAX;
         // The same instant of the schedule, said in two ways.
         let (at, elapsed, clock) = match at.uptime().checked_sub(elapsed) {
             Some(uptime) if first => {
-                (Mono::since_boot(uptime), Duration::ZERO, clock.saturating_sub(elapsed))
+                (Moment::since_boot(uptime), Duration::ZERO, clock.saturating_sub(elapsed))
             }
             _ => (at, elapsed, clock),
         };
@@ -165,7 +168,7 @@ impl Attempt {
                 let (run, inbox) = (self.run, inbox.clone());
                 let done = inbox.clone();
                 let wiring = AsideWiring {
-                    gate: Arc::clone(&self.gate),
+                    permit: Arc::clone(&self.permit),
                     issued: self.issued.clone(),
                     done: Box::new(move |ended| done.aside(run, ended)),
                 };
@@ -204,7 +207,7 @@ impl Attempt {
     }
 
     pub fn steer(&mut self, steer: &Steer) {
-        let now = Mono::now();
+        let now = clock::now();
         if let Some(started) = &mut self.started {
             match steer {
                 Steer::Pause => {
@@ -212,7 +215,8 @@ impl Attempt {
                 }
                 Steer::Resume => {
                     if let Some(since) = started.paused_at.take() {
-                        started.paused += Duration::from_nanos(now.since(since.max(started.at)));
+                        started.paused +=
+                            Duration::from_nanos(now.nanos_since(since.max(started.at)));
                     }
                 }
                 Steer::Vus { .. } | Steer::Rate { .. } => {}
@@ -272,9 +276,9 @@ impl Attempt {
         }
     }
 
-    /// Shuts the gate. True: nothing can be between check and send, because it was never started.
+    /// Withdraws the permit. True: nothing can be between check and send, because it was never started.
     pub fn shut(&mut self) -> bool {
-        self.gate.close();
+        self.permit.close();
         if self.started.is_none() || !self.is_made() {
             return true;
         }
@@ -299,7 +303,7 @@ impl Attempt {
         };
         self.generator.vus.clear();
         content.generator = self.generator.clone();
-        let window = self.window(Mono::now());
+        let window = self.window(clock::now());
         let (frames, totals) = self
             .stream
             .and_then(|key| {

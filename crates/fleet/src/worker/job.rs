@@ -1,6 +1,7 @@
 //! What the attempts of one job share on this worker: the loaded plan or script, its log, and the streams of
 //! statistics.
 
+pub(super) use base::lock;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write;
 use std::path::Path;
@@ -118,10 +119,6 @@ impl Job {
     pub fn stream<T>(&self, key: StreamKey, work: impl FnOnce(&mut Sender) -> T) -> Option<T> {
         lock(&self.streams).get_mut(&key).map(work)
     }
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The last lines, within [`LOG_BYTES_MAX`].

@@ -1,5 +1,6 @@
 //! From a dispatch to something that can be started: bundle, context, counters, thread.
 
+use permit::{IssuedFile, SendPermit};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -10,8 +11,7 @@ use control::fleet::owner::context::{self, Handed};
 use control::fleet::worker::Run;
 use control::ledger::Payload;
 use engine::attempt::{
-    AsideSpec, IssuedFile, Join, LoadOptions, Loaded, Provided, SendGate, ShardRun, ShardSpec,
-    Values, Wiring,
+    AsideSpec, Join, LoadOptions, Loaded, Provided, ShardRun, ShardSpec, Values, Wiring,
 };
 use fence::BootId;
 use stats::stream::{Sender, SenderLimits};
@@ -54,7 +54,7 @@ fn not_here(why: NotHere) -> NotMade {
 pub(super) async fn make(
     workshop: Arc<Workshop>,
     job: Arc<Job>,
-    gate: Arc<SendGate>,
+    permit: Arc<SendPermit>,
     dispatch: Box<Dispatch>,
     inbox: Inbox,
 ) -> Result<Made, NotMade> {
@@ -69,8 +69,9 @@ pub(super) async fn make(
         }
     };
     let loaded = load(&workshop, &job).await?;
-    let made =
-        spawn_blocking(move || prepare(&workshop, &job, gate, &dispatch, &handed, &loaded, &inbox));
+    let made = spawn_blocking(move || {
+        prepare(&workshop, &job, permit, &dispatch, &handed, &loaded, &inbox)
+    });
     let crashed = |error| Err(NotMade::Error(format!("preparing has crashed: {error}")));
     made.await.unwrap_or_else(crashed)
 }
@@ -96,7 +97,7 @@ async fn load(workshop: &Arc<Workshop>, job: &Arc<Job>) -> Result<Arc<Loaded>, N
 fn prepare(
     workshop: &Workshop,
     job: &Job,
-    gate: Arc<SendGate>,
+    permit: Arc<SendPermit>,
     dispatch: &Dispatch,
     handed: &Handed,
     loaded: &Arc<Loaded>,
@@ -139,7 +140,7 @@ fn prepare(
         }
         let reports = inbox.clone();
         let wiring = Wiring {
-            gate,
+            permit,
             issued: Some(Arc::clone(&issued)),
             reports: Arc::new(move |report| reports.report(run, report)),
             sample_sink: None,

@@ -7,6 +7,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use base::checked::{Format, Unreadable};
 use control::ledger::Limits;
 use fence::{BootId, GroupId, NodeId};
 use serde::{Deserialize, Serialize};
@@ -16,8 +17,8 @@ use super::files;
 use crate::types::DiskId;
 
 pub const FILE: &str = "identity";
-const MAGIC: [u8; 8] = *b"VLLYNODE";
 const VERSION: u8 = 1;
+const FORMAT: Format = Format { magic: *b"VLLYNODE", version: VERSION };
 /// Far above what the fields take; a larger file is not ours.
 const LIMIT: u64 = 4096;
 
@@ -49,7 +50,7 @@ pub struct IdentityFile {
 pub enum IdentityError {
     Foreign { path: PathBuf },
     Version { path: PathBuf, found: u8 },
-    Damaged { path: PathBuf, what: String },
+    Damaged { path: PathBuf, what: &'static str },
     Io { path: PathBuf, error: io::Error },
 }
 
@@ -80,35 +81,16 @@ impl std::error::Error for IdentityError {}
 
 impl IdentityFile {
     pub fn encode(&self) -> Vec<u8> {
-        let mut bytes = MAGIC.to_vec();
-        bytes.push(VERSION);
-        // Plain numbers into a vector: there is nothing in it that could fail.
-        let mut bytes = postcard::to_extend(self, bytes).unwrap_or_default();
-        bytes.extend_from_slice(&crc32c::crc32c(&bytes).to_le_bytes());
-        bytes
+        FORMAT.encode(self)
     }
 
     pub fn decode(path: &Path, bytes: &[u8]) -> Result<Self, IdentityError> {
-        let damaged = |what: &str| IdentityError::Damaged { path: path.into(), what: what.into() };
-        let rest = bytes
-            .strip_prefix(&MAGIC)
-            .ok_or_else(|| IdentityError::Foreign { path: path.into() })?;
-        match rest.first() {
-            None => return Err(damaged("it ends after the magic number")),
-            Some(&VERSION) => {}
-            Some(&found) => return Err(IdentityError::Version { path: path.into(), found }),
-        }
-        let (content, sum) =
-            bytes.split_last_chunk::<4>().ok_or_else(|| damaged("it has no checksum"))?;
-        if crc32c::crc32c(content) != u32::from_le_bytes(*sum) {
-            return Err(damaged("the checksum does not fit"));
-        }
-        let fields = content.get(MAGIC.len() + 1..).ok_or_else(|| damaged("it is cut off"))?;
-        match postcard::take_from_bytes(fields) {
-            Ok((identity, [])) => Ok(identity),
-            Ok(_) => Err(damaged("bytes follow the last field")),
-            Err(error) => Err(damaged(&error.to_string())),
-        }
+        let path = || path.to_path_buf();
+        FORMAT.decode(bytes).map_err(|unreadable| match unreadable {
+            Unreadable::Foreign => IdentityError::Foreign { path: path() },
+            Unreadable::Version(found) => IdentityError::Version { path: path(), found },
+            Unreadable::Damaged(what) => IdentityError::Damaged { path: path(), what },
+        })
     }
 
     /// The identity of a folder; none if it has none yet.

@@ -1,6 +1,7 @@
 //! Where slow file work runs, so that it holds up neither the consensus nor the network: one thread of its own, or,
 //! in a simulation, in place, because threads would make a run unrepeatable.
 
+pub use base::lock;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -85,8 +86,3 @@ impl Lane {
 
 /// The lock of the data folder, kept for as long as anybody may write in it.
 pub type Hold = Arc<Box<dyn Send + Sync>>;
-
-/// A mutex is only poisoned by a panic in code that does not panic; the value is plain data either way.
-pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}

@@ -10,6 +10,7 @@
 //! Seeds and remembered peers are probed at once; DNS answers join in as they come and hold nothing up. Names are asked
 //! while probes run. A probe that finds a stranger's cluster, our own node or another group is not an answer.
 
+use base::random::SplitMix64;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -20,9 +21,7 @@ use trust::{Expected, Policy, Refusal, admit};
 use super::cache::Lookup;
 use super::event::{Counts, Effect, Event, Notice, Phase, ProbeFailure, ProbeId};
 use super::formation::same_group_domain;
-use super::{
-    Answer, Candidates, Dice, DnsCache, Hello, LookupError, Me, Question, Settings, Source,
-};
+use super::{Answer, Candidates, DnsCache, Hello, LookupError, Me, Question, Settings, Source};
 
 /// After the first join, the rest of the candidates is looked at: by then gossip knows most of them.
 const LOOK_AROUND: Duration = Duration::from_secs(1);
@@ -47,7 +46,7 @@ struct Joining {
 pub struct Bootstrap {
     me: Me,
     settings: Settings,
-    dice: Dice,
+    random: SplitMix64,
     cache: DnsCache,
     candidates: Candidates,
     members: BTreeSet<NodeId>,
@@ -83,7 +82,7 @@ impl Bootstrap {
         Self {
             me,
             settings,
-            dice: Dice::new(seed),
+            random: SplitMix64::new(seed),
             cache,
             candidates,
             members: BTreeSet::new(),
@@ -245,7 +244,7 @@ impl Bootstrap {
         }
         self.refresh_candidates();
         let rest = self.joined.then_some(self.settings.look_again);
-        let due = self.candidates.due(&self.members, rest, now, &mut self.dice);
+        let due = self.candidates.due(&self.members, rest, now, &mut self.random);
         self.enqueue(due, now);
     }
 
@@ -271,7 +270,7 @@ impl Bootstrap {
             let waiting = self.queue.iter().any(|(_, queued)| *queued == address)
                 || self.probes.values().any(|probe| probe.address == address);
             if !waiting {
-                let at = now + self.dice.up_to(self.settings.probe_jitter);
+                let at = now + self.random.up_to(self.settings.probe_jitter);
                 self.queue.push_back((at, address));
             }
         }
@@ -331,7 +330,7 @@ impl Bootstrap {
         }
         if self.joined {
             let wait = self.settings.look_again;
-            self.round_at = Some(now + wait + self.dice.up_to(wait / 4));
+            self.round_at = Some(now + wait + self.random.up_to(wait / 4));
             self.looked_around |= !self.cut_short && !self.cache.is_asking();
             return;
         }
@@ -342,7 +341,7 @@ impl Bootstrap {
         self.looked_around |= !self.cache.is_asking();
         self.failures = self.failures.saturating_add(1);
         self.counts.rounds_failed += 1;
-        let wait = self.settings.backoff.wait(self.failures, &mut self.dice);
+        let wait = self.settings.backoff.wait(self.failures, &mut self.random);
         self.round_at = Some(now + wait);
     }
 
@@ -470,7 +469,7 @@ impl Bootstrap {
         self.cut_short = true;
         self.failures = 0;
         let wait = LOOK_AROUND.min(self.settings.look_again);
-        self.round_at = Some(now + wait + self.dice.up_to(wait / 4));
+        self.round_at = Some(now + wait + self.random.up_to(wait / 4));
         let after = now.saturating_sub(self.started.unwrap_or(now));
         self.notice(Notice::Joined { node, after });
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use fence::NodeId;
 
-use super::Dice;
+use base::random::SplitMix64;
 
 /// How long an answer from ourselves keeps an address off the list: it may be another node's tomorrow.
 const OURS_FOR: Duration = Duration::from_secs(300);
@@ -89,7 +89,7 @@ impl Candidates {
         members: &BTreeSet<NodeId>,
         rest: Option<Duration>,
         now: Duration,
-        dice: &mut Dice,
+        random: &mut SplitMix64,
     ) -> Vec<SocketAddr> {
         let of_members: BTreeSet<_> =
             members.iter().filter_map(|node| self.seen.get(node)).collect();
@@ -104,7 +104,7 @@ impl Candidates {
             })
             .map(|(address, candidate)| (candidate.source, *address))
             .collect();
-        dice.shuffle(&mut due);
+        random.shuffle(&mut due);
         due.sort_by_key(|(source, _)| *source);
         due.into_iter().map(|(_, address)| address).collect()
     }

@@ -3,6 +3,7 @@
 //! The shell carries it over gRPC with mutual TLS, at a join and now and then afterwards. Gossip is quick but tells
 //! each thing only so often; this is what makes sure.
 
+use base::random::mix;
 use fence::NodeId;
 use foca::Member;
 use serde::{Deserialize, Serialize};
@@ -67,12 +68,7 @@ impl Digest {
             u64::from(incarnation) << 1 | u64::from(is_suspect),
         ];
         // SplitMix64 over the words: every bit of each moves half of the result.
-        let mixed = words.into_iter().fold(0, |state, word| {
-            let mut mixed: u64 = (state ^ word).wrapping_add(0x9e37_79b9_7f4a_7c15);
-            mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            mixed ^ (mixed >> 31)
-        });
+        let mixed = words.into_iter().fold(0, |state, word| mix(state ^ word));
         self.members = self.members.wrapping_add(1);
         self.sum = self.sum.wrapping_add(mixed);
     }

@@ -4,9 +4,9 @@ use super::foreign::plain;
 use super::{
     Escape, Filter, Part, Reference, Source, StepField, Template, TemplateError, TimestampForm,
 };
-use crate::problem::did_you_mean;
 use crate::tree::shorten;
 use crate::words;
+use base::names::did_you_mean;
 
 /// Words that start a reference and so cannot name a variable.
 const RESERVED: [&str; 9] =

@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 use super::handover::setters;
 use super::{Checker, NAMES_MAX};
 use crate::model::DataSet;
-use crate::problem::did_you_mean;
 use crate::template::{Source, Template, is_source};
 use crate::tree::{Place, shorten};
+use base::names::did_you_mean;
 
 impl<'p> Checker<'p> {
     /// Every variable that is set somewhere.

@@ -4,8 +4,8 @@ use super::{Checker, all_steps, item_place};
 use crate::decode::counterparts;
 use crate::layers::{ancestors, dependencies};
 use crate::model::{Action, Plan, Workflow};
-use crate::problem::did_you_mean;
 use crate::tree::{Entry, Node, Place, shorten};
+use base::names::did_you_mean;
 
 /// Every variable that a workflow sets, with the step that does.
 pub fn setters<'a>(plan: &'a Plan, workflow: &'a Workflow) -> Vec<(&'a str, Option<&'a str>)> {

@@ -12,10 +12,10 @@ use super::{Checker, all_steps, inner_nodes};
 use crate::decode::RefUse;
 use crate::layers::layer_numbers;
 use crate::model::{Action, Step, Workflow};
-use crate::problem::did_you_mean;
 use crate::template::{Source, is_source};
 use crate::tree::{Node, shorten};
 use crate::words;
+use base::names::did_you_mean;
 
 /// What is known at a place.
 #[derive(Debug, Clone, Default)]

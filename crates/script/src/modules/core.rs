@@ -1,10 +1,11 @@
 //! `k6`: check, group, sleep, fail, randomSeed.
 
+use base::clock;
+use fence::Moment;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use client::Mono;
 use rquickjs::function::{Opt, This};
 use rquickjs::{Coerced, Ctx, Exception, Function, Object, Result, Value};
 use stats::series::{SampleTags, Tags, builtin};
@@ -134,7 +135,7 @@ fn check<'js>(
             host,
             own: &own,
         };
-        Mono::now();
+        clock::now();
         host.book().check(&host.group.borrow(), &name, holds, &scope);
         if let Some(error) = thrown {
             return Err(error);
@@ -189,10 +190,10 @@ fn group<'js>(
     let outer = host.group.borrow().clone();
     let path = format!("{outer}{SEPARATOR}{name}");
     enter(host, &path);
-    let begun = Mono::now();
+    let begun = clock::now();
     host.book().group(&path, &host.scope());
     let result = inner.call::<_, Value<'js>>((This(Value::new_undefined(ctx.clone())),));
-    let duration_ms = Mono::now().since(begun) as f64 / 1e6;
+    let duration_ms = clock::now().nanos_since(begun) as f64 / 1e6;
     if !host.fiber.is_cancelled() {
         host.book().record(builtin::GROUP_DURATION, duration_ms, &host.scope());
     }
@@ -233,7 +234,7 @@ fn sleep(ctx: &Ctx<'_>, host: &Host, seconds: f64) -> Result<()> {
     }
     let wait = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
     let slept = host.wait(tokio::time::sleep(wait));
-    Mono::now();
+    clock::now();
     slept.map_err(|_| interrupt(ctx, "interrupted"))
 }
 

@@ -6,6 +6,7 @@
 
 mod algorithm;
 
+use base::names::{Likeness, closest};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -258,16 +259,10 @@ fn encode<'js>(ctx: &Ctx<'js>, digest: Vec<u8>, encoding: Opt<Value<'js>>) -> Re
 
 /// What to write instead of `name`: the nearest known one, or all of them.
 fn nearest(name: &str, known: &[&str]) -> String {
-    let lower = name.to_lowercase();
-    known
-        .iter()
-        .map(|candidate| (strsim::damerau_levenshtein(&lower, candidate), candidate))
-        .filter(|(distance, _)| *distance <= 2)
-        .min_by_key(|(distance, _)| *distance)
-        .map_or_else(
-            || format!(" (there are {})", known.join(", ")),
-            |(_, candidate)| format!(" (did you mean {candidate}?)"),
-        )
+    match closest(name, known.iter().copied(), Likeness::Letters(2)) {
+        Some(meant) => format!(" (did you mean {meant}?)"),
+        None => format!(" (there are {})", known.join(", ")),
+    }
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -1,8 +1,9 @@
 //! `k6/metrics`: Counter, Gauge, Rate and Trend.
 
+use base::clock;
+use fence::Moment;
 use std::rc::Rc;
 
-use client::Mono;
 use rquickjs::function::{Constructor, Opt};
 use rquickjs::{Coerced, Ctx, Exception, Function, Object, Result, Value};
 use stats::series::{Contains, MetricId, MetricKind, SeriesLayout};
@@ -130,7 +131,7 @@ fn add<'js>(
         Some(tags) => super::tags_of(ctx, tags)?,
         None => Vec::new(),
     };
-    Mono::now();
+    clock::now();
     host.book().record(metric, number, &host.scope_with(&own));
     Ok(true)
 }

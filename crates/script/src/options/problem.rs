@@ -141,12 +141,7 @@ pub(super) fn plain(message: impl Into<String>) -> Wrong {
 
 /// The known name that an unknown one was probably meant to be.
 pub fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
-    let lower = name.to_lowercase();
-    let scored = known.iter().map(|candidate| {
-        (strsim::damerau_levenshtein(&lower, &candidate.to_lowercase()), *candidate)
-    });
-    let limit = (name.chars().count() / 3).max(1);
-    scored.min().filter(|(distance, _)| *distance <= limit).map(|(_, candidate)| candidate)
+    base::names::closest(name, known.iter().copied(), base::names::Likeness::Third)
 }
 
 /// `did you mean ...?`, or the list of what there is.

@@ -1,6 +1,7 @@
 //! The modules of a script and what they take from each other: read, parsed, checked to the last
 //! import, and only then prepared, because a CommonJS file exports what its importers ask for.
 
+use base::names::{Likeness, closest};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -107,8 +108,8 @@ impl Sources {
             if let Some(missing) = missing.filter(|missing| *missing != "default") {
                 let place = Place::at(&self.shown(name), &module.text, request.offset as usize);
                 let message = format!("\"{}\" exports no `{missing}`", request.specifier);
-                let near = |name: &&&str| strsim::damerau_levenshtein(name, missing) <= 2;
-                let nearest = known.iter().find(near).map(|near| format!("did you mean `{near}`?"));
+                let near = closest(missing, known.iter().copied(), Likeness::Letters(2));
+                let nearest = near.map(|near| format!("did you mean `{near}`?"));
                 let elsewhere =
                     || crate::names::import_of(missing).map(|line| format!("write {line}"));
                 return Err(SourceError::new(SourceErrorKind::Unresolved, message)

@@ -3,12 +3,14 @@
 //!
 //! `cargo test --release -p script --test it http_speed -- --ignored --nocapture`
 
+use base::clock;
+use fence::Moment;
 use std::io::{Read, Write};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use crate::common::{Rig, call, on_core};
-use client::{Client, Keep, Mono, OriginTable, Outgoing, Progress, Response, Settings, parse_url};
+use client::{Client, Keep, OriginTable, Outgoing, Progress, Response, Settings, parse_url};
 
 const CALLS: u32 = 10_000;
 /// The quickest counts: whatever else the machine does can only slow a round down.
@@ -83,8 +85,12 @@ fn plain_gets() {
         let url = parse_url(None, &format!("http://{}/", server())).unwrap();
         let origin = origins.intern(&url).unwrap();
         let http = plan::HttpOptions::default();
-        let settings =
-            Settings { http, tls: Default::default(), origins, outlet: client::Outlet::free() };
+        let settings = Settings {
+            http,
+            tls: Default::default(),
+            origins,
+            send_control: permit::SendControl::free(),
+        };
         let client = Client::new(Rc::new(settings), None);
         let deadlines = Rc::new(client::Deadlines::default());
         let (deadline, progress) = (deadlines.slot(), Progress::default());
@@ -95,7 +101,7 @@ fn plain_gets() {
         for _ in 0..ROUNDS {
             let (begun, before) = (Instant::now(), cpu());
             for _ in 0..CALLS {
-                deadline.arm(Mono::now().plus(Duration::from_secs(60)));
+                deadline.arm(clock::now().after(Duration::from_secs(60)));
                 response.clear();
                 progress.reset();
                 let out = Outgoing {

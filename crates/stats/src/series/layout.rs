@@ -1,5 +1,6 @@
 //! What a script's run counts: metrics, sub-metrics, thresholds. Made in the init code, then fixed.
 
+use base::names::Likeness;
 use std::collections::HashMap;
 use std::fmt;
 use std::time::Duration;
@@ -286,13 +287,7 @@ impl SeriesLayout {
 
     fn nearest(&self, wrong: &str) -> Option<&str> {
         let names = self.metrics.iter().map(|metric| metric.name.as_str());
-        // Comparing costs length x length, and names are short.
-        let wrong: String = wrong.chars().take(NAME_REST_MAX).collect();
-        names
-            .map(|name| (strsim::damerau_levenshtein(&wrong, name), name))
-            .filter(|(distance, name)| *distance <= name.len().max(3) / 3)
-            .min_by_key(|(distance, _)| *distance)
-            .map(|(_, name)| name)
+        base::names::closest(wrong, names, Likeness::Third)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The whole disk in memory: names, files, faults, and what a crash makes of them.
 
+use base::random::SplitMix64;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,29 +11,6 @@ use super::file::{Change, Content, File};
 
 /// Writes are torn at a byte or at borders of this size.
 const SECTOR: usize = 512;
-
-/// The splitmix64 generator: small, quick, and its whole state is one number.
-#[derive(Clone, Debug)]
-pub(super) struct Generator(u64);
-
-impl Generator {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// A number below `end`; 0 if there is none.
-    pub fn below(&mut self, end: u64) -> u64 {
-        if end == 0 { 0 } else { self.next() % end }
-    }
-
-    pub fn chance(&mut self, parts_per_million: u32) -> bool {
-        parts_per_million > 0 && self.below(1_000_000) < u64::from(parts_per_million)
-    }
-}
 
 /// A change of names that is not durable yet.
 #[derive(Clone, Debug)]
@@ -68,7 +46,7 @@ impl Name {
 
 #[derive(Clone)]
 pub(super) struct State {
-    pub generator: Generator,
+    pub generator: SplitMix64,
     pub powered: bool,
     /// Calls that still change something before the power fails.
     pub fuse: Option<u64>,
@@ -106,7 +84,7 @@ pub(super) fn no_space() -> io::Error {
 impl State {
     pub fn new(seed: u64) -> Self {
         Self {
-            generator: Generator(seed),
+            generator: SplitMix64::new(seed),
             powered: true,
             fuse: None,
             generation: 0,
@@ -288,7 +266,7 @@ impl State {
     }
 }
 
-fn keep(mode: CrashMode, index: u32, generator: &mut Generator) -> bool {
+fn keep(mode: CrashMode, index: u32, generator: &mut SplitMix64) -> bool {
     match mode {
         CrashMode::LoseAll => false,
         CrashMode::KeepAll => true,
@@ -306,7 +284,7 @@ fn tear(
     bytes: &[u8],
     cut: Option<usize>,
     random: bool,
-    generator: &mut Generator,
+    generator: &mut SplitMix64,
 ) -> bool {
     if let Some(cut) = cut {
         content.write(offset, &bytes[..cut.min(bytes.len())]);

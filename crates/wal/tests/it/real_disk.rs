@@ -116,7 +116,7 @@ fn twenty_kills_lose_nothing_that_was_acknowledged() {
     let mut acknowledged: Vec<(u64, String)> = Vec::new();
     for round in 0..20u64 {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["child_that_is_killed", "--exact", "--nocapture", "--test-threads=1"])
+            .args(["real_disk::child_that_is_killed", "--exact", "--nocapture", "--test-threads=1"])
             .env(CHILD, folder)
             .stdout(Stdio::piped())
             .spawn()

@@ -11,6 +11,7 @@
 //! never dispatched goes to the same worker; one whose worker does not answer stays where it is until the lease rules
 //! say that it is gone (G-7).
 
+use base::random::SplitMix64;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
@@ -26,7 +27,7 @@ use super::shard::{Shard, State, Step};
 use super::wave::aside_task;
 use super::{Counts, Owner, Parcel, Phase, Settings, Sid};
 use crate::fleet::message::{Halt, Task};
-use crate::fleet::pool::{Dice, Pool, Worker};
+use crate::fleet::pool::{Pool, Worker};
 use crate::fleet::timeouts::{Budget, Timeouts};
 use crate::job::{self, BadShape};
 use crate::ledger::{self, AttemptRecord, AttemptStatus, Lapse, Payload, Word};
@@ -70,7 +71,7 @@ impl Owner {
             bundle: job.plan,
             machine: job::Job::new(manifest.shape()?)?,
             settings,
-            dice: Dice::new(seed),
+            dice: SplitMix64::new(seed),
             phase: Phase::Recovering { until },
             now,
             pool: Pool::new(workers),

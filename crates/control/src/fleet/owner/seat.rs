@@ -322,6 +322,6 @@ impl Owner {
         let wait = self.settings.again.saturating_mul(1 << tries.min(10));
         let wait = wait.min(self.settings.again_most);
         let jitter = usize::try_from(wait.as_millis() / 4).unwrap_or(0) + 1;
-        self.now.after(wait + Duration::from_millis(self.dice.below(jitter) as u64))
+        self.now.after(wait + Duration::from_millis(self.dice.below(jitter as u64)))
     }
 }

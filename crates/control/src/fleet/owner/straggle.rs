@@ -108,7 +108,7 @@ impl Owner {
     fn slot(&mut self, workers: &[Worker]) -> Option<Worker> {
         let [slots, odd] = self.pool.slots(workers);
         let slots = if slots.is_empty() { odd } else { slots };
-        (!slots.is_empty()).then(|| slots[self.dice.below(slots.len())])
+        (!slots.is_empty()).then(|| slots[self.dice.index(slots.len())])
     }
 
     /// R14: a worker that runs other shards of the same workflow, the one with the fewest of them; one with whom

@@ -8,6 +8,7 @@ mod look;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use base::random::SplitMix64;
 use control::allocation::{Basis, Need};
 use control::fleet::message::{Answer, Ask, Renew, Renewal, Steer, Tell};
 use control::fleet::owner::check::{check_effects, check_owner};
@@ -15,7 +16,7 @@ use control::fleet::owner::{
     Adoption, Conclusion, Effect, Event, Manifest, NoAnswer, Owner, Part, Policy, Settings,
     ShardState, blob_of,
 };
-use control::fleet::pool::{Dice, Worker};
+use control::fleet::pool::Worker;
 use control::fleet::routing::Routing;
 use control::ledger::{
     self, BlobRef, Command, Counters, CreateJob, Grace, IdempotencyKey, Limits, Phase, Proposal,
@@ -107,7 +108,7 @@ pub struct World {
     pub owner: Option<Owner>,
     pub workers: BTreeMap<NodeId, ModelWorker>,
     pub faults: Faults,
-    pub dice: Dice,
+    pub random: SplitMix64,
     /// Every effect that was carried out, with its time.
     pub done: Vec<(Moment, Effect)>,
     pub conclusion: Option<Conclusion>,
@@ -179,7 +180,7 @@ impl World {
             owner: None,
             workers,
             faults: Faults::default(),
-            dice: Dice::new(seed),
+            random: SplitMix64::new(seed),
             done: Vec::new(),
             conclusion: None,
             outcome: None,
@@ -326,12 +327,12 @@ impl World {
     }
 
     fn push(&mut self, generation: u64, item: Item) {
-        let extra = self.dice.below(self.faults.slow_ms + 1) as u64;
+        let extra = self.random.below(self.faults.slow_ms as u64 + 1);
         self.push_at(self.now.after(ms(1 + extra)), generation, item);
     }
 
     fn chance(&mut self, percent: usize) -> bool {
-        percent > 0 && self.dice.below(100) < percent
+        percent > 0 && self.random.below(100) < percent as u64
     }
 
     /// The next thing that happens. False if nothing ever will.

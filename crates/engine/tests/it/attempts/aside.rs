@@ -1,24 +1,26 @@
 //! Setup and teardown, once, and values from one to the next (EXEC-40, X35).
 
+use base::clock;
+use fence::Moment;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
 use control::job::WorkflowEnd;
 use engine::attempt::{
-    Aside, AsideEnded, AsideRun, AsideSpec, AsideWiring, Ending, LoadOptions, Loaded, Mono,
-    Provided, ShardSpec, Values, collect_provided, load_end,
+    Aside, AsideEnded, AsideRun, AsideSpec, AsideWiring, Ending, LoadOptions, Loaded, Provided,
+    ShardSpec, Values, collect_provided, load_end,
 };
 
-use super::common::recording::{Recording, ok, respond};
-use super::common::{target, url};
+use crate::common::recording::{Recording, ok, respond};
+use crate::common::{target, url};
 use super::loading::script;
-use super::{Led, PATIENCE, load, open_gate, run_all};
+use super::{Led, PATIENCE, load, open_permit, run_all};
 
 fn aside(loaded: &Arc<Loaded>, workflow: Option<usize>, what: Aside, values: Values) -> AsideEnded {
     let (sender, ended) = channel();
     let done = Box::new(move |ended| drop(sender.send(ended)));
-    let wiring = AsideWiring { gate: open_gate(), issued: None, done };
+    let wiring = AsideWiring { permit: open_permit(), issued: None, done };
     let _run = AsideRun::start(loaded, AsideSpec::new(workflow, what, values), wiring).unwrap();
     ended.recv_timeout(PATIENCE).expect("it ends")
 }
@@ -65,7 +67,7 @@ fn values_go_from_setup_to_shards_and_on_to_the_next_workflow() {
             Led::prepare(&loaded, spec).ready()
         })
         .collect();
-    led.iter().for_each(|one| one.run.start_at(Mono::now()));
+    led.iter().for_each(|one| one.run.start_at(clock::now()));
     let ends: Vec<_> = led.into_iter().map(|one| one.finish().completed().end).collect();
     assert_eq!(load_end(&ends), WorkflowEnd::Ok);
     for (key, value) in collect_provided(&loaded.definition().workflows[0].provide, &ends) {
@@ -75,7 +77,7 @@ fn values_go_from_setup_to_shards_and_on_to_the_next_workflow() {
     let spec =
         ShardSpec { values: loaded.values_for(1, &shared, &provided), ..ShardSpec::new(1, 0, 1) };
     let led = Led::prepare(&loaded, spec).ready();
-    led.run.start_at(Mono::now());
+    led.run.start_at(clock::now());
     led.finish().completed();
     let ended = aside(&loaded, None, Aside::Teardown, shared);
     assert_eq!(ended.how, Ending::Completed);
@@ -106,10 +108,10 @@ fn a_lapsed_lease_ends_a_setup_too() {
                 workflows: [ { name: w, steps: [ { get: / } ] } ]\n";
     let loaded = load(text, &url(&target), Path::new("."));
     let (sender, ended) = channel();
-    let gate = engine::attempt::SendGate::leased();
-    gate.extend(Mono::now().plus(std::time::Duration::from_millis(200)), Mono::now());
+    let permit = engine::attempt::SendPermit::leased();
+    permit.extend(clock::now().after(std::time::Duration::from_millis(200)), clock::now());
     let done = Box::new(move |ended| drop(sender.send(ended)));
-    let wiring = AsideWiring { gate, issued: None, done };
+    let wiring = AsideWiring { permit, issued: None, done };
     let spec = AsideSpec::new(None, Aside::Setup, Values::new());
     let run = AsideRun::start(&loaded, spec, wiring).unwrap();
     let ended = ended.recv_timeout(PATIENCE).unwrap();
@@ -147,7 +149,7 @@ fn a_scripts_setup_data_reaches_all_shards() {
             Led::prepare(&loaded, spec).ready()
         })
         .collect();
-    led.iter().for_each(|one| one.run.start_at(Mono::now()));
+    led.iter().for_each(|one| one.run.start_at(clock::now()));
     let done: u64 =
         led.into_iter().map(|one| one.finish().completed().iterations().iterations).sum();
     assert_eq!(done, 6);

@@ -6,8 +6,8 @@ use std::path::Path;
 use control::schedule;
 use stats::DropCause;
 
-use super::common::recording::{Recording, ok};
-use super::common::{eventually, plan, target, url};
+use crate::common::recording::{Recording, ok};
+use crate::common::{eventually, plan, target, url};
 use super::{load, run_all, sum};
 
 const LOADS: [&str; 9] = [
@@ -78,7 +78,7 @@ fn attempts_count_what_a_conductor_counts() {
         "{ get: / }, { get: /bytes/10 }",
     );
     let target = target();
-    let local = super::common::Runner::to(url(&target)).cores(2).run(&text);
+    let local = crate::common::Runner::to(url(&target)).cores(2).run(&text);
     let wholes = run_all(&load(&text, &url(&target), Path::new(".")), 2);
     let (here, there) = (local.total(), sum(&wholes, |one| one.total().completed));
     assert_eq!(here.completed, there);

@@ -1,22 +1,24 @@
 //! A new attempt joins the schedule where it stands (R5a).
 
+use base::clock;
+use fence::Moment;
 use std::path::Path;
 use std::time::Duration;
 
-use engine::attempt::{Ending, Join, Mono, Report, ShardSpec, Stop};
+use engine::attempt::{Ending, Join, Report, ShardSpec, Stop};
 use plan::Rate;
 use stats::DropCause;
 
 /// What an attempt is granted before anything is known of it.
 const FIRST: u64 = 400;
 
-use super::common::recording::{Recording, ok};
-use super::common::{plan, target, url};
+use crate::common::recording::{Recording, ok};
+use crate::common::{plan, target, url};
 use super::{Led, Whole, load};
 
 fn run(text: &str, target: &str, spec: ShardSpec) -> Whole {
     let led = Led::prepare(&load(text, target, Path::new(".")), spec).ready();
-    led.run.start_at(Mono::now());
+    led.run.start_at(clock::now());
     led.finish().completed()
 }
 
@@ -113,7 +115,7 @@ fn an_attempt_goes_no_further_than_it_was_granted() {
         let target = target();
         let loaded = load(&plan(load_text, "{ get: / }"), &url(&target), Path::new("."));
         let led = Led::prepare(&loaded, granted(FIRST)).ready();
-        led.run.start_at(Mono::now());
+        led.run.start_at(clock::now());
         until_seen(&target, FIRST);
         assert_eq!(target.counts().total, FIRST, "{load_text}: not one more");
         let Report::UnitsWanted = led.next() else { panic!("{load_text}: it says that it waits") };
@@ -135,7 +137,7 @@ fn an_attempt_can_be_stopped_while_it_waits_for_a_grant() {
     let text = plan("executor: shared-iterations, vus: 8, iterations: 1000", "{ get: / }");
     let loaded = load(&text, &url(&target), Path::new("."));
     let led = Led::prepare(&loaded, granted(FIRST)).ready();
-    led.run.start_at(Mono::now());
+    led.run.start_at(clock::now());
     until_seen(&target, FIRST);
     led.run.stop(Stop::Graceful);
     let whole = led.finish();
@@ -152,9 +154,9 @@ fn an_attempt_that_is_shut_out_drops_nothing() {
     let text = plan("executor: shared-iterations, vus: 8, iterations: 1000", "{ get: / }");
     let loaded = load(&text, &url(&target), Path::new("."));
     let led = Led::prepare(&loaded, granted(FIRST)).ready();
-    led.run.start_at(Mono::now());
+    led.run.start_at(clock::now());
     until_seen(&target, FIRST);
-    led.gate.close();
+    led.permit.close();
     let whole = led.finish();
     assert_eq!(whole.how, Ending::LeaseLapsed);
     assert_eq!((whole.end.taken, whole.dropped(DropCause::TimeOver)), (FIRST, 0));
@@ -201,7 +203,7 @@ fn the_start_says_where_the_schedule_stands() {
         let text = plan(load_text, "{ get: / }");
         let loaded = load(&text, &url(&target), Path::new("."));
         let led = Led::prepare(&loaded, ShardSpec::new(0, 0, 1)).ready();
-        led.run.start_from(Mono::now(), Duration::from_millis(elapsed));
+        led.run.start_from(clock::now(), Duration::from_millis(elapsed));
         let whole = led.finish().completed();
         (whole.iterations().iterations, whole.end.taken)
     };

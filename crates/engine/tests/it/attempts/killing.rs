@@ -1,18 +1,19 @@
 //! The hard stop is bounded, and what was issued is known after a death (R4, R17).
 
+use base::clock;
+use fence::Moment;
+use permit::{IssuedFile, PermitState};
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use engine::attempt::{
-    Ending, IssuedFile, LoadOptions, Loaded, Mono, Report, ShardSpec, Standing, Stop,
-};
+use engine::attempt::{Ending, LoadOptions, Loaded, Report, ShardSpec, Stop};
 
-use super::common::{eventually, plan, target, url};
+use crate::common::{eventually, plan, target, url};
 use super::loading::script;
-use super::{Led, load, open_gate};
+use super::{Led, load, open_permit};
 
 const GRACE: Duration = Duration::from_secs(10);
 
@@ -22,7 +23,7 @@ fn a_stuck_request_does_not_outlive_the_kill() {
     let text = plan("vus: 3, duration: 60s, graceful_stop: 60s", "{ get: /delay/60000 }");
     let led = Led::prepare(&load(&text, &url(&target), Path::new(".")), ShardSpec::new(0, 0, 1));
     let led = led.ready();
-    led.run.start_at(Mono::now());
+    led.run.start_at(clock::now());
     eventually(|| target.counts().total, |seen| *seen == 3);
     let begun = Instant::now();
     led.run.kill(GRACE);
@@ -49,15 +50,15 @@ fn an_endless_script_does_not_outlive_the_kill() {
             std::thread::sleep(Duration::from_millis(300));
         } else {
             assert!(matches!(led.next(), Report::Ready));
-            led.run.start_at(Mono::now());
+            led.run.start_at(clock::now());
             std::thread::sleep(Duration::from_millis(500));
         }
         let begun = Instant::now();
         led.run.kill(GRACE);
-        let (gate, whole) = (led.gate.clone(), led.finish());
+        let (permit, whole) = (led.permit.clone(), led.finish());
         assert_eq!(whole.how, Ending::Killed, "{code}");
         assert!(begun.elapsed() < GRACE, "{code}: {:?}", begun.elapsed());
-        assert_eq!(gate.standing(Mono::now()), Standing::Closed);
+        assert_eq!(permit.standing(clock::now()), PermitState::Closed);
     }
 }
 
@@ -81,7 +82,7 @@ fn a_thread_that_does_not_end_is_abandoned_and_shut_out() {
     let code = code.replace("TARGET", &url(&target));
     let loaded = script(&code, r#"{ "vus": 1, "iterations": 5 }"#, options);
     let led = Led::prepare(&loaded, ShardSpec::new(0, 0, 1)).ready();
-    led.run.start_at(Mono::now());
+    led.run.start_at(clock::now());
     eventually(|| target.counts().total, |seen| *seen == 1);
     led.run.kill(Duration::from_millis(300));
     let Report::Ended(ended) = led.next() else { panic!("the end is told") };
@@ -101,11 +102,11 @@ fn an_attempt_that_is_dropped_ends() {
     let text = plan("vus: 3, duration: 60s", "{ get: / }");
     let led = Led::prepare(&load(&text, &url(&target), Path::new(".")), ShardSpec::new(0, 0, 1));
     let led = led.ready();
-    led.run.start_at(Mono::now());
+    led.run.start_at(clock::now());
     eventually(|| target.counts().total, |seen| *seen > 10);
-    let Led { run, reports, gate, .. } = led;
+    let Led { run, reports, permit, .. } = led;
     drop(run);
-    assert_eq!(gate.standing(Mono::now()), Standing::Closed);
+    assert_eq!(permit.standing(clock::now()), PermitState::Closed);
     let end = std::iter::from_fn(|| reports.recv_timeout(GRACE).ok());
     let how = end.filter_map(|report| match report {
         Report::Ended(ended) => Some(ended.how),
@@ -120,7 +121,7 @@ fn a_script_that_aborts_says_so() {
     let code = "import exec from 'k6/execution'; export default () => exec.test.abort('enough')";
     let loaded = script(code, r#"{ "vus": 1, "duration": "60s" }"#, LoadOptions::default());
     let led = Led::prepare(&loaded, ShardSpec::new(0, 0, 1)).ready();
-    led.run.start_at(Mono::now());
+    led.run.start_at(clock::now());
     let Report::Wish(wish) = led.next() else { panic!("a wish comes first") };
     assert!(format!("{wish:?}").contains("enough"));
     led.run.stop(Stop::Now);
@@ -140,7 +141,7 @@ fn issued_counts_outlive_a_kill() {
         let folder = tempfile::tempdir().unwrap();
         let counts = folder.path().join("issued");
         let mut process = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "killing::issued_counts_outlive_a_kill"])
+            .args(["--exact", "attempts::killing::issued_counts_outlive_a_kill"])
             .env(CHILD, format!("{} {}", url(&target), counts.display()))
             .stdout(std::process::Stdio::null())
             .spawn()
@@ -161,8 +162,8 @@ fn child(text: &str) {
     let (target, counts) = text.split_once(' ').unwrap();
     let loaded = load(&plan("vus: 6, duration: 60s", "{ get: / }"), target, Path::new("."));
     let file = Arc::new(IssuedFile::create(Path::new(counts), b"killed").unwrap());
-    let led = Led::with(&loaded, ShardSpec::new(0, 0, 1), open_gate(), Some(file)).ready();
-    led.run.start_at(Mono::now());
+    let led = Led::with(&loaded, ShardSpec::new(0, 0, 1), open_permit(), Some(file)).ready();
+    led.run.start_at(clock::now());
     led.finish();
 }
 
@@ -181,8 +182,8 @@ fn issued_counts_equal_what_was_sent() {
         );
         let loaded: Arc<Loaded> = load(&text, &url(&target), Path::new("."));
         let file = Arc::new(IssuedFile::create(&path, b"").unwrap());
-        let led = Led::with(&loaded, ShardSpec::new(0, 0, 1), open_gate(), Some(file)).ready();
-        led.run.start_at(Mono::now());
+        let led = Led::with(&loaded, ShardSpec::new(0, 0, 1), open_permit(), Some(file)).ready();
+        led.run.start_at(clock::now());
         let whole = led.finish().completed();
         let sent = whole.total().sent;
         let issued = IssuedFile::read(&path).unwrap().1;

@@ -1,13 +1,14 @@
 //! What came over the wire is what its author wrote; secrets are known here alone.
 
+use base::clock;
+use fence::Moment;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use control::job::WorkflowEnd;
 use engine::attempt::{
-    Content, Ending, LoadOptions, Loaded, Mono, PlanParcel, Report, ScriptParcel, ShardSpec,
-    load_end,
+    Content, Ending, LoadOptions, Loaded, PlanParcel, Report, ScriptParcel, ShardSpec, load_end,
 };
 use plan::ReadOptions;
 use script::heap::Budget;
@@ -16,7 +17,7 @@ use script::options::{Options, Place};
 use script::program::Script;
 use script::source::Sources;
 
-use super::common::recording::{Recording, ok, respond};
+use crate::common::recording::{Recording, ok, respond};
 use super::{Led, run_all, sum};
 
 /// A script as a client packs it, loaded as a worker does.
@@ -94,7 +95,7 @@ workflows:
     assert_eq!(server.paths(), ["/ann", "/bob"]);
     assert_eq!(server.seen()[0].text(), "hello");
     drop((wholes, loaded));
-    super::common::eventually(|| std::fs::read_dir(&scratch).unwrap().count(), |left| *left == 0);
+    crate::common::eventually(|| std::fs::read_dir(&scratch).unwrap().count(), |left| *left == 0);
     assert_eq!(std::fs::read_dir(&scratch).unwrap().count(), 0, "nothing is left behind");
     parcel.files.remove("body.bin");
     let error = Loaded::plan(&parcel, options()).err().unwrap().to_string();
@@ -102,7 +103,7 @@ workflows:
 }
 
 fn with_secret(text: &str, server: &Recording) -> Result<Arc<Loaded>, String> {
-    let plan = super::common::read(text, &server.url(), Path::new("."));
+    let plan = crate::common::read(text, &server.url(), Path::new("."));
     let known = |name: &str| (name == "KEY").then(|| "hunter2/ß".to_owned());
     let options = LoadOptions { secrets: Arc::new(known), ..LoadOptions::default() };
     Loaded::from_plan(plan, options).map_err(|error| error.to_string())
@@ -146,7 +147,7 @@ workflows:
 #[test]
 fn a_secret_that_this_machine_does_not_have_is_named() {
     let server = Recording::start(|_| ok(""));
-    let text = super::common::plan("vus: 1, iterations: 1", "{ get: '/${secret.OTHER}' }");
+    let text = crate::common::plan("vus: 1, iterations: 1", "{ get: '/${secret.OTHER}' }");
     let error = with_secret(&text, &server).err().unwrap();
     assert!(error.contains("OTHER") && error.contains("VOLLEY_SECRET_"), "{error}");
 }
@@ -173,11 +174,11 @@ workflows:
 /// A name without an address is an error of the workflow, told as such.
 #[test]
 fn a_workflow_that_cannot_start_ends_with_its_error() {
-    let text = super::common::plan("vus: 1, iterations: 1", "{ get: / }");
+    let text = crate::common::plan("vus: 1, iterations: 1", "{ get: / }");
     let loaded = super::load(&text, "http://nowhere.invalid", Path::new("."));
     assert!(loaded.error_of(0).is_some());
     let led = Led::prepare(&loaded, ShardSpec::new(0, 0, 1));
     let Report::Ended(ended) = led.next() else { panic!("it is never ready") };
     assert!(matches!(ended.how, Ending::Error(_)), "{:?}", ended.how);
-    led.run.start_at(Mono::now());
+    led.run.start_at(clock::now());
 }

@@ -1,15 +1,17 @@
 //! Rows that must not repeat come from leased blocks; each is used at most once in the whole job.
 
+use base::clock;
+use fence::Moment;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use engine::attempt::{Loaded, Mono, Report, ShardSpec, UniqueSet};
+use engine::attempt::{Loaded, Report, ShardSpec, UniqueSet};
 use stats::DropCause;
 
-use super::common::recording::{Recording, ok};
+use crate::common::recording::{Recording, ok};
 use super::{Led, load};
 
 fn loaded(server: &Recording, folder: &Path, rows: usize, load_text: &str) -> Arc<Loaded> {
@@ -43,7 +45,7 @@ fn blocks_are_asked_for_and_every_row_is_used_once() {
             .collect();
         // The owner's cursor.
         let next = Arc::new(Mutex::new(40u64));
-        let start = Mono::now();
+        let start = clock::now();
         led.iter().for_each(|one| one.run.start_at(start));
         let waits: Vec<_> = led
             .into_iter()
@@ -87,7 +89,7 @@ fn a_row_that_does_not_come_is_counted() {
         ..spec(0, 1, std::iter::once(10..13).collect())
     };
     let led = Led::prepare(&loaded, waits).ready();
-    led.run.start_at(Mono::now());
+    led.run.start_at(clock::now());
     let mut asked = 0;
     let whole = led.finish_with(|_, _, _| asked += 1).completed();
     assert_eq!(asked, 1, "said once");
@@ -105,7 +107,7 @@ fn time_spent_waiting_for_rows_is_told() {
     let folder = tempfile::tempdir().unwrap();
     let loaded = loaded(&server, folder.path(), 50, "vus: 2, iterations: 10");
     let led = Led::prepare(&loaded, spec(0, 1, std::iter::once(0..3).collect())).ready();
-    led.run.start_at(Mono::now());
+    led.run.start_at(clock::now());
     let Report::RowsWanted { .. } = led.next() else { panic!("it asks for rows") };
     std::thread::sleep(Duration::from_millis(300));
     led.run.swap(None, None);
@@ -124,7 +126,7 @@ fn rows_that_do_not_exist_are_the_end() {
     let folder = tempfile::tempdir().unwrap();
     let loaded = loaded(&server, folder.path(), 5, "vus: 1, iterations: 10");
     let led = Led::prepare(&loaded, spec(0, 1, std::iter::once(3..9).collect())).ready();
-    led.run.start_at(Mono::now());
+    led.run.start_at(clock::now());
     let whole = led.finish().completed();
     assert_eq!(server.paths(), ["/row3", "/row4"]);
     assert_eq!(whole.dropped(DropCause::DataExhausted), 8);

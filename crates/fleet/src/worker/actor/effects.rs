@@ -1,11 +1,11 @@
 //! What the machine decides, carried out: answers, gates, threads, words to managers, files.
 
+use base::clock;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use control::fleet::message::{Answer, Dispatch};
 use control::fleet::worker::{Effect, Event, Run, RunHow};
-use engine::attempt::Mono;
 use fence::{JobId, Moment};
 
 use super::{Actor, Slot, ended};
@@ -46,15 +46,15 @@ impl Actor {
             }
             Effect::Prepare { dispatch, .. } => self.prepare(dispatch),
             Effect::Start { run, at, elapsed, clock } => {
-                let at = Mono::since_boot(at.since(Moment::default()));
+                let at = Moment::since_boot(at.nanos_since(Moment::default()));
                 if let Some(attempt) = self.state.attempts.get_mut(&run) {
                     attempt.start(at, elapsed, clock, &self.inbox);
                 }
             }
             Effect::MoveGate { run, until } => {
-                let until = Mono::since_boot(until.since(Moment::default()));
+                let until = Moment::since_boot(until.nanos_since(Moment::default()));
                 if let Some(attempt) = self.state.attempts.get(&run) {
-                    attempt.gate.extend(until, Mono::now());
+                    attempt.permit.extend(until, clock::now());
                 }
             }
             Effect::ShutGate { run } => {
@@ -163,11 +163,11 @@ impl Actor {
         slot.used = used;
         let job = Arc::clone(&slot.job);
         let attempt = Attempt::new(&dispatch, Arc::clone(&job));
-        let gate = Arc::clone(&attempt.gate);
+        let permit = Arc::clone(&attempt.permit);
         self.state.attempts.insert(run, attempt);
         let (workshop, inbox) = (Arc::clone(&self.workshop), self.inbox.clone());
         tokio::spawn(async move {
-            let made = make::make(workshop, job, gate, dispatch, inbox.clone()).await;
+            let made = make::make(workshop, job, permit, dispatch, inbox.clone()).await;
             inbox.word(Word::Made(run, made));
         });
     }
@@ -178,7 +178,7 @@ impl Actor {
         if let Some(key) = attempt.stream {
             lock(&attempt.job.streams).remove(&key);
         }
-        attempt.gate.close();
+        attempt.permit.close();
         self.state.next.push_back(ended(run, RunHow::Stopped, String::new()));
         self.settle_jobs();
     }

@@ -1,11 +1,13 @@
 //! What an attempt has counted: asked of its thread ten times a second, summed, told in frames.
 
+use base::clock;
+use fence::Moment;
 use std::time::Duration;
 
 use control::fleet::message::Task;
 use control::fleet::worker::Progress;
 use control::ledger::Counters;
-use engine::attempt::{Counted, Mono};
+use engine::attempt::Counted;
 use stats::wire::{Content, FailureMessage};
 use stats::{Delta, Window};
 
@@ -27,7 +29,7 @@ impl Attempt {
         (self.generator.memory_max_bytes, self.generator.descriptors_limit) =
             (machine.memory_max, machine.descriptors_limit);
         self.generator.descriptors_max = self.generator.descriptors_max.max(machine.descriptors);
-        let now = Mono::now();
+        let now = clock::now();
         if self.started.is_none_or(|started| now < started.at) {
             return;
         }
@@ -41,13 +43,13 @@ impl Attempt {
         }
     }
 
-    /// True: this is the answer by which its thread has seen the shut gate.
+    /// True: this is the answer by which its thread has seen the shut permit.
     pub fn counted(&mut self, counted: Counted) -> bool {
         self.swaps_heard += 1;
         self.answers += 1;
         let content = self.take(counted);
         if self.started.is_some() {
-            self.push(Mono::now(), content);
+            self.push(clock::now(), content);
             if std::mem::take(&mut self.hurry) {
                 self.job.nudge.notify_one();
             }
@@ -104,7 +106,7 @@ impl Attempt {
         }
     }
 
-    pub(super) fn push(&self, now: Mono, content: Content) {
+    pub(super) fn push(&self, now: Moment, content: Content) {
         let window = self.window(now);
         if let Some(key) = self.stream {
             self.job.stream(key, |sender| sender.push(window, content));
@@ -120,9 +122,9 @@ impl Attempt {
     }
 
     /// The number of the window in which the job's clock stands.
-    pub(super) fn window(&self, now: Mono) -> u64 {
+    pub(super) fn window(&self, now: Moment) -> u64 {
         let Some(started) = self.started else { return 0 };
-        let clock = started.clock + Duration::from_nanos(now.since(started.at));
+        let clock = started.clock + Duration::from_nanos(now.nanos_since(started.at));
         u64::try_from(clock.as_nanos() / WINDOW.as_nanos()).unwrap_or(u64::MAX)
     }
 
@@ -134,8 +136,8 @@ impl Attempt {
     pub fn progress(&self) -> Progress {
         let frames = self.stream.and_then(|key| self.job.stream(key, |sender| sender.cut()));
         let elapsed = self.started.map_or(Duration::ZERO, |started| {
-            let now = started.paused_at.unwrap_or_else(Mono::now);
-            let run = Duration::from_nanos(now.since(started.at));
+            let now = started.paused_at.unwrap_or_else(clock::now);
+            let run = Duration::from_nanos(now.nanos_since(started.at));
             (started.elapsed + run).saturating_sub(started.paused)
         });
         let (counters, frames) = (self.counters(), frames.unwrap_or_default());

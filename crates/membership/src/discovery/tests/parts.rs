@@ -1,5 +1,6 @@
 //! Names, the DNS cache, candidates and the waits.
 
+use base::random::SplitMix64;
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
@@ -146,7 +147,7 @@ fn candidates_have_no_doubles_and_not_ourselves() {
         (Source::Dns, address(5)),
     ]);
     assert_eq!((new, left_out), (vec![address(2), address(3), address(4)], 1));
-    let due = candidates.due(&BTreeSet::new(), None, secs(0), &mut Dice::new(1));
+    let due = candidates.due(&BTreeSet::new(), None, secs(0), &mut SplitMix64::new(1));
     assert_eq!(due[0], address(4));
     assert_eq!(due.len(), 3);
     // Known ones are not new, vanished ones are gone.
@@ -169,10 +170,10 @@ fn a_node_that_moves_is_the_same_node() {
     assert_eq!(candidates.found(NodeId(8), address(2)), None);
     assert_eq!(candidates.address_of(NodeId(7)), None);
     // A member's address is left in peace; it is probed again once the node is no member.
-    let mut dice = Dice::new(1);
-    let due = candidates.due(&[NodeId(8)].into(), None, secs(0), &mut dice);
+    let mut random = SplitMix64::new(1);
+    let due = candidates.due(&[NodeId(8)].into(), None, secs(0), &mut random);
     assert_eq!(due, [address(1)]);
-    assert_eq!(candidates.due(&BTreeSet::new(), None, secs(0), &mut dice).len(), 2);
+    assert_eq!(candidates.due(&BTreeSet::new(), None, secs(0), &mut random).len(), 2);
 }
 
 /// An address at which we answered ourselves may be another's later.
@@ -181,7 +182,7 @@ fn our_own_address_is_not_ours_for_ever() {
     let mut candidates = Candidates::new([], 8);
     candidates.replace([(Source::Seed, address(1))]);
     candidates.is_ours(address(1), secs(0));
-    let due = |at| candidates.due(&BTreeSet::new(), None, at, &mut Dice::new(1)).len();
+    let due = |at| candidates.due(&BTreeSet::new(), None, at, &mut SplitMix64::new(1)).len();
     assert_eq!((due(secs(299)), due(secs(300))), (0, 1));
 }
 
@@ -200,7 +201,7 @@ proptest! {
     #[test]
     fn jitter_adds_at_most_a_quarter(failures in 1u32..1000, seed: u64) {
         let backoff = Backoff::default();
-        let wait = backoff.wait(failures, &mut Dice::new(seed));
+        let wait = backoff.wait(failures, &mut SplitMix64::new(seed));
         let base = backoff.base(failures);
         prop_assert!(wait >= base && wait <= base + base / 4);
     }

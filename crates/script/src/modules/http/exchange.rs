@@ -1,10 +1,12 @@
 //! Sends a request, follows redirects, answers challenges; every exchange on the way is counted and
 //! measured like any other.
 
+use base::clock;
+use fence::Moment;
 use std::rc::Rc;
 use std::time::Duration;
 
-use client::{Deadline, Keep, Mono, Outgoing, Peer, Phases, Progress, Response, decode_body};
+use client::{Deadline, Keep, Outgoing, Peer, Phases, Progress, Response, decode_body};
 
 use super::address::Address;
 use super::blocked;
@@ -76,12 +78,12 @@ impl Drop for InFlight<'_> {
 
 pub async fn send(host: &Host, request: Request) -> Answer {
     if let Some(at) = host.setup.surroundings.next_request_at() {
-        tokio::time::sleep_until(at.instant().into()).await;
+        tokio::time::sleep_until(clock::instant(at).into()).await;
     }
     let state = &host.cells.http;
     let scratch = state.scratch.borrow_mut().pop();
     let mut scratch = scratch.unwrap_or_else(|| new_scratch(host));
-    scratch.deadline.arm(Mono::now().plus(request.timeout));
+    scratch.deadline.arm(clock::now().after(request.timeout));
     let answer = follow(host, request, &mut scratch).await;
     scratch.deadline.disarm();
     state.scratch.borrow_mut().push(scratch);
@@ -160,11 +162,11 @@ async fn exchange(
     response.clear();
     progress.reset();
     let mut cookie = None;
-    let begun = Mono::now();
+    let begun = clock::now();
     let mut trouble =
         attempt(host, request, hop, wire, &mut cookie, deadline, response, progress, begun).await;
-    let ended = if trouble.is_none() { Mono::recent() } else { Mono::now() };
-    let latency_ns = ended.since(begun);
+    let ended = if trouble.is_none() { clock::recent() } else { clock::now() };
+    let latency_ns = ended.nanos_since(begun);
     if trouble.is_none() && request.response_type != ResponseType::None {
         trouble = decode(response, host.setup.settings.http.body_limit).err();
     }
@@ -206,7 +208,7 @@ async fn attempt(
     deadline: &Deadline,
     response: &mut Response,
     progress: &Progress,
-    begun: Mono,
+    begun: Moment,
 ) -> Option<Trouble> {
     if request.broken.is_some() {
         return request.broken.clone();
@@ -247,7 +249,7 @@ async fn attempt(
             None
         }
         Err(failure) => {
-            let passed = deadline.at() <= Mono::now().plus(Duration::from_millis(1));
+            let passed = deadline.at() <= clock::now().after(Duration::from_millis(1));
             Some(Trouble::from_failure(failure, passed))
         }
     }

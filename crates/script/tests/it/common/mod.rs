@@ -2,6 +2,7 @@
 
 // Each test file uses its own part of this.
 
+use fence::Moment;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,7 +10,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use client::{Deadlines, Mono, OriginTable, Progress, Settings};
+use client::{Deadlines, OriginTable, Progress, Settings};
 use script::book::Book;
 use script::heap::Budget;
 use script::host::{Exchanged, InstanceFacts, Phase, Scenario, Surroundings, VuSetup};
@@ -44,7 +45,7 @@ impl Surroundings for Nobody {
         self.aborts.borrow_mut().push(reason.to_owned());
     }
     fn mark_failed(&self, _reason: &str) {}
-    fn next_request_at(&self) -> Option<Mono> {
+    fn next_request_at(&self) -> Option<Moment> {
         None
     }
     fn exchanged(&self, _progress: &Progress, _ended: Exchanged) {
@@ -108,7 +109,7 @@ impl Rig {
             http,
             tls: Arc::new(OnceLock::new()),
             origins,
-            outlet: client::Outlet::free(),
+            send_control: permit::SendControl::free(),
         };
         let scenario = Scenario {
             name: "default".to_owned(),

@@ -95,7 +95,7 @@ impl World {
             now_ms: self.state.now_ms(),
             manifest: self.manifest.clone(),
             settings: self.settings,
-            seed: self.dice.roll(),
+            seed: self.random.draw(),
             workers: if self.heard_of_nobody { Vec::new() } else { self.hints() },
         };
         let (mut owner, effects) = Owner::adopt(adoption, self.now).expect("a good shape");

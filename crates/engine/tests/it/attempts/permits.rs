@@ -1,13 +1,16 @@
 //! After the end of a lease not one request goes out, whatever the attempt is doing (R4).
 
+use base::clock;
+use fence::Moment;
+use permit::{IssuedFile, PermitState, SendPermit};
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use engine::attempt::{Ending, IssuedFile, Mono, SendGate, ShardSpec, Standing};
+use engine::attempt::{Ending, ShardSpec};
 
-use super::common::{eventually, plan, plan_with, target, url};
+use crate::common::{eventually, plan, plan_with, target, url};
 use super::{Led, load};
 
 fn ms(count: u64) -> Duration {
@@ -27,28 +30,34 @@ fn a_lapsed_lease_ends_the_attempt_and_nothing_is_sent_after_it() {
     ] {
         let target = target();
         let text = plan_with(defaults, load_text, steps);
-        let gate = SendGate::leased();
+        let permit = SendPermit::leased();
         let spec = ShardSpec::new(0, 0, 1);
         let loaded = load(&text, &url(&target), Path::new("."));
-        let led = Led::with(&loaded, spec, gate.clone(), None).ready();
-        let until = Mono::now().plus(ms(400));
-        gate.extend(until, Mono::now());
-        led.run.start_at(Mono::now());
+        let led = Led::with(&loaded, spec, permit.clone(), None).ready();
+        let until = clock::now().after(ms(400));
+        permit.extend(until, clock::now());
+        led.run.start_at(clock::now());
         let whole = led.finish();
-        let late = Mono::now().since(until);
+        let late = clock::now().nanos_since(until);
         assert_eq!(whole.how, Ending::LeaseLapsed, "{text}");
         assert!(late < 2_000_000_000, "it ends soon after: {} ms late", late / 1_000_000);
         let total = whole.total();
         assert!(total.sent > 0, "{text}");
         assert_eq!(total.failed, 0, "what was not sent is no failure: {text}");
         assert_eq!(total.requests, total.completed + total.interrupted + total.retried, "{text}");
-        assert_eq!(total.requests, total.sent, "what the gate has kept back is no request: {text}");
+        assert_eq!(
+            total.requests, total.sent,
+            "what the permit has kept back is no request: {text}"
+        );
         // Everything that was sent was sent before: the target's count stands still from here on.
         let seen = eventually(|| target.counts().total, |seen| *seen >= total.sent);
         assert_eq!(seen, total.sent, "{text}");
         std::thread::sleep(ms(150));
         assert_eq!(target.counts().total, seen, "{text}");
-        assert_eq!(gate.extend(Mono::now().plus(ms(60_000)), Mono::now()), Standing::Lapsed);
+        assert_eq!(
+            permit.extend(clock::now().after(ms(60_000)), clock::now()),
+            PermitState::Lapsed
+        );
     }
 }
 
@@ -56,30 +65,33 @@ fn a_lapsed_lease_ends_the_attempt_and_nothing_is_sent_after_it() {
 #[test]
 fn renewals_keep_an_attempt_alive() {
     let target = target();
-    let gate = SendGate::leased();
+    let permit = SendPermit::leased();
     let text = plan("vus: 2, duration: 900ms", "{ get: / }");
     let loaded = load(&text, &url(&target), Path::new("."));
-    let led = Led::with(&loaded, ShardSpec::new(0, 0, 1), gate.clone(), None).ready();
-    gate.extend(Mono::now().plus(ms(400)), Mono::now());
-    led.run.start_at(Mono::now());
+    let led = Led::with(&loaded, ShardSpec::new(0, 0, 1), permit.clone(), None).ready();
+    permit.extend(clock::now().after(ms(400)), clock::now());
+    led.run.start_at(clock::now());
     for _ in 0..12 {
         std::thread::sleep(ms(75));
-        gate.extend(Mono::now().plus(ms(400)), Mono::now());
+        permit.extend(clock::now().after(ms(400)), clock::now());
     }
     let whole = led.finish().completed();
     assert!(whole.iterations().iterations > 0);
-    assert!(gate.standing(Mono::now()).is_final(), "an attempt that has ended sends nothing more");
+    assert!(
+        permit.standing(clock::now()).is_final(),
+        "an attempt that has ended sends nothing more"
+    );
 }
 
 /// Nothing leaves before the first grant, not even a connection.
 #[test]
 fn without_a_grant_nothing_is_sent() {
     let target = target();
-    let gate = SendGate::leased();
+    let permit = SendPermit::leased();
     let text = plan_with("warm: true", "vus: 3, iterations: 9", "{ get: / }");
     let loaded = load(&text, &url(&target), Path::new("."));
-    let led = Led::with(&loaded, ShardSpec::new(0, 0, 1), gate.clone(), None).ready();
-    led.run.start_at(Mono::now());
+    let led = Led::with(&loaded, ShardSpec::new(0, 0, 1), permit.clone(), None).ready();
+    led.run.start_at(clock::now());
     std::thread::sleep(ms(300));
     assert_eq!((target.counts().total, target.counts().connections), (0, 0));
     led.run.kill(ms(5_000));
@@ -96,12 +108,12 @@ fn the_rest_of_a_request_is_a_send_like_any_other() {
     let address = listener.local_addr().unwrap();
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("big"), vec![b'x'; 64 << 20]).unwrap();
-    let gate = SendGate::leased();
+    let permit = SendPermit::leased();
     let text = plan("vus: 1, iterations: 1", "{ post: /, file: big }");
     let loaded = load(&text, &format!("http://{address}"), folder.path());
-    let led = Led::with(&loaded, ShardSpec::new(0, 0, 1), gate.clone(), None).ready();
-    gate.extend(Mono::now().plus(ms(400)), Mono::now());
-    led.run.start_at(Mono::now());
+    let led = Led::with(&loaded, ShardSpec::new(0, 0, 1), permit.clone(), None).ready();
+    permit.extend(clock::now().after(ms(400)), clock::now());
+    led.run.start_at(clock::now());
     let (mut stream, _) = listener.accept().unwrap();
     // The server reads nothing until the lease is over, so the generator has to wait for room.
     std::thread::sleep(ms(600));
@@ -125,7 +137,7 @@ fn a_process_that_was_stopped_across_the_end_sends_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let counts = folder.path().join("issued");
     let mut process = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "gate::a_process_that_was_stopped_across_the_end_sends_nothing"])
+        .args(["--exact", "attempts::permits::a_process_that_was_stopped_across_the_end_sends_nothing"])
         .env(CHILD, format!("{} {}", url(&target), counts.display()))
         .stdout(std::process::Stdio::null())
         .spawn()
@@ -157,9 +169,9 @@ fn child(text: &str) {
     let (target, counts) = text.split_once(' ').unwrap();
     let loaded = load(&plan("vus: 8, duration: 60s", "{ get: / }"), target, Path::new("."));
     let file = Arc::new(IssuedFile::create(Path::new(counts), b"child").unwrap());
-    let gate = SendGate::leased();
-    let led = Led::with(&loaded, ShardSpec::new(0, 0, 1), gate.clone(), Some(file)).ready();
-    gate.extend(Mono::now().plus(ms(1_500)), Mono::now());
-    led.run.start_at(Mono::now());
+    let permit = SendPermit::leased();
+    let led = Led::with(&loaded, ShardSpec::new(0, 0, 1), permit.clone(), Some(file)).ready();
+    permit.extend(clock::now().after(ms(1_500)), clock::now());
+    led.run.start_at(clock::now());
     assert_eq!(led.finish().how, Ending::LeaseLapsed);
 }
