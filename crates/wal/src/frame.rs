@@ -357,7 +357,7 @@ mod tests {
         }
     }
 
-    /// WAL-16, WX-11: what is wrong is said, and a length is compared before it is used.
+    /// WAL-16: what is wrong is said, and a length is compared before it is used.
     #[test]
     fn lengths_are_compared_with_the_limit_and_the_file() {
         let (bytes, _) = record(&[1; 100]);

@@ -40,7 +40,7 @@ async fn group_commit_is_one_flush_for_all_and_nobody_is_answered_before() {
     assert_eq!(wal.metrics().batches, 1);
 }
 
-/// Scenario 2. WAL-33: the byte limit starts the flush at once; WX-14: and nothing locks up.
+/// WAL-33: the byte limit starts the flush at once; and nothing locks up.
 #[tokio::test(start_paused = true)]
 async fn a_full_batch_is_flushed_before_the_interval() {
     let disk = FaultyDisk::new(1);
@@ -93,7 +93,7 @@ async fn ten_thousand_writers_get_ascending_numbers_in_file_order() {
     );
 }
 
-/// Scenario 4. WAL-34, WX-4: a trickle must not push the flush away.
+/// WAL-34: a trickle must not push the flush away.
 #[tokio::test(start_paused = true)]
 async fn a_slow_trickle_does_not_delay_a_durable_write() {
     let disk = FaultyDisk::new(1);
@@ -121,7 +121,7 @@ async fn a_slow_trickle_does_not_delay_a_durable_write() {
     trickle.await.unwrap();
 }
 
-/// Scenario 5. WAL-43, WAL-48, WX-10: bounded in records and in bytes.
+/// WAL-43, WAL-48: bounded in records and in bytes.
 #[tokio::test(start_paused = true)]
 async fn with_a_stalled_disk_writers_wait_and_memory_is_bounded() {
     for options in [
@@ -174,7 +174,7 @@ async fn try_append_with_a_full_queue_says_so_and_writes_nothing() {
     assert_eq!(found.into_iter().map(|record| record.payload).collect::<Vec<_>>(), taken);
 }
 
-/// Scenario 7. WX-9: a refusal at the deadline is a refusal; the retry is the only copy.
+/// A refusal at the deadline is a refusal; the retry is the only copy.
 #[tokio::test(start_paused = true)]
 async fn append_timeout_refuses_for_good_and_a_retry_is_the_only_copy() {
     let disk = FaultyDisk::new(1);
@@ -308,7 +308,7 @@ async fn writes_during_a_flush_are_taken_at_once_and_share_the_next() {
     assert_eq!(segment_syncs(&disk), 2);
 }
 
-/// LEDG-53, G-35, SC-11: no number is used up by what is refused; G-32: an empty payload is a record.
+/// LEDG-53: no number is used up by what is refused; an empty payload is a record.
 #[tokio::test(start_paused = true)]
 async fn too_large_is_refused_before_it_gets_a_number_and_empty_is_legal() {
     let disk = FaultyDisk::new(1);
@@ -327,7 +327,7 @@ async fn too_large_is_refused_before_it_gets_a_number_and_empty_is_legal() {
     assert_eq!(sizes, [(1, 0), (2, 0), (3, 1_024), (4, 0)]);
 }
 
-/// WAL-47, WX-9: giving up on the wait changes nothing; giving up on the queue writes nothing.
+/// WAL-47: giving up on the wait changes nothing; giving up on the queue writes nothing.
 #[tokio::test(start_paused = true)]
 async fn an_abandoned_append_is_written_if_and_only_if_it_was_accepted() {
     let disk = FaultyDisk::new(1);
@@ -361,7 +361,7 @@ fn the_owner_thread_answers_and_ends() {
     assert_eq!(contents(&disk, &Options::default()).unwrap().len(), 100);
 }
 
-/// WX-16: what contradicts itself is refused at the door.
+/// What contradicts itself is refused at the door.
 #[test]
 fn options_that_contradict_each_other_are_refused() {
     let good = Options::default();

@@ -141,7 +141,7 @@ fn every_flipped_bit_of_an_unacknowledged_tail_gives_a_prefix() {
     assert_eq!(by_records[3], 0);
 }
 
-/// Scenario 9. SC-8: the tail cut at every byte, by a torn write and by a shorter file; and writing goes on.
+/// The tail cut at every byte, by a torn write and by a shorter file; and writing goes on.
 #[test]
 fn every_cut_is_handled() {
     // Acknowledged: every cut is a loss and refused.

@@ -25,7 +25,7 @@ fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap()
 }
 
-/// LEDG-48, WX-15: names, sizes and rights of the files; the lock; segments that are given back.
+/// LEDG-48: names, sizes and rights of the files; the lock; segments that are given back.
 #[test]
 fn files_are_named_sized_locked_and_private() {
     use std::os::unix::fs::MetadataExt;

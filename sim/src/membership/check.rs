@@ -335,7 +335,7 @@ impl Checks {
         }
     }
 
-    /// G-21: heartbeats that overtake each other do not roll it back.
+    /// Heartbeats that overtake each other do not roll it back.
     fn look_at_heartbeat(&mut self, at: Duration, who: (usize, usize), bytes: &[u8], life: Life) {
         let (Some(boot), Some(beat)) = (bytes.first_chunk::<8>(), bytes.last_chunk::<8>()) else {
             return;
@@ -378,7 +378,7 @@ impl Checks {
                 Some(State::Unconfirmed) => {
                     !self.beliefs.get(&(observer, subject)).is_some_and(|belief| belief.met)
                 }
-                // Too many at once, and no voters that could agree to it: held for ever (DET-GAP-45).
+                // Too many at once, and no voters that could agree to it: held for ever.
                 Some(State::Suspect) => {
                     let suspicion = swim.suspicions().get(node_id(subject));
                     self.settings.voters.is_empty() && suspicion.is_some_and(|known| known.held)

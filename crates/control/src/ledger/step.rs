@@ -57,7 +57,7 @@ fn check_sessions(before: &State, after: &State) -> Result<(), Violation> {
     Ok(())
 }
 
-/// IX-10: a job that is gone had ended, and its key was kept for as long as was promised.
+/// A job that is gone had ended, and its key was kept for as long as was promised.
 fn check_gone(before: &State, after: &State, id: JobId, old: &Job) -> Result<(), Violation> {
     let kept_until = before.key_needed_until_ms(id).unwrap_or_else(|| {
         // It was active, so it can have ended at the earliest then.
@@ -128,7 +128,7 @@ fn may_harden(old: &Cancel, new: &Cancel) -> bool {
     softened == *old && shorter && (new == old || new.hard.is_some())
 }
 
-/// X45, R5a: how a workflow is divided stays, its load begins once, and no row is given out again.
+/// R5a: how a workflow is divided stays, its load begins once, and no row is given out again.
 fn check_course(old: &Job, new: &Job) -> Result<(), Violation> {
     for (workflow, old) in &old.provisioned {
         let same = new.provisioned.get(workflow).is_some_and(|new| {

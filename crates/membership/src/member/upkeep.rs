@@ -43,14 +43,14 @@ pub fn passive_wait(role: Role) -> Duration {
 const CONFIRM_INTERVAL: Duration = Duration::from_secs(5);
 pub(crate) const WARN_AFTER: Duration = Duration::from_secs(60);
 
-/// A configured peer that does not answer is asked no more often than this (DET-GAP-4).
+/// A configured peer that does not answer is asked no more often than this.
 const SEED_BACKOFF: Duration = Duration::from_secs(30);
 
 /// How many seeds a lonely node knocks at in one round.
 const KNOCKS: usize = 4;
 
 impl Swim {
-    /// This process did not run, so it cannot have heard what it missed (DET-GAP-9).
+    /// This process did not run, so it cannot have heard what it missed.
     pub(super) fn notice_stall(&mut self) {
         let late = self.now.saturating_sub(self.next_wake());
         if self.next_tick.is_zero() || self.phase == Phase::Gone || late <= self.settings.stall() {
@@ -288,7 +288,8 @@ impl Swim {
         }
     }
 
-    /// A lonely node goes on knocking; one among others greets seeds that are missing, now and then (DET-GAP-22).
+    /// A lonely node goes on knocking; one among others greets seeds that are missing, now and
+    /// then.
     fn knock_around(&mut self) {
         let is_alone = self.core.num_members() == 0;
         let period = if is_alone { self.settings.knock_period } else { self.settings.greet_period };

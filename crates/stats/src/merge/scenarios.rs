@@ -67,7 +67,7 @@ fn a_window_waits_for_every_live_stream_and_no_longer() {
     assert_eq!(window.vus, 8);
 }
 
-/// C-43: what comes too late is in the next window, marked; nothing is lost and none is reopened.
+/// What comes too late is in the next window, marked; nothing is lost and none is reopened.
 #[test]
 fn late_counts_stand_in_a_later_window() {
     let mut merge = merge(&[]);
@@ -88,7 +88,7 @@ fn late_counts_stand_in_a_later_window() {
     assert_eq!(merge.refused_late_partial(), (0, 1, 1));
 }
 
-/// A window from the future counts as the present one (C-45).
+/// A window from the future counts as the present one.
 #[test]
 fn a_fast_clock_gains_nothing() {
     let mut merge = merge(&[]);
