@@ -203,7 +203,6 @@ mod tests {
 
     use Access::{Read, Write};
 
-    /// SC-34
     #[test]
     fn overlapping_calls_may_be_reordered() {
         let history = [call(1, 6, Write(1)), call(2, 3, Read(0)), call(4, 5, Read(1))];

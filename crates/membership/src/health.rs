@@ -230,7 +230,8 @@ impl Tracker {
         ids.into_iter().filter(|id| is_healthy(self, *id)).collect()
     }
 
-    /// CORE-79 as corrected by G-20.
+    /// CORE-79: a node is evicted when it is dead, or has failed for its time; the latter is held
+    /// back for a while when most nodes fail together.
     pub fn eviction(&mut self, id: NodeId, now: Duration) -> Eviction {
         let Some(assessment) = self.assess(id, now) else { return Eviction::Unknown };
         let is_over = |node: &Node| {

@@ -251,7 +251,7 @@ mod tests {
         Duration::from_secs_f64(text)
     }
 
-    /// The vectors of the specification.
+    /// R11: each confirmation shortens the wait, by the formula of Lifeguard.
     #[test]
     fn confirmations_shorten_the_timeout_by_the_formula() {
         let patience = Patience { min: seconds(5.0), max: seconds(30.0), confirmations: 3 };

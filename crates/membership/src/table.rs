@@ -317,7 +317,8 @@ impl Table {
     }
 }
 
-/// Spec 02 section 1.1 with its corrections. New lives go through [`Table::rebirth`], removal through [`Table::bury`].
+/// Whether a member may go from one state to another for this cause (DET-1). New lives go through
+/// [`Table::rebirth`], removal through [`Table::bury`].
 fn is_legal(from: State, to: State, cause: Cause) -> bool {
     use State::{Confirmed, Dead, Left, Suspect, Unconfirmed};
     match (from, to) {

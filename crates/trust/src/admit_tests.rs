@@ -12,7 +12,7 @@ fn identity(role: Role) -> Identity {
     }
 }
 
-/// The table of spec 01, section 21.2, initiator by target; and recruits, who reach managers and nobody else.
+/// Who may connect to whom (R22), initiator by target; recruits reach managers and nobody else.
 #[rustfmt::skip]
 const MATRIX: [(Role, [(Role, bool); 5]); 5] = {
     use Role::{Client, Gate, Manager, Recruit, Worker};
@@ -25,7 +25,7 @@ const MATRIX: [(Role, [(Role, bool); 5]); 5] = {
     ]
 };
 
-/// CORE-124, S-67, G-30
+/// CORE-124: all cells, with gates and without.
 #[test]
 fn all_cells_of_the_role_matrix() {
     let mut cells = 0;
@@ -52,7 +52,6 @@ fn all_cells_of_the_role_matrix() {
     assert_eq!(cells, 50);
 }
 
-/// S-67
 #[test]
 fn the_text_of_a_forbidden_pair_names_both_roles() {
     let refusal =

@@ -333,8 +333,8 @@ mod tests {
         }
     }
 
-    /// Reliability: a misdirected read or write is detected, always: wherever else the same bytes stand, they do not
-    /// verify.
+    /// A misdirected read or write is always detected: wherever else the same bytes stand, they do
+    /// not verify.
     #[test]
     fn a_record_verifies_only_in_its_place() {
         let (bytes, _) = record(b"here and nowhere else");

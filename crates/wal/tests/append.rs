@@ -20,7 +20,7 @@ fn slow(disk: &FaultyDisk, millis: u64) {
     disk.set_flush_delay(Duration::from_millis(millis), Duration::from_millis(millis));
 }
 
-/// Scenario 1. WAL-12, WAL-37, LEDG-55, LEDG-56.
+/// WAL-12, WAL-37, LEDG-55, LEDG-56: writers that wait together share one flush.
 #[tokio::test(start_paused = true)]
 async fn group_commit_is_one_flush_for_all_and_nobody_is_answered_before() {
     let disk = FaultyDisk::new(1);
@@ -64,7 +64,7 @@ async fn a_full_batch_is_flushed_before_the_interval() {
     assert_eq!(begun.elapsed(), Duration::ZERO, "no timer was needed");
 }
 
-/// Scenario 3. WAL-22, WAL-25.
+/// WAL-22, WAL-25: numbers rise in the order of the file, however many write.
 #[tokio::test(start_paused = true)]
 async fn ten_thousand_writers_get_ascending_numbers_in_file_order() {
     let disk = FaultyDisk::new(1);
@@ -152,7 +152,7 @@ async fn with_a_stalled_disk_writers_wait_and_memory_is_bounded() {
     }
 }
 
-/// Scenario 6. WAL-42.
+/// WAL-42: a full queue refuses at once.
 #[tokio::test(start_paused = true)]
 async fn try_append_with_a_full_queue_says_so_and_writes_nothing() {
     let disk = FaultyDisk::new(1);
@@ -194,7 +194,7 @@ async fn append_timeout_refuses_for_good_and_a_retry_is_the_only_copy() {
     assert_eq!(payloads(&contents(&disk, &options).unwrap()), ["stuck", "again"]);
 }
 
-/// Scenario 13. WAL-51, WX-5.
+/// WAL-51: closing loses nothing that was taken.
 #[tokio::test(start_paused = true)]
 async fn close_writes_all_that_was_accepted() {
     let disk = FaultyDisk::new(1);
@@ -234,7 +234,7 @@ async fn dropping_all_handles_writes_all_that_was_accepted() {
     assert_eq!(contents(&disk, &options).unwrap().len(), 11, "and the lock is free again");
 }
 
-/// Scenario 14. WAL-50, WX-5.
+/// WAL-50: a flush is an answer of the disk.
 #[tokio::test(start_paused = true)]
 async fn flush_returns_after_the_data_is_on_the_disk() {
     let disk = FaultyDisk::new(1);
@@ -250,7 +250,7 @@ async fn flush_returns_after_the_data_is_on_the_disk() {
     assert_eq!(durable.windows(7).filter(|bytes| bytes == b"payload").count(), 10);
 }
 
-/// Scenario 24 (the JSON format is not part of this log). WAL-8, WAL-9, WAL-14, G-36.
+/// WAL-8, WAL-9, WAL-14: what each mode of durability promises.
 #[tokio::test(start_paused = true)]
 async fn each_mode_writes_and_reads_back_and_flushes_as_it_promises() {
     use Durability::{Flush, Fsync, FsyncBatch, None};
@@ -285,7 +285,7 @@ async fn each_mode_writes_and_reads_back_and_flushes_as_it_promises() {
     }
 }
 
-/// Scenario 24a. WAL-83, WAL-35.
+/// WAL-83, WAL-35: a flush holds up no writer.
 #[tokio::test(start_paused = true)]
 async fn writes_during_a_flush_are_taken_at_once_and_share_the_next() {
     let disk = FaultyDisk::new(1);
@@ -378,7 +378,7 @@ fn options_that_contradict_each_other_are_refused() {
     }
 }
 
-/// Section 8 of the specification: what is counted.
+/// Every figure of the log is there and counts what it says.
 #[tokio::test(start_paused = true)]
 async fn metrics_count_what_happened() {
     let disk = FaultyDisk::new(1);

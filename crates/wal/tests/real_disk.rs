@@ -110,7 +110,7 @@ fn child_that_is_killed() {
     });
 }
 
-/// Scenario 8 with a real process. SC-8, WAL-10: twenty kills, every acknowledged record is there with its content.
+/// WAL-10: twenty kills of a real process, and every acknowledged record is there with its content.
 #[test]
 fn twenty_kills_lose_nothing_that_was_acknowledged() {
     let temporary = tempfile::tempdir().unwrap();

@@ -50,7 +50,7 @@ fn find(disk: &FaultyDisk, path: &Path, text: &str) -> usize {
     bytes.windows(text.len()).position(|window| window == text.as_bytes()).unwrap()
 }
 
-/// Scenario 12. WAL-24, WX-2, LEDG-60.
+/// WAL-24, LEDG-60: the next number follows the last one in the file.
 #[tokio::test(start_paused = true)]
 async fn a_restart_continues_the_sequence() {
     let disk = filled(&Options::default(), &["a", "b"]).await;
@@ -180,7 +180,7 @@ async fn a_batch_over_two_segments_survives_a_power_failure_right_after_the_answ
     assert!(folder.unwrap() < record.unwrap());
 }
 
-/// SC-10, LEDG-48, LEDG-51, LEDG-62, G-29, G-30.
+/// LEDG-48, LEDG-51, LEDG-62: what was truncated is gone, and its numbers are not used again.
 #[tokio::test(start_paused = true)]
 async fn truncation_removes_whole_segments_and_numbers_never_go_back() {
     let options = Options::small(4_096);
@@ -285,7 +285,7 @@ async fn a_failed_flush_poisons_the_log() {
     assert_eq!(payloads(&contents(&disk, &options).unwrap()), ["good", "lost", "lost"]);
 }
 
-/// So does a failed write.
+/// A failed write ends it too.
 #[tokio::test(start_paused = true)]
 async fn a_failed_write_poisons_the_log() {
     for fault in [Fault::WriteError, Fault::NoSpace] {
@@ -321,7 +321,7 @@ async fn a_short_write_is_continued() {
     assert_eq!(payloads(&contents(&disk, &Options::default()).unwrap()), [text]);
 }
 
-/// A lying flush is found at the next start and named. LEDG-61; reliability: "fsync lies".
+/// LEDG-61: a flush that lied is found at the next start and named.
 #[tokio::test(start_paused = true)]
 async fn a_lying_flush_is_named_at_the_next_start() {
     let options = Options::default();
@@ -406,12 +406,13 @@ async fn what_is_not_ours_is_refused_by_name_and_left_alone() {
     let error = open(&disk, &options).err().unwrap();
     assert!(matches!(error, OpenError::Foreign { .. }), "{error}");
 
-    // One log, one process. WAL-40, WX-14, WX-15.
+    // WAL-40: one log belongs to one process.
     let (_held, _) = open(&clean, &options).unwrap();
     assert!(matches!(open(&clean, &options).err(), Some(OpenError::Locked { .. })));
 }
 
-/// Reliability: a misdirected read is detected, because the place is part of the checksum; and it does no lasting harm.
+/// A misdirected read is detected, because the place is part of the checksum; and it does no
+/// lasting harm.
 #[tokio::test(start_paused = true)]
 async fn a_misdirected_read_is_detected_every_time() {
     let options = Options::default();
@@ -480,7 +481,7 @@ fn a_crash_by_drop_writes_nothing() {
     assert_eq!(contents(&disk, &options).unwrap().len(), 1);
 }
 
-/// LEDG-50: a nearly full last segment is not continued; names of the files.
+/// LEDG-50: a nearly full last segment is not continued; files are named after their segments.
 #[tokio::test(start_paused = true)]
 async fn a_nearly_full_segment_is_followed_by_a_new_one_at_open() {
     let options = Options::small(4_096);

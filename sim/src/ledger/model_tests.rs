@@ -87,7 +87,6 @@ fn illegal(verdict: Verdict) -> bool {
     matches!(verdict, Verdict::Illegal { .. })
 }
 
-/// SC-34
 #[test]
 fn a_plain_life_is_legal() {
     let life = vec![

@@ -1,4 +1,4 @@
-//! Spec 04's scenarios: classes and shares, layers, results, context.
+//! A job from its manifest to its outcome: classes and shares, layers, results, context.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -82,7 +82,7 @@ fn shares_are_those_of_the_examples() {
     let shards: Vec<u32> = world.record().provisioned.values().map(|p| p.shards).collect();
     assert_eq!(shards, [18, 6, 1]);
     assert_eq!(world.finish(), Outcome::Completed);
-    // S8 with X10: the remainder is spread.
+    // R14: the remainder is spread.
     assert_eq!(schedule::spread(2_000, 6), [334, 334, 333, 333, 333, 333]);
     assert_eq!(allocation::range(Priority::Normal, 8), (2, 6));
 }

@@ -1,4 +1,4 @@
-//! Lost workers, refusals, orphans, drains: spec 03 section 6, spec 04 S34 and S35, R4, R5a, R14, R19.
+//! Lost workers, refusals, orphans and drains, as R4, R5a, R14 and R19 want them.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Spec 06 R.1: the table of states, and its scenarios; cancel; time-outs as the whole owner has them.
+//! The table of a shard's states, and stories about it; cancels; time-outs as the whole owner has
+//! them.
 
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use ShardState::{
     Cancelled, Cancelling, Completed, Dispatched, Failed, FailedTerminal, Pending, Running, Skipped,
 };
 
-/// S.0, LIFE-2, LIFE-4, SC-5: the table, entry by entry; what is terminal stays.
+/// LIFE-2, LIFE-4: the table, entry by entry; what is terminal stays.
 #[test]
 fn the_table_of_states() {
     let allowed = [
@@ -145,7 +146,7 @@ fn late_events_do_nothing() {
     assert_eq!(world.owner().history().len(), before);
     assert_eq!(world.record().phase(), Phase::Ended(Outcome::Completed));
     let unknown = fence::ShardKey { shard: 99, ..shard };
-    assert_eq!(world.owner().shard(&unknown), None, "X-13: unknown is not PENDING");
+    assert_eq!(world.owner().shard(&unknown), None, "unknown is not PENDING");
 }
 
 /// A cancel with shards in every state; one of their workers dies meanwhile.

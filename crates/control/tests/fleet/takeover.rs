@@ -24,8 +24,8 @@ fn two_layers() -> World {
     world
 }
 
-/// S57, S64, SC-13, ARCH-SC-34, ARCH-SC-47, EXEC-183 with X29: whenever the owner dies, at any step of the whole run,
-/// the next one ends the job, and every shard runs exactly once.
+/// EXEC-183: whenever the owner dies, at any step of the whole run, the next one ends the job, and
+/// every shard runs exactly once.
 #[test]
 fn an_owner_may_die_at_any_moment() {
     let mut steps = 0;

@@ -1,4 +1,4 @@
-//! Scenarios of idempotent submission (spec 08, section 5) that the state machine alone can show.
+//! Idempotent submission, as far as the state machine alone can show it.
 
 use control::ledger::{
     Busy, Command, CreateJob, IdempotencyKey, KeyProblem, Limits, Outcome, Problem, Rejection,

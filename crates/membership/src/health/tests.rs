@@ -9,7 +9,7 @@ fn seconds(n: u64) -> Duration {
     Duration::from_secs(n)
 }
 
-/// S-39 of spec 01, CORE-74: each row of the matrix.
+/// CORE-74: each row of the matrix.
 #[test]
 fn the_decision_matrix() {
     use Progress::{Degraded, Idle, Normal, Slow, Stuck};

@@ -122,7 +122,7 @@ fn a_crash_is_suspected_first_and_declared_then() {
     assert!(net.nodes.values().all(|n| n.health().score() == 0), "a dead peer is no fault of ours");
 }
 
-/// Reliability section 6 (4): whoever started the suspicion dies too; the suspect is still decided.
+/// P8: whoever started the suspicion dies too; the suspect is still decided.
 #[test]
 fn the_death_of_the_suspector_leaves_nobody_undecided() {
     let mut net = Net::cluster(6, &settings());

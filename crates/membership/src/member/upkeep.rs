@@ -16,7 +16,7 @@ use crate::table::{Cause, State};
 use super::core::{Collected, config};
 use super::{Notice, Phase, Swim, role_index};
 
-/// How a peer that was only heard of is treated, by its role (LIFE-102 as corrected by ).
+/// How a peer that was only heard of is treated, by its role (LIFE-102).
 struct ConfirmPolicy {
     passive: Duration,
     attempts: u32,

@@ -1,5 +1,5 @@
-//! What the specifications tell as stories: windows that are late, partial and joined, owners that
-//! change, thresholds that wait.
+//! Merging as stories: windows that are late, partial and joined, owners that change, thresholds
+//! that wait.
 
 use super::*;
 use crate::fixture::{Happening, layout, made_up, one_tick, threshold};
@@ -50,7 +50,7 @@ fn told(sender: &mut Sender, merge: &mut Merge, window: u64, happenings: &[Happe
     flow(sender, merge, ms(window * 100 + 110));
 }
 
-/// GATE-73 with C-42: a window is released as soon as every live stream has told of it.
+/// GATE-73: a window is released as soon as every live stream has told of it.
 #[test]
 fn a_window_waits_for_every_live_stream_and_no_longer() {
     let mut merge = merge(&[]);

@@ -1,4 +1,4 @@
-//! The scenarios of spec 06 R.2 that concern one datacenter.
+//! Time-outs and extensions within one datacenter, as scenarios.
 
 use super::*;
 

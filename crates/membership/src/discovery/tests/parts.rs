@@ -31,7 +31,7 @@ fn due_after(cache: &DnsCache, hurry: Option<Duration>) -> u64 {
     (0..=400_000).find(|at| cache.state(&question(), ms(*at), hurry) == Lookup::Due).unwrap()
 }
 
-/// CORE-120, S-68, G-29, C-88
+/// CORE-120: answers, failures and names that do not exist are each kept for a time of their own.
 #[test]
 fn answers_hold_for_their_time() {
     let failed = || Err(LookupError::Failed { why: "SERVFAIL".into() });
@@ -71,7 +71,7 @@ fn failing_servers_are_asked_ever_less_often() {
     assert_eq!(due_after(&cache, None), 1000);
 }
 
-/// Last known good.
+/// While a resolver fails, the last good answer is used.
 #[test]
 fn the_last_good_answer_survives_failures() {
     let mut cache = cache_after(answer(&[3, 1, 3], None));
