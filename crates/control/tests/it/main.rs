@@ -1,0 +1,5 @@
+//! All integration tests of `control`, in one program: each further program is linked with everything again.
+
+mod fleet;
+mod ledger;
+mod messages;

@@ -1,0 +1,7 @@
+//! All integration tests of `fence`, in one program: each further program is linked with everything again.
+
+mod basics;
+mod clock;
+mod handover;
+mod lease;
+mod turnstile;

@@ -1,0 +1,206 @@
+//! Mistakes that k6 passes over, or answers with a word: each is said with its place and what to do,
+//! and the exit code stays k6's.
+
+use crate::common::{Room, Target};
+
+/// The script with `URL` in place of the target's address; what `volley run` said of it.
+#[track_caller]
+fn check(script: &str, code: i32, expected: &[&str]) {
+    let target = Target::start();
+    let room = Room::new();
+    let text = format!(
+        "import http from 'k6/http'; import {{ check, sleep }} from 'k6';\n{}\n",
+        script.replace("URL", &target.url())
+    );
+    let path = room.write("s.js", &text);
+    let done = room.volley(["run", path.to_str().unwrap()]).expect(code);
+    for part in expected {
+        assert!(done.err.contains(part), "nothing says `{part}`:\n{text}\n{}", done.err);
+    }
+}
+
+#[track_caller]
+fn says_nothing(script: &str) {
+    let target = Target::start();
+    let room = Room::new();
+    let text = format!(
+        "import http from 'k6/http'; import {{ check, sleep }} from 'k6';\n{}\n",
+        script.replace("URL", &target.url())
+    );
+    let path = room.write("s.js", &text);
+    let done = room.volley(["run", "--quiet", path.to_str().unwrap()]).expect(0);
+    assert!(!done.err.contains("level=warning"), "{text}\n{}", done.err);
+}
+
+#[test]
+fn an_export_that_is_nearly_a_known_one_is_said() {
+    check(
+        "export const option = { vus: 5 };\nexport default function () {}",
+        0,
+        &["s.js:2:14: the script exports `option`", "did you mean `options`?", "1 iteration"],
+    );
+    check(
+        "export function setUp() {}\nexport function handlesummary() {}\nexport default function () {}",
+        0,
+        &["s.js:2:17", "did you mean `setup`?", "did you mean `handleSummary`?"],
+    );
+    check(
+        "export function options() {}\nexport default function () {}",
+        0,
+        &["`options` is a function"],
+    );
+    check(
+        "export const options = { vus: __ENV.VUS_WANTED };\nexport default function () {}",
+        0,
+        &["`vus` is undefined", "-e VUS_WANTED=..."],
+    );
+}
+
+#[test]
+fn a_name_that_nobody_imported_is_refused_with_the_line_that_imports_it() {
+    let room = Room::new();
+    let run = |text: &str| {
+        let path = room.write("s.js", text);
+        room.volley(["run", "--quiet", path.to_str().unwrap()])
+    };
+    let done = run("export default function () { http.get('http://127.0.0.1:1/'); }").expect(107);
+    assert!(done.err.contains("s.js:1:30: `http` is not defined"), "{}", done.err);
+    assert!(done.err.contains("import http from 'k6/http';"), "{}", done.err);
+    // Whoever asks first has a reason.
+    let asks = "export default function () { if (typeof sleep !== 'undefined') { sleep(1); } }";
+    let done = run(asks).expect(0);
+    assert!(done.err.contains("is an import missing?"), "{}", done.err);
+    let made = "globalThis.sleep = () => {};\nexport default function () { sleep(1); }";
+    run(made).expect(0);
+    run("import { http } from 'k6';\nexport default function () {}")
+        .expect(107)
+        .says("write import http from 'k6/http';");
+}
+
+#[test]
+fn what_is_not_a_function_is_named() {
+    check(
+        "export default function () { http.gett('URL/'); }",
+        0,
+        &[
+            "TypeError: http.gett is not a function; did you mean http.get?",
+            "every iteration ended with an exception: TypeError: http.gett",
+        ],
+    );
+    check(
+        "export default function () { const r = {}; r.data.token; }",
+        0,
+        &["cannot read property 'token' of undefined: `r.data` is undefined"],
+    );
+}
+
+#[test]
+fn a_message_that_repeats_itself_is_counted() {
+    let room = Room::new();
+    let text = "export const options = { vus: 1, iterations: 200 };\n\
+                export default function () { throw new Error('boom'); }";
+    let path = room.write("s.js", text);
+    let done = room.volley(["run", path.to_str().unwrap()]).expect(0);
+    assert_eq!(done.err.matches("level=error msg=\"Error: boom").count(), 50, "{}", done.err);
+    assert!(done.err.contains("... and 150 more like it: Error: boom"), "{}", done.err);
+}
+
+#[test]
+fn a_threshold_on_which_nothing_was_measured_says_what_was_seen() {
+    check(
+        "export const options = { thresholds: { 'http_req_duration{name:cart}': ['p(95)<1'] } };\n\
+         export default function () { http.get('URL/cart'); }",
+        0,
+        &["nothing was measured for the threshold on `http_req_duration{name:cart}`", "/cart`"],
+    );
+    check(
+        "export const options = { thresholds: { 'http_req_duration{kind:cart}': ['p(95)<1'] } };\n\
+         export default function () { http.get('URL/', { tags: { kind: 'carts' } }); }",
+        0,
+        &["no `kind` was `cart`; seen: `carts`; did you mean `carts`?"],
+    );
+}
+
+#[test]
+fn a_threshold_that_always_or_never_holds_is_said_with_its_place() {
+    check(
+        "export const options = { thresholds: { http_req_failed: ['rate<=1'] } };\n\
+         export default function () { http.get('URL/'); }",
+        0,
+        &["s.js:2:58: threshold `rate<=1` on `http_req_failed`: it always holds"],
+    );
+    check(
+        "export const options = { thresholds: { checks: ['rate>95'] } };\n\
+         export default function () { check(1, { one: () => true }); }",
+        99,
+        &["it can never hold", "95 % is 0.95"],
+    );
+}
+
+#[test]
+fn checks_that_cannot_fail_or_cannot_pass_are_said() {
+    let table = [
+        ("check(http.get('URL/'), { ok: (r) => r.status = 200 });", "`===` compares"),
+        ("check(http.get('URL/'), { ok: (r) => { return r.status = 200 } });", "`===` compares"),
+        ("check(http.get('URL/'), { ok: (r) => { r.status === 200 } });", "always fails"),
+        ("check(http.get('URL/'), (r) => r.status === 200);", "checks nothing"),
+        ("check(http.asyncRequest('GET', 'URL/'), { ok: (r) => r.status });", "`await` is missing"),
+        ("const r = http.asyncRequest('GET', 'URL/'); r.status;", "`await` is missing"),
+        ("const r = http.get('URL/'); if (r.status = 200) {}", "assigns and does not compare"),
+    ];
+    for (line, expected) in table {
+        check(&format!("export default function () {{ {line} }}"), 0, &["s.js:2:", expected]);
+    }
+}
+
+#[test]
+fn a_sleep_in_the_wrong_unit_is_said() {
+    check(
+        "export const options = { scenarios: { a: { executor: 'constant-vus', vus: 1, duration: '1s', \
+         gracefulStop: '0s' } } };\nexport default function () { sleep(500); }",
+        0,
+        &["s.js:3:30: a sleep of 500 s is longer", "sleep() takes seconds"],
+    );
+    check("export default function () { sleep('5s'); }", 0, &["what is no number"]);
+}
+
+#[test]
+fn a_request_that_is_not_what_was_meant_is_said_once() {
+    let table = [
+        (
+            "http.get(`${__ENV.BASE_OF_ALL}/x`);",
+            "__ENV.BASE_OF_ALL (give it with -e BASE_OF_ALL=...)",
+        ),
+        ("http.get(`URL/users/${undefined}`);", "has `undefined` in it"),
+        ("http.get('/search');", "has no scheme"),
+        ("http.get('URL/', { header: { A: '1' } });", "did you mean `headers`?"),
+        ("http.get('URL/', { headers: 'A: 1' });", "is no object"),
+        ("http.get('URL/', null, { headers: {} });", "third argument has no effect"),
+        ("http.post('URL/echo', { headers: {} });", "is the body"),
+        (
+            "http.post('URL/echo', { a: 1 }, { headers: { 'Content-Type': 'application/json' } });",
+            "write JSON.stringify(body)",
+        ),
+    ];
+    for (line, expected) in table {
+        check(&format!("export default function () {{ {line} }}"), 0, &["s.js:2:", expected]);
+    }
+}
+
+#[test]
+fn scripts_without_a_mistake_hear_nothing() {
+    says_nothing(
+        "export const options = { vus: 2, iterations: 4, thresholds: { http_req_failed: ['rate<0.01'],\n\
+         'http_req_duration{kind:a}': ['p(95)<5000'], checks: ['rate>0.9'] } };\n\
+         export function setup() { return { a: 1 }; }\n\
+         export function teardown() {}\n\
+         export default function (data) {\n\
+           const base = __ENV.BASE_OF_ALL || 'URL';\n\
+           const r = http.get(`${base}/?undefinedness=1&word=null-and-void`, { tags: { kind: 'a' }, timeout: '5s' });\n\
+           check(r, { ok: (r) => r.status === 200, block: (r) => { if (r.body) { return true; } return false; } });\n\
+           let x; if ((x = r.status)) { x += 1; }\n\
+           http.post(`${base}/echo`, { a: 1, b: 'two' });\n\
+           sleep(0.01);\n\
+         }",
+    );
+}
