@@ -2,8 +2,8 @@
 //!
 //! Time is what the *ledger* has counted since the job was created, so a successor goes on where
 //! the owner was; progress is a count that rises or a step forward, not any change of state; the
-//! stuck clock runs only while something should move; two workers that are extended at the same time
-//! do not add up.
+//! stuck clock runs only while something should move; two workers that are extended at the same
+//! time do not add up.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -207,7 +207,7 @@ fn layers_run_one_after_another() {
     assert!(world.at() >= Duration::from_secs(5), "Validate waits for the whole layer");
     assert_eq!(world.record().contexts.len(), 1);
     assert_eq!(world.finish(), Outcome::Completed);
-    // Shard 0 had no value, so shard 1 is the lowest that has one. Any ancestor.
+    // Shard 0 had no value, so shard 1 is the lowest that has one. Every later layer sees it.
     for workflow in [2, 3] {
         let dispatch = world.dispatched(workflow)[0];
         assert_eq!(dispatch.context_version, workflow - 1);
@@ -215,7 +215,7 @@ fn layers_run_one_after_another() {
         let handed = context::decode(bytes).unwrap();
         assert_eq!(handed.uses, BTreeMap::from([("token".to_owned(), b"abc".to_vec())]));
     }
-    // Each layer once.
+    // Each layer is committed once.
     assert_eq!(world.record().contexts.len(), 2);
     assert_eq!(world.dispatched(2).len(), 2);
 }
