@@ -203,14 +203,13 @@ mod tests {
 
     use Access::{Read, Write};
 
-    /// SC-34
     #[test]
     fn overlapping_calls_may_be_reordered() {
         let history = [call(1, 6, Write(1)), call(2, 3, Read(0)), call(4, 5, Read(1))];
         assert_eq!(check(&Register, &history, 1_000), Verdict::Legal);
     }
 
-    /// SC-35: a read that began after a write was answered must see it.
+    /// A read that began after a write was answered must see it.
     #[test]
     fn a_stale_read_is_illegal() {
         let history = [call(1, 2, Write(1)), call(3, 4, Read(0))];
@@ -223,7 +222,7 @@ mod tests {
         assert!(matches!(check(&Register, &history, 1_000), Verdict::Illegal { .. }));
     }
 
-    /// SC-34: a call without an answer may take effect late ...
+    /// A call without an answer may take effect late ...
     #[test]
     fn an_unknown_write_may_take_effect_later() {
         let history = [call(1, 0, Write(1)), call(2, 3, Read(0)), call(4, 5, Read(1))];

@@ -169,7 +169,7 @@ fn deal(grants: &[&Grant], pool: usize) -> Wave {
     grants.iter().map(&mut seat).collect()
 }
 
-/// EXCLUSIVE > HIGH > NORMAL > AUTO > LOW (X9).
+/// EXCLUSIVE > HIGH > NORMAL > AUTO > LOW.
 fn rank(priority: Priority) -> u8 {
     match priority {
         Priority::Low => 0,

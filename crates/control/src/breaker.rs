@@ -9,9 +9,10 @@
 //! **What counts** is what says something about the target: it could not be reached, or it did not answer in time. A
 //! refusal by name (a fence, no cores, draining, no majority) is an answer.
 //!
-//! **Failures that overlap are one** (ARCH-ISS-70). When a connection breaks, everything that was under way on it fails
-//! at once; that is one piece of evidence. So a failure counts only if its message was sent after the last one counted.
-//! For the same reason nothing that was sent before the breaker opened or closed changes it any more.
+//! **Failures that overlap are one**. When a connection breaks, everything that was under way on it
+//! fails at once; that is one piece of evidence. So a failure counts only if its message was sent
+//! after the last one counted. For the same reason nothing that was sent before the breaker opened
+//! or closed changes it any more.
 //!
 //! **A word from the target itself ends the cool-down** ([`Breaker::heard`]): a process that stood still and runs again
 //! says so long before ten seconds are over. It does not close the breaker, because a target that can speak need not be

@@ -11,8 +11,8 @@
 //!    ╰──────────▶ Done                      ╰──────────▶ Stopping ───────────╯
 //! ```
 //!
-//! - **Layers** are barriers (EXEC-81, X34): nothing of a layer starts before everything of the
-//!   layer above has ended, so context is complete at each border. **Waves** divide a layer where
+//! - **Layers** are barriers (EXEC-81): nothing of a layer starts before everything of the layer
+//!   above has ended, so context is complete at each border. **Waves** divide a layer where
 //!   something must run alone (see [`crate::allocation`]).
 //! - **An error is final** (R5): what depends on a failed workflow, however far away, is skipped
 //!   with its name as the reason; everything else goes on.

@@ -385,7 +385,7 @@ impl ShardContext {
         }
     }
 
-    /// Remembers what `provide` asks for: the lowest virtual user's latest values (X35).
+    /// Remembers what `provide` asks for: the lowest virtual user's latest values.
     fn note_provided(&self, user: &User) {
         let workflow = self.workflow();
         let User::Plan(vu) = user else { return };

@@ -55,8 +55,8 @@ mod tests {
         }
     }
 
-    /// ARCH-SC-37: whatever the other side says is an answer. A connection that failed counts once, and not again for
-    /// every call that comes while it rests.
+    /// Whatever the other side says is an answer. A connection that failed counts once, and not
+    /// again for every call that comes while it rests.
     #[tokio::test]
     async fn refusals_are_answers_and_a_rest_is_nothing() {
         let answers = [

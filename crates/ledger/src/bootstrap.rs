@@ -1,8 +1,9 @@
 //! How a group begins.
 //!
-//! Exactly one node of a list may found it: the one with the lowest address. It does so when every listed node has
-//! answered, was started with the same list, and belongs to no group. So two lists that differ, or a founder that has
-//! lost its disk, can never make a second group beside the first (01 G-1).
+//! Exactly one node of a list may found it: the one with the lowest address. It does so when every
+//! listed node has answered, was started with the same list, and belongs to no group. So two lists
+//! that differ, or a founder that has lost its disk, can never make a second group beside the
+//! first.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -234,7 +235,7 @@ mod tests {
         BTreeMap::from([("a:1".to_owned(), Some(greeting(1))), ("b:1".to_owned(), Some(second))])
     }
 
-    /// 01 G-1: only an agreed list of empty nodes makes a group.
+    /// Only an agreed list of empty nodes makes a group.
     #[test]
     fn a_group_is_founded_once_and_by_agreement() {
         let Founding::Found(members) = judge(None, 5, &answers(|_| ())) else { panic!() };

@@ -43,7 +43,7 @@ pub struct Timing {
     pub jitter: Duration,
     /// How long answers are waited for.
     pub round: Duration,
-    /// What a node that feels unhealthy waits longer, so that a healthy one goes first (G-3).
+    /// What a node that feels unhealthy waits longer, so that a healthy one goes first.
     pub unhealthy: Duration,
 }
 
@@ -331,9 +331,9 @@ impl No {
 impl Judge {
     /// Would this node vote for that one?
     ///
-    /// Two nodes that stand at the same membership entry must agree on its voters (01 G-1). One that stands at an older
-    /// entry may still grant, also to a candidate whom it does not know: else a leader that died in the middle of a
-    /// change could leave nobody who can be elected.
+    /// Two nodes that stand at the same membership entry must agree on its voters. One that stands
+    /// at an older entry may still grant, also to a candidate whom it does not know: else a leader
+    /// that died in the middle of a change could leave nobody who can be elected.
     pub fn answer(&self, candidate: &Candidate) -> Result<(), No> {
         if !self.fit {
             return Err(No::Unfit);

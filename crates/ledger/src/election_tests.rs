@@ -35,7 +35,8 @@ fn yes(round: u64, from: u128) -> Event {
     Event::Answer { round, from: NodeId(from), granted: true }
 }
 
-/// CORE-20, CORE-22, S-5: asked after lease and jitter, elected by a majority of the configured voters, once.
+/// CORE-20, CORE-22: asked after lease and jitter, elected by a majority of the configured voters,
+/// once.
 #[test]
 fn a_majority_of_yes_starts_one_election() {
     let mut election = fresh();
@@ -113,7 +114,7 @@ fn elections_do_not_pile_up_behind_a_slow_disk() {
     assert_eq!(election.step(yes(2, 2), ms(5_310), ms(0), &held_up), None, "begun meanwhile");
 }
 
-/// S-1, S-3, S-4, CORE-22: without a majority nothing happens, however often it is tried.
+/// CORE-22: without a majority nothing happens, however often it is tried.
 #[test]
 fn refusals_strangers_repeats_and_self_do_not_elect() {
     let five = view(&[&[1, 2, 3, 4, 5]]);
@@ -174,7 +175,7 @@ fn a_promise_to_another_ends_the_own_round() {
     assert_eq!(election.wake_at(), ms(800));
 }
 
-/// G-3 (01): bad health makes a node wait longer, and does not bar it.
+/// Bad health makes a node wait longer, and does not bar it.
 #[test]
 fn an_unhealthy_node_lets_others_go_first() {
     let mut election = fresh();
@@ -222,7 +223,7 @@ fn log(term: u64, index: u64) -> Option<LogId> {
     Some(LogId::new(CommittedLeaderId::new(term, NodeId(9)), index))
 }
 
-/// CORE-21, 01 G-1, 01 G-2, LEDG-117: who gets a pre-vote.
+/// CORE-21, LEDG-117: who gets a pre-vote.
 #[test]
 fn a_pre_vote_is_granted_only_to_one_who_could_win() {
     let judge = Judge {

@@ -110,7 +110,7 @@ impl Node {
         self.core.failed.subscribe()
     }
 
-    /// An unhealthy node lets others stand for election first. It is not barred (01 G-3).
+    /// An unhealthy node lets others stand for election first. It is not barred.
     pub fn set_healthy(&self, good: bool) {
         let _ = self.core.election.try_send(Event::Health { good });
     }

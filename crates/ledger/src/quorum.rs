@@ -53,7 +53,7 @@ mod tests {
         }
     }
 
-    /// CORE-9, CORE-10, S-1, S-2: with and without a majority, self counted once, joint sets each for itself.
+    /// CORE-9, CORE-10: with and without a majority, self counted once, joint sets each for itself.
     #[test]
     fn a_majority_is_reached_in_every_set() {
         type Case<'a> = (&'a [&'a [u128]], &'a [u128], bool, &'a str);

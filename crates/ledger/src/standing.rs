@@ -145,7 +145,8 @@ mod tests {
         }
     }
 
-    /// CORE-10, S-1: check-quorum. A leader that no majority has answered for an election timeout stops claiming.
+    /// CORE-10: check-quorum. A leader that no majority has answered for an election timeout stops
+    /// claiming.
     #[test]
     fn a_leader_without_a_majority_stops_claiming() {
         let now = Instant::now();

@@ -266,7 +266,7 @@ mod tests {
         Header { group: GROUP, sender: End { node: NodeId(1), disk: DiskId(10) }, receiver: ME }
     }
 
-    /// LEDG-117, SC-33: only what is meant for this group, node and disk is taken.
+    /// LEDG-117: only what is meant for this group, node and disk is taken.
     #[test]
     fn a_message_is_taken_only_by_whom_it_is_meant_for() {
         assert_eq!(header().check(ME, Some(GROUP)), Ok(()));

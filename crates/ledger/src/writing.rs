@@ -56,8 +56,8 @@ impl Node {
         written
     }
 
-    /// Takes a submission in, with the four answers of which a client can make something (IX-3). A pending one is
-    /// asked for by submitting it again with the same key.
+    /// Takes a submission in, with the four answers of which a client can make something. A pending
+    /// one is asked for by submitting it again with the same key.
     pub async fn submit(&self, job: CreateJob, within: Duration) -> Submission {
         let id = job.key.job_id(&job.tenant);
         let command = Command::CreateJob(Box::new(job));

@@ -103,7 +103,8 @@ pub struct Settings {
     pub give_up_after: Option<Duration>,
 }
 
-/// Times of the DNS cache (CORE-120 as corrected by G-29 and C-88).
+/// Times of the DNS cache (CORE-120). Failures are kept for less long than answers, and nothing is
+/// kept for long by a node that has no peer yet.
 #[derive(Clone, Copy, Debug)]
 pub struct DnsSettings {
     pub lookup_deadline: Duration,

@@ -27,7 +27,7 @@ pub use packet::{Claim, DATACENTER_BYTES_MAX, HEARTBEAT_BYTES_MAX, Intent, Nack,
 pub use refusal::{Refusal, Refusals};
 use replay::ReplayGuard;
 
-/// The largest datagram: fits an Ethernet frame with room for tunnels (G-21).
+/// The largest datagram: fits an Ethernet frame with room for tunnels.
 pub const DATAGRAM_BYTES_MAX: usize = 1400;
 
 const MAGIC: [u8; 2] = *b"Vm";

@@ -1,7 +1,8 @@
 //! Three signals about a node: is it alive, would it take work, does its work go forward.
 //!
-//! They are independent. A node that takes no work is not dead, one that answers may still be stuck, and only a death
-//! that membership has found, or a stuck node whose time is over, leads to eviction (G-19).
+//! They are independent. A node that takes no work is not dead, one that answers may still be
+//! stuck, and only a death that membership has found, or a stuck node whose time is over, leads to
+//! eviction.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -19,11 +20,11 @@ const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 const STUCK_AFTER: Duration = Duration::from_secs(120);
 /// How long a node may be unreachable or stuck before it is evicted.
 const EVICT_AFTER: Duration = Duration::from_secs(60);
-/// How long eviction is held back at most when most nodes fail together (G-20).
+/// How long eviction is held back at most when most nodes fail together.
 const HOLD_MAX: Duration = Duration::from_secs(60);
 const HISTORY_MAX: usize = 16;
-/// Memory in use, in percent: from here on a node is short of it, until there is clearly more again (ARCH-ISS-66,
-/// G-18).
+/// Memory in use, in percent: from here on a node is short of it, until there is clearly more
+/// again.
 const MEMORY_SHORT: u8 = 95;
 const MEMORY_ENOUGH: u8 = 85;
 
@@ -229,7 +230,8 @@ impl Tracker {
         ids.into_iter().filter(|id| is_healthy(self, *id)).collect()
     }
 
-    /// CORE-79 as corrected by G-20.
+    /// CORE-79: a node is evicted when it is dead, or has failed for its time; the latter is held
+    /// back for a while when most nodes fail together.
     pub fn eviction(&mut self, id: NodeId, now: Duration) -> Eviction {
         let Some(assessment) = self.assess(id, now) else { return Eviction::Unknown };
         let is_over = |node: &Node| {

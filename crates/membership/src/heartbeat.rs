@@ -1,7 +1,7 @@
 //! What a member tells of itself in its probes and answers, by role.
 //!
-//! Counts and digests only: lists of jobs travel over gRPC. The envelope says whose it is and puts it in order; the
-//! sequence number inside lets a consumer that gets it by another way do the same (G-21).
+//! Counts and digests only: lists of jobs travel over gRPC. The envelope says whose it is and puts
+//! it in order; the sequence number inside lets a consumer that gets it by another way do the same.
 
 use serde::{Deserialize, Serialize};
 
@@ -117,7 +117,7 @@ impl Heartbeat {
             }
     }
 
-    /// Whether it could work at all, so that standing still means something (G-19).
+    /// Whether it could work at all, so that standing still means something.
     #[must_use]
     pub fn has_capacity(&self) -> bool {
         match self.beat {
@@ -166,7 +166,8 @@ pub(crate) mod tests {
         }
     }
 
-    /// CORE-80, G-21: even the largest fits; another version is not misread; a newer one with more fields is read.
+    /// CORE-80: even the largest fits; another version is not misread; a newer one with more fields
+    /// is read.
     #[test]
     fn a_heartbeat_survives_the_journey() {
         for heartbeat in [worker(1, 2, 3, 4), largest()] {

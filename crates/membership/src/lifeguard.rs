@@ -40,7 +40,7 @@ impl LocalHealth {
         1 + u32::from(self.score)
     }
 
-    /// Suspicions stretch by a quarter per point, at most threefold (DET-GAP-7).
+    /// Suspicions stretch by a quarter per point, at most threefold.
     #[must_use]
     pub fn suspicion_scale(self) -> f64 {
         1.0 + f64::from(self.score) * 0.25
@@ -56,7 +56,7 @@ pub fn blame(proxies_asked: u8, nacks: u8) -> u8 {
     if proxies_asked == 0 { 1 } else { proxies_asked.saturating_sub(nacks) }
 }
 
-/// How long suspicions last in a cluster of this size (DET-GAP-5).
+/// How long suspicions last in a cluster of this size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Patience {
     pub min: Duration,
@@ -66,7 +66,7 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// The hard cap, in maxima: no stall and no bad health can postpone a verdict beyond it (DET-GAP-7).
+    /// The hard cap, in maxima: no stall and no bad health can postpone a verdict beyond it.
     pub const CAP: u32 = 3;
 
     /// `members` counts confirmed members that are not dead, and this node.
@@ -107,13 +107,14 @@ pub struct Suspicion {
     pub life: Life,
     pub incarnation: u16,
     pub start: Duration,
-    /// Who has itself found it unreachable. Whoever passes it on does not count (DET-GAP-43).
+    /// Who has itself found it unreachable. Whoever passes it on does not count.
     pub origins: BTreeSet<NodeId>,
     /// Voters that hold the death back as we do, and would agree to it.
     pub held_by: BTreeSet<NodeId>,
     /// By how much stalls of this node have put the deadline off.
     pub postponed: Duration,
-    /// The cluster calls it dead but we have just heard it: it gets the shortest time to say so itself (DET-GAP-21 d).
+    /// The cluster calls it dead but we have just heard it: it gets the shortest time to say so
+    /// itself.
     pub last_chance: bool,
     /// The deadline has passed, and the verdict waits for a quorum.
     pub held: bool,
@@ -250,7 +251,7 @@ mod tests {
         Duration::from_secs_f64(text)
     }
 
-    /// DET-GAP-5: the vectors of the specification.
+    /// R11: each confirmation shortens the wait, by the formula of Lifeguard.
     #[test]
     fn confirmations_shorten_the_timeout_by_the_formula() {
         let patience = Patience { min: seconds(5.0), max: seconds(30.0), confirmations: 3 };
@@ -260,7 +261,7 @@ mod tests {
         }
     }
 
-    /// DET-GAP-5: a lone node or a pair never gets a deadline of zero.
+    /// A lone node or a pair never gets a deadline of zero.
     #[test]
     fn small_clusters_have_a_floor() {
         let settings = Settings::default();
@@ -272,7 +273,7 @@ mod tests {
         assert_eq!(Patience::of(&settings, 3).confirmations, 1);
     }
 
-    /// DET-GAP-43: an echo is not a confirmation; a lower incarnation is ignored, a higher one starts anew.
+    /// An echo is not a confirmation; a lower incarnation is ignored, a higher one starts anew.
     #[test]
     fn confirmations_are_counted_by_distinct_origin() {
         let mut all = Suspicions::default();
@@ -288,7 +289,7 @@ mod tests {
         assert_eq!(all.get(NODE).map(Suspicion::confirmations), Some(0));
     }
 
-    /// ARCH-37, ARCH-ISS-49: a peer that is really dead says nothing about us; silent proxies do.
+    /// ARCH-37: a peer that is really dead says nothing about us; silent proxies do.
     #[test]
     fn only_signs_of_local_trouble_count() {
         assert_eq!(blame(3, 3), 0);

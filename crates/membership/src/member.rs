@@ -11,8 +11,9 @@
 //! foca carries probes, gossip, and who is up. We decide what it is told (stale and second-hand reports are sorted out
 //! before it sees them), when a suspicion becomes a death, and what the rest of the product gets to see: one [`Table`].
 //!
-//! The caller delivers datagrams before ticks, and calls again at [`Swim::next_wake`] at the latest. After a stall it
-//! reads its socket empty and says [`Event::Drained`]; until then nobody is judged (DET-GAP-9).
+//! The caller delivers datagrams before ticks, and calls again at [`Swim::next_wake`] at the
+//! latest. After a stall it reads its socket empty and says [`Event::Drained`]; until then nobody
+//! is judged.
 
 mod core;
 mod exchange;
@@ -85,14 +86,14 @@ pub enum Effect {
 /// Something that an operator should hear of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// The cluster believed that we were dead; we have come back under a new generation (S-39).
+    /// The cluster believed that we were dead; we have come back under a new generation.
     DeathRefuted { generation: u32 },
     /// Somebody tells of a later boot of ourselves. A copy of our data folder may run elsewhere, or somebody who has
     /// the gossip key lies: gossip proves nothing (R26). Whoever hears this asks over a channel that does.
     LaterLifeTold { peer: Peer },
     /// Our farewell has been sent.
     Left,
-    /// So many seem to die at once that it may be we who are cut off. Verdicts wait for a quorum (DET-GAP-45).
+    /// So many seem to die at once that it may be we who are cut off. Verdicts wait for a quorum.
     MassDeath { suspects: usize, tier: usize },
     /// A peer that was never reached. Is its address right? (DET-18)
     Unconfirmed { peer: Peer, since: Duration },
@@ -126,7 +127,7 @@ pub struct Counters {
     pub leaves: u64,
     /// Deaths reported for an incarnation that has been refuted (DET-81).
     pub deaths_stale: u64,
-    /// Deaths reported of somebody whom we had just heard (DET-GAP-21 d).
+    /// Deaths reported of somebody whom we had just heard.
     pub deaths_doubted: u64,
     pub deaths_held: u64,
     /// Reports about ourselves that we have answered.

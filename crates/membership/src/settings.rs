@@ -38,7 +38,7 @@ pub struct Settings {
     /// This many independent confirmations bring it down to the minimum.
     pub confirmations: u32,
     pub lifeguard: Lifeguard,
-    /// The configured managers or gates. Their majority may confirm a mass death (DET-GAP-45).
+    /// The configured managers or gates. Their majority may confirm a mass death.
     pub voters: BTreeSet<NodeId>,
     /// How many nodes this membership is sized for; beyond it newcomers are refused and counted.
     pub nodes_max: usize,
@@ -48,7 +48,8 @@ pub struct Settings {
     pub tombstone_for: Duration,
     /// How often a lonely node knocks at its seeds.
     pub knock_period: Duration,
-    /// How often the dead, and seeds that are not members, are greeted, so that healed partitions merge (DET-GAP-22).
+    /// How often the dead, and seeds that are not members, are greeted, so that healed partitions
+    /// merge.
     pub greet_period: Duration,
 }
 
@@ -80,7 +81,7 @@ impl Settings {
         self.probe_period / 10
     }
 
-    /// A node whose ticker was later than this has stalled and cannot judge others (DET-GAP-9).
+    /// A node whose ticker was later than this has stalled and cannot judge others.
     #[must_use]
     pub fn stall(&self) -> Duration {
         self.probe_period / 2

@@ -26,7 +26,7 @@ pub enum State {
     /// Somebody could not reach it, and it has not yet answered for itself.
     Suspect,
     Dead,
-    /// It has said goodbye (DET-GAP-23).
+    /// It has said goodbye.
     Left,
 }
 
@@ -85,7 +85,7 @@ pub struct Entry {
     pub two_way: bool,
     pub rtt: Option<Duration>,
     pub heartbeat: Vec<u8>,
-    /// Heartbeats that overtake each other must not roll it back (G-21).
+    /// Heartbeats that overtake each other must not roll it back.
     pub(crate) heartbeat_sequence: u64,
     /// How often it was declared dead.
     pub deaths: u32,
@@ -317,7 +317,8 @@ impl Table {
     }
 }
 
-/// Spec 02 section 1.1 with its corrections. New lives go through [`Table::rebirth`], removal through [`Table::bury`].
+/// Whether a member may go from one state to another for this cause (DET-1). New lives go through
+/// [`Table::rebirth`], removal through [`Table::bury`].
 fn is_legal(from: State, to: State, cause: Cause) -> bool {
     use State::{Confirmed, Dead, Left, Suspect, Unconfirmed};
     match (from, to) {
@@ -374,7 +375,7 @@ mod tests {
         }
     }
 
-    /// DET-GAP-24: a consumer resumes from a version, or is told to read the table.
+    /// A consumer resumes from a version, or is told to read the table.
     #[test]
     fn changes_are_resumable_and_bounded() {
         let mut table = Table::new(10_000);
@@ -390,7 +391,7 @@ mod tests {
         assert_eq!(first, version - CHANGES_MAX as u64 + 1);
     }
 
-    /// GAP-4, ARCH-ISS-53: what was buried stays so for its life, and a later life is welcome.
+    /// What was buried stays so for its life, and a later life is welcome.
     #[test]
     fn a_tombstone_holds_for_its_life_and_its_time() {
         let mut table = Table::new(8);

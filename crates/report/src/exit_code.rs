@@ -1,8 +1,8 @@
 //! Did it pass? One number for a shell and one sentence for a person.
 //!
-//! The order is DESIGN section 7's: what says most about the whole run comes first. A run that was
-//! interrupted is not "failed thresholds", because it never had the chance to meet them; a result
-//! that is invalid is not "passed", because its numbers mean nothing.
+//! What says most about the whole run comes first. A run that was interrupted is not "failed
+//! thresholds", because it never had the chance to meet them; a result that is invalid is not
+//! "passed", because its numbers mean nothing.
 //!
 //! | Code | When |
 //! |---|---|

@@ -58,7 +58,7 @@ use windows::Pending;
 pub const BACKLOG_MAX: u64 = 64;
 /// Checkpoints under way at the same time.
 const CHECKPOINTS_MAX: usize = 8;
-/// BX-27: a shard that opens more streams than this is not well.
+/// A shard that opens more streams than this is not well.
 const STREAMS_PER_ATTEMPT_MAX: usize = 16;
 /// An event loop that is this late was stopped, with its process or its machine.
 const STOPPED_FROM: Duration = Duration::from_millis(900);

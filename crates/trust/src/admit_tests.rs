@@ -12,7 +12,7 @@ fn identity(role: Role) -> Identity {
     }
 }
 
-/// The table of spec 01, section 21.2, initiator by target; and recruits, who reach managers and nobody else.
+/// Who may connect to whom (R22), initiator by target; recruits reach managers and nobody else.
 #[rustfmt::skip]
 const MATRIX: [(Role, [(Role, bool); 5]); 5] = {
     use Role::{Client, Gate, Manager, Recruit, Worker};
@@ -25,7 +25,7 @@ const MATRIX: [(Role, [(Role, bool); 5]); 5] = {
     ]
 };
 
-/// CORE-124, S-67, G-30
+/// CORE-124: all cells, with gates and without.
 #[test]
 fn all_cells_of_the_role_matrix() {
     let mut cells = 0;
@@ -52,7 +52,6 @@ fn all_cells_of_the_role_matrix() {
     assert_eq!(cells, 50);
 }
 
-/// S-67
 #[test]
 fn the_text_of_a_forbidden_pair_names_both_roles() {
     let refusal =
@@ -60,7 +59,7 @@ fn the_text_of_a_forbidden_pair_names_both_roles() {
     assert_eq!(refusal.to_string(), "role 'worker' cannot connect to 'gate'");
 }
 
-/// CORE-122, S-65, S-66: each check hides those after it.
+/// CORE-122: each check hides those after it.
 #[test]
 fn the_order_is_cluster_environment_role_receiver() {
     let target = identity(Role::Gate);
@@ -94,7 +93,7 @@ fn ours_is_the_side_that_asks() {
     assert_eq!(refusal, Refusal::Cluster { ours: "staging".into(), theirs: "prod".into() });
 }
 
-/// G-31: managers and workers stay within their datacenter; gates reach into all of them.
+/// Managers and workers stay within their datacenter; gates reach into all of them.
 #[test]
 fn managers_and_workers_stay_within_their_datacenter() {
     for (initiator, row) in MATRIX {
@@ -133,7 +132,7 @@ fn another_node_at_the_address_is_refused() {
     assert!(refusal.to_string().contains("where a gate was expected"), "{refusal}");
 }
 
-/// CORE-122, G-30: what a message claims is compared with the certificate, first things first.
+/// CORE-122: what a message claims is compared with the certificate, first things first.
 #[test]
 fn claims_must_agree_with_the_certificate() {
     let certified = identity(Role::Worker);

@@ -63,7 +63,7 @@ fn every_missing_claim_is_named() {
     }
 }
 
-/// CORE-123, G-30: one certificate with several roles is refused, even if they agree.
+/// CORE-123: one certificate with several roles is refused, even if they agree.
 #[test]
 fn every_doubled_claim_is_named() {
     for claim in CLAIMS {

@@ -66,7 +66,7 @@ impl FromStr for Protocol {
 mod tests {
     use super::*;
 
-    /// CORE-105, S-60: the major decides, and the text says which side has to move.
+    /// CORE-105: the major decides, and the text says which side has to move.
     #[test]
     fn one_major_talks_and_two_do_not() {
         let of = |major, minor| Protocol { major, minor };

@@ -333,8 +333,8 @@ mod tests {
         }
     }
 
-    /// Reliability: a misdirected read or write is detected, always: wherever else the same bytes stand, they do not
-    /// verify.
+    /// A misdirected read or write is always detected: wherever else the same bytes stand, they do
+    /// not verify.
     #[test]
     fn a_record_verifies_only_in_its_place() {
         let (bytes, _) = record(b"here and nowhere else");
@@ -357,7 +357,7 @@ mod tests {
         }
     }
 
-    /// WAL-16, WX-11: what is wrong is said, and a length is compared before it is used.
+    /// WAL-16: what is wrong is said, and a length is compared before it is used.
     #[test]
     fn lengths_are_compared_with_the_limit_and_the_file() {
         let (bytes, _) = record(&[1; 100]);

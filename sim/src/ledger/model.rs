@@ -1,4 +1,5 @@
-//! One job, as a client may understand it from the words of the specification: what each answer says about the state.
+//! One job, as a client may understand it from what is promised: what each answer says about the
+//! state.
 //!
 //! It is written without looking at the implementation, and it decides nothing: for each answer it asks whether what
 //! the answer claims is true. Which of several true refusals is given is not its business. Every effect has a place

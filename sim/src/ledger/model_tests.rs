@@ -87,7 +87,6 @@ fn illegal(verdict: Verdict) -> bool {
     matches!(verdict, Verdict::Illegal { .. })
 }
 
-/// SC-34
 #[test]
 fn a_plain_life_is_legal() {
     let life = vec![
@@ -144,7 +143,7 @@ fn a_cancel_before_the_end_wins() {
     assert!(illegal(verdict(outcome(Outcome::Completed))));
 }
 
-/// SC-19: an unknown claim explains a stale epoch later; without it nothing does.
+/// An unknown claim explains a stale epoch later; without it nothing does.
 #[test]
 fn an_unknown_claim_may_have_happened() {
     let refused = Reply::Refused(Refusal::StaleEpoch { held: place(7), offered: place(2) });
@@ -163,7 +162,7 @@ fn an_unknown_claim_may_have_happened() {
     assert!(illegal(verdict(calls(false))));
 }
 
-/// SC-35, SC-36: a read that misses an acknowledged write is illegal.
+/// A read that misses an acknowledged write is illegal.
 #[test]
 fn a_lost_write_is_illegal() {
     let calls = vec![
@@ -201,7 +200,7 @@ fn rows_that_overlap_are_illegal() {
     assert!(illegal(verdict(calls(given(6, 5, 9)))));
 }
 
-/// X45: a workflow is divided once, and load begins in what was divided.
+/// A workflow is divided once, and load begins in what was divided.
 #[test]
 fn a_second_division_is_illegal() {
     let divide = |shards| Command::Provision {

@@ -140,7 +140,7 @@ impl Checks {
         }
         for (observer, subject) in std::mem::take(&mut self.risen) {
             let met = self.beliefs.get(&(observer, subject)).is_some_and(|belief| belief.met);
-            self.must(met, "DET-GAP-21.life", world.now, || {
+            self.must(met, "MEMB.forward", world.now, || {
                 format!("{observer} took {subject} back on the word of others")
             });
         }
@@ -165,15 +165,15 @@ impl Checks {
         let subject = index_of(change.peer.node);
         event!("{observer}: {subject} {life:?} {:?} -> {:?} by {cause:?}", change.from, change.to);
         let version = self.versions.insert(observer, change.version).unwrap_or(0);
-        self.must(change.version == version + 1, "DET-GAP-24.version", at, || {
+        self.must(change.version == version + 1, "MEMB.changes.version", at, || {
             format!("{observer} went from version {version} to {}", change.version)
         });
-        self.must(observer != subject, "S-39.self", at, || {
+        self.must(observer != subject, "MEMB.self", at, || {
             format!("{observer} is in its own table")
         });
         let before = self.beliefs.get(&(observer, subject)).copied();
         let known = before.and_then(|belief| belief.state);
-        self.must(change.from == known, "DET-GAP-24.from", at, || {
+        self.must(change.from == known, "MEMB.changes.from", at, || {
             format!("{observer} moved {subject} from {:?}, which was {known:?}", change.from)
         });
         self.must(is_legal(change.from, change.to, cause), "DET-1.transition", at, || {
@@ -190,7 +190,7 @@ impl Checks {
             .insert((observer, subject), Belief { state: change.to, life, since: local, met });
         if undrained && change.to == Some(State::Dead) && cause == Cause::Direct {
             let what = format!("{observer} declared {subject} dead before it read its socket");
-            self.violate("DET-GAP-9.drain", at, what);
+            self.violate("MEMB.drain", at, what);
         }
         if self.quiet && matches!(change.to, Some(State::Suspect | State::Dead)) {
             let what = format!("{observer} moved {subject} to {:?} in the calm", change.to);
@@ -220,7 +220,7 @@ impl Checks {
         let generation = world.get(subject).map_or(u32::MAX, |swim| swim.me().generation);
         let boot = world.boot(subject);
         let has_been = life.boot.0 < boot || (life.boot.0 == boot && life.generation <= generation);
-        self.must(has_been, "DET-GAP-15.life", at, || {
+        self.must(has_been, "MEMB.life", at, || {
             format!("{observer} believes in {subject} {life:?}, which is at boot {boot}")
         });
         let Some(before) = before else { return };
@@ -237,7 +237,7 @@ impl Checks {
                 life >= before.life || !is_buried
             }
         };
-        self.must(is_forward, "DET-GAP-21.life", at, || {
+        self.must(is_forward, "MEMB.forward", at, || {
             format!("{observer} went from {subject} {:?} to {life:?}", before.life)
         });
     }
@@ -247,7 +247,7 @@ impl Checks {
         let (life, subject) = (change.peer.life(), index_of(change.peer.node));
         if self.left_in_peace.contains(&(subject, life.boot.0)) {
             let what = format!("{observer} declared {subject} dead, which had said goodbye");
-            self.violate("DET-GAP-23.leave", at, what);
+            self.violate("MEMB.leave", at, what);
         }
         if change.cause == Cause::Direct
             && let Some(before) = before
@@ -256,7 +256,7 @@ impl Checks {
             let live = world.get(observer).map_or(0, |swim| swim.table().live());
             let least = Patience::of(&self.settings, live + 1).min;
             let waited = local.saturating_sub(before.since);
-            self.must(waited >= least, "DET-GAP-5.minimum", at, || {
+            self.must(waited >= least, "MEMB.minimum", at, || {
                 format!("{observer} gave {subject} {waited:?}, and {least:?} is the least")
             });
         }
@@ -295,11 +295,11 @@ impl Checks {
         for entry in swim.table().iter() {
             let subject = index_of(entry.peer.node);
             let believed = self.beliefs.get(&(observer, subject)).and_then(|belief| belief.state);
-            self.must(believed == Some(entry.state), "DET-GAP-24.table", at, || {
+            self.must(believed == Some(entry.state), "MEMB.changes.table", at, || {
                 format!("{observer} has {subject} as {:?}, told {believed:?}", entry.state)
             });
             let has_timer = swim.suspicions().get(entry.peer.node).is_some();
-            self.must(has_timer == (entry.state == State::Suspect), "DET-GAP-18.timer", at, || {
+            self.must(has_timer == (entry.state == State::Suspect), "MEMB.timer", at, || {
                 format!("{observer} has {subject} as {:?}, timer {has_timer}", entry.state)
             });
             self.look_at_heartbeat(at, (observer, subject), &entry.heartbeat, entry.peer.life());
@@ -313,7 +313,7 @@ impl Checks {
             // Whoever does not run, or has nobody left, judges nobody.
             let judges =
                 world.fault(observer).is_none() && swim.table().count(State::Confirmed) > 0;
-            self.must(!(is_late && judges), "DET-GAP-7.cap", at, || {
+            self.must(!(is_late && judges), "MEMB.cap", at, || {
                 format!("{observer} has suspected {} for {age:?}", index_of(node))
             });
             if suspicion.confirmations() > 0 {
@@ -335,20 +335,20 @@ impl Checks {
         }
     }
 
-    /// G-21: heartbeats that overtake each other do not roll it back.
+    /// Heartbeats that overtake each other do not roll it back.
     fn look_at_heartbeat(&mut self, at: Duration, who: (usize, usize), bytes: &[u8], life: Life) {
         let (Some(boot), Some(beat)) = (bytes.first_chunk::<8>(), bytes.last_chunk::<8>()) else {
             return;
         };
         let (boot, beat) = (u64::from_be_bytes(*boot), u64::from_be_bytes(*beat));
         let (observer, subject) = who;
-        self.must(boot == life.boot.0, "G-21.heartbeat", at, || {
+        self.must(boot == life.boot.0, "MEMB.heartbeat", at, || {
             format!("{observer} holds a heartbeat of boot {boot} for {subject} {life:?}")
         });
         let highest = self.beats.entry((observer, subject, boot)).or_default();
         let (last, is_back) = (*highest, beat < *highest);
         *highest = last.max(beat);
-        self.must(!is_back, "G-21.heartbeat", at, || {
+        self.must(!is_back, "MEMB.heartbeat", at, || {
             format!("{observer} went back from beat {last} of {subject} to {beat}")
         });
     }
@@ -378,7 +378,7 @@ impl Checks {
                 Some(State::Unconfirmed) => {
                     !self.beliefs.get(&(observer, subject)).is_some_and(|belief| belief.met)
                 }
-                // Too many at once, and no voters that could agree to it: held for ever (DET-GAP-45).
+                // Too many at once, and no voters that could agree to it: held for ever.
                 Some(State::Suspect) => {
                     let suspicion = swim.suspicions().get(node_id(subject));
                     self.settings.voters.is_empty() && suspicion.is_some_and(|known| known.held)
@@ -432,7 +432,7 @@ impl Checks {
 /// The shortest that a tombstone stands here: ten times the time after which a manager is given up unmet.
 const TOMBSTONE_MIN: Duration = Duration::from_secs(900);
 
-/// Spec 02 section 1.1 with its corrections, written down a second time.
+/// The table of legal steps (DET-1), written down a second time.
 fn is_legal(from: Option<State>, to: Option<State>, cause: Cause) -> bool {
     use Cause::{Direct, Gossip, Leave, NeverConfirmed, NewLife, Reaped};
     use State::{Confirmed, Dead, Left, Suspect, Unconfirmed};

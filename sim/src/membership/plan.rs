@@ -156,9 +156,9 @@ impl Plan {
 
     /// Within this time of calm everybody knows everything.
     ///
-    /// The last death may have been suspected just now by members in the worst of health, which takes the hard cap
-    /// (DET-GAP-7). Then each has to be probed by each, and two rounds of greetings and exchanges bring back those who
-    /// have buried each other.
+    /// The last death may have been suspected just now by members in the worst of health, which
+    /// takes the hard cap. Then each has to be probed by each, and two rounds of greetings and
+    /// exchanges bring back those who have buried each other.
     pub fn calm_bound(&self, count: usize) -> Duration {
         let patience = Patience::of(&self.settings, count);
         let rounds = self.settings.probe_period * 2 * count as u32;

@@ -380,7 +380,7 @@ mod tests {
         assert_eq!(first, second);
     }
 
-    /// DET-GAP-9, S-34: a paused process judges nobody before it has read its socket; halves merge in time.
+    /// A paused process judges nobody before it has read its socket; halves merge in time.
     #[test]
     fn a_pause_and_a_split_do_no_lasting_harm() {
         let pause = figures::pause(3, 12);

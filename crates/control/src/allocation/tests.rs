@@ -1,4 +1,4 @@
-//! The worked examples of spec 04 (S2 to S7), and what must hold for every layer.
+//! Worked examples of shares, and what must hold for every layer.
 
 use plan::Priority::{Auto, Exclusive, High, Low, Normal};
 use proptest::prelude::*;

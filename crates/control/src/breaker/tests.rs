@@ -61,7 +61,8 @@ fn play(script: &str) {
     }
 }
 
-/// ARCH-117, ARCH-134, ARCH-SC-32: three failures within 30 s open it; after 10 s one trial; an answer closes it.
+/// ARCH-117, ARCH-134: three failures within 30 s open it; after 10 s one trial; an answer closes
+/// it.
 #[test]
 fn three_failures_open_a_breaker_and_one_trial_closes_it() {
     assert_eq!(Settings::default(), DEFAULT);
@@ -141,8 +142,8 @@ fn failures_count_for_their_window() {
     );
 }
 
-/// ARCH-ISS-70: a connection that breaks with four messages on it has failed once; and what was sent before the breaker
-/// opened neither opens nor closes it later.
+/// A connection that breaks with four messages on it has failed once; and what was sent before the
+/// breaker opened neither opens nor closes it later.
 #[test]
 fn failures_that_overlap_are_one() {
     play(

@@ -224,9 +224,10 @@ pub struct Dispatch {
     pub shards: u32,
     /// The bundle: plan, scripts, data files, by content.
     pub bundle: BlobRef,
-    /// Values of earlier workflows and of the setup that this one may see, as they were committed (X36).
+    /// Values of earlier workflows and of the setup that this one may see, as they were committed.
     pub context: Payload,
-    /// How many layers' contexts are committed; a worker refuses a lower one than it has seen of the job (X28).
+    /// How many layers' contexts are committed; a worker refuses a lower one than it has seen of
+    /// the job.
     pub context_version: u32,
     /// Where in its schedule the attempt begins: zero, or the job's elapsed time (R5a).
     pub elapsed: Duration,

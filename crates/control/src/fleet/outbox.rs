@@ -1,4 +1,4 @@
-//! Outbox: a worker's last words, kept until they are durable on the managers' side (R17a, X20, X29).
+//! Outbox: a worker's last words, kept until they are durable on the managers' side (R17a).
 //!
 //! ```text
 //! attempt ends ──▶ put ──Store──▶ fsynced file ──▶ told, and told again ──▶ Forget ──Remove──▶ gone

@@ -1,7 +1,7 @@
 //! The workers of a datacenter as an owner sees them: hints from membership, corrected by what the workers answer.
 //!
-//! Shares are computed from all cores of healthy workers (EXEC-60, X16), room from the free ones. Whether there is room
-//! is decided by the worker alone, when it is asked to reserve.
+//! Shares are computed from all cores of healthy workers (EXEC-60), room from the free ones.
+//! Whether there is room is decided by the worker alone, when it is asked to reserve.
 
 use base::random::SplitMix64;
 use std::collections::BTreeMap;
@@ -207,7 +207,7 @@ mod tests {
         Worker { node, boot, total, free, draining: false, disk_full: false, live: true, routing }
     }
 
-    /// EXEC-60, X16: draining and dead workers are not part of the pool; S7: shares by 24, room by 10.
+    /// EXEC-60: draining and dead workers are not part of the pool; shares by 24, room by 10.
     #[test]
     fn shares_count_all_cores_and_room_the_free_ones() {
         let mut pool = Pool::new([worker(1, 8, 3), worker(2, 8, 7), worker(3, 8, 0)]);
@@ -242,8 +242,8 @@ mod tests {
         assert_eq!(pool.free_on(NodeId(1)), 8);
     }
 
-    /// ARCH-72, ARCH-SC-46, ARCH-136: odd workers get what the others have no room for, drained and evicted ones
-    /// nothing.
+    /// ARCH-72, ARCH-136: odd workers get what the others have no room for, drained and evicted
+    /// ones nothing.
     #[test]
     fn odd_workers_are_the_last_choice_and_drained_ones_none() {
         let with = |node, free, routing| Worker { routing, ..worker(node, 4, free) };

@@ -70,7 +70,7 @@ pub struct Signs {
     pub pace: Pace,
     /// Its memory is nearly used up.
     pub short_of_memory: bool,
-    /// Stuck or unreachable for its time, and not only because most of them are (CORE-79, G-20).
+    /// Stuck or unreachable for its time, and not only because most of them are (CORE-79).
     pub overdue: bool,
     /// Of one's own talk with it, unless it is closed.
     pub breaker: Option<(breaker::State, Tripped)>,

@@ -1,9 +1,9 @@
 //! When a job has had its time, and when nothing moves any more.
 //!
-//! Spec 06 D and E as corrected: time is what the *ledger* has counted since the job was created, so a successor goes
-//! on where the owner was; progress is a count that rises or a step forward, not any change of state;
-//! the stuck clock runs only while something should move; two workers that are extended at the same time do not add
-//! up.
+//! Time is what the *ledger* has counted since the job was created, so a successor goes on where
+//! the owner was; progress is a count that rises or a step forward, not any change of state; the
+//! stuck clock runs only while something should move; two workers that are extended at the same
+//! time do not add up.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -60,7 +60,7 @@ impl fmt::Display for Expired {
     }
 }
 
-/// GATE-99 to GATE-101: one worker's extensions. Each is half of the one before.
+/// GATE-99, GATE-100: one worker's extensions. Each is half of the one before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Extensions {
     count: u32,
@@ -124,7 +124,7 @@ pub struct Timeouts {
 }
 
 impl Timeouts {
-    /// A takeover does not count as a standstill: the stuck clock starts anew.
+    /// A takeover does not count as a standstill: the stuck clock starts anew.
     #[must_use]
     pub fn take_up(budget: Budget, age: Duration, extension: Duration, now: Moment) -> Self {
         Self {

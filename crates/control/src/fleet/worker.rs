@@ -72,7 +72,7 @@ use steer::Steered;
 /// What a worker remembers of a job beside its attempts.
 #[derive(Debug, Default)]
 struct Job {
-    /// How many layers' contexts the newest dispatch knew (X28).
+    /// How many layers' contexts the newest dispatch knew.
     context_seen: u32,
     steered: Steered,
     /// Holds that are over: the same one cannot begin again. The oldest are forgotten.
@@ -275,7 +275,7 @@ impl Worker {
         }
     }
 
-    /// What is here, of one job or of all: also what has ended and is not yet acknowledged (X29).
+    /// What is here, of one job or of all: also what has ended and is not yet acknowledged.
     #[must_use]
     pub fn holdings(&self, job: Option<JobId>) -> Holdings {
         let wanted = |run: &Run| job.is_none_or(|job| run.shard.job == job);

@@ -150,7 +150,7 @@ fn every_check_can_fail() {
         ("IDEM-2", "miscounted bytes", |s| s.derived.bytes += 1),
         ("IDEM-2", "miscounted attempts", |s| s.derived.attempts += 1),
         ("IDEM-2", "more jobs than allowed", |s| s.limits.jobs = 0),
-        ("IX-16", "an active job in the queue", |s| {
+        ("IDEM-20", "an active job in the queue", |s| {
             s.derived.expiry.insert((1, id()));
         }),
         ("R3", "more answers than allowed", |s| s.limits.window = 2),
@@ -161,7 +161,7 @@ fn every_check_can_fail() {
         let violation = bent.check().expect_err(how);
         assert!(violation.id == promise, "{how}: expected {promise}, found {violation}");
         // What is only derived is counted anew when a state is read; everything else is refused.
-        let derived = how.starts_with("miscounted") || promise == "IX-16";
+        let derived = how.starts_with("miscounted") || promise == "IDEM-20";
         let read = State::decode(&bent.encode());
         assert!(derived || matches!(read, Err(DecodeError::Impossible(_))), "{how}: {read:?}");
     }
@@ -207,7 +207,7 @@ fn every_step_check_can_fail() {
         ("P3", "the log went back", |s| s.applied = 0),
         ("P3", "another cluster", |s| s.group.cluster = 8),
         ("R3", "a session forgotten", |s| s.sessions = Sessions::default()),
-        ("IX-10", "gone too early", |s| s.jobs.clear()),
+        ("IDEM-19", "gone too early", |s| s.jobs.clear()),
         ("P2", "another plan", |s| job(s).plan.bytes = 2),
         ("R5", "another outcome in detail", |s| {
             job(s).end.as_mut().expect("ended").detail = "x".to_owned();
@@ -241,7 +241,7 @@ fn every_step_check_can_fail() {
     }
     let mut earlier = before.clone();
     earlier.now_ms = 5;
-    assert_eq!(check_step(&earlier, &before).expect_err("time went back").id, "IX-10");
+    assert_eq!(check_step(&earlier, &before).expect_err("time went back").id, "IDEM-19");
 }
 
 /// The bugs that the simulator puts back break a promise that these checks know.

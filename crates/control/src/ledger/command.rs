@@ -143,8 +143,8 @@ pub enum Command {
         seen_ms: u64,
         elapsed_ms: u64,
     },
-    /// Into how many shards each workflow of a batch is divided, before the first of them starts. A successor has to
-    /// know, because a shard's share follows from their number (EXEC-66, X45).
+    /// Into how many shards each workflow of a batch is divided, before the first of them starts. A
+    /// successor has to know, because a shard's share follows from their number (EXEC-66).
     Provision {
         job: JobId,
         epoch: Epoch,

@@ -1,8 +1,8 @@
 //! What happened, in order: per job for people, over all jobs for watchers.
 //!
-//! The eight events of the specification, and what they are here:
+//! LEDG-26 names eight events of a job's life. They are kept as these:
 //!
-//! | There | Here |
+//! | Named | Kept |
 //! |---|---|
 //! | JobCreated | `Created` |
 //! | JobAccepted | `Claimed`, then `AttemptStarted` per shard |

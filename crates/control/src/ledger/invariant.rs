@@ -8,7 +8,7 @@
 //! | P5 | totals are the sum over all attempts |
 //! | LEDG-28 | cancel and outcome agree, nothing but teardowns was started after a cancel, nothing after an end |
 //! | IDEM-2 | everything is within its limits, and what is counted is counted right |
-//! | IX-16 | exactly the ended jobs wait for retirement |
+//! | IDEM-20 | exactly the ended jobs wait for retirement |
 //! | R27 | an addendum is a worker's word, after one that its owner had written for it |
 //! | R3 | answers kept are within the session's window |
 
@@ -58,10 +58,10 @@ impl State {
         self.check_sessions()?;
         self.check_bounds()?;
         let derived = self.derive();
-        demand(derived.expiry == self.derived.expiry, "IX-16", || {
+        demand(derived.expiry == self.derived.expiry, "IDEM-20", || {
             "the queue of ended jobs is not that of the ended jobs".to_owned()
         })?;
-        demand(derived.active == self.derived.active, "IX-16", || {
+        demand(derived.active == self.derived.active, "IDEM-20", || {
             "the jobs that have not ended are not those that are noted".to_owned()
         })?;
         demand(

@@ -15,7 +15,7 @@ use super::key::IdempotencyKey;
 use super::reply::Refusal;
 use crate::fleet::message::{Steer, Steering};
 
-/// One job. The idempotency index is this and nothing else: the id is a function of tenant and key (IX-5).
+/// One job. The idempotency index is this and nothing else: the id is a function of tenant and key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
     pub tenant: String,

@@ -1,7 +1,7 @@
 //! Idempotency keys, and the job id that follows from one.
 //!
-//! The id of a job is a hash of (tenant, key). So there is one place in the ledger that can decide about a key, whoever
-//! brings it and through whichever node: the job itself (IX-1).
+//! The id of a job is a hash of (tenant, key). So there is one place in the ledger that can decide
+//! about a key, whoever brings it and through whichever node: the job itself.
 
 use std::fmt;
 use std::str::FromStr;

@@ -60,7 +60,7 @@ pub enum Reply {
     },
 }
 
-/// The answer to a submission (IX-3): four words that a client can act on.
+/// The answer to a submission: four words that a client can act on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Submission {
     /// The job exists. `duplicate`: it did so before this submission; id and place are those of the first.

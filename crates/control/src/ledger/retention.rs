@@ -1,8 +1,9 @@
 //! Time, and what leaves with it.
 //!
-//! A key is kept while its job is active and `committed_ttl_ms` after its end (IX-10), by the ledger's own time. That
-//! time moves by log entries alone, so every member forgets a key at the same place in the log, and no wall clock has
-//! a say. A submission that says it was first tried longer ago than keys are kept is not run.
+//! A key is kept while its job is active and `committed_ttl_ms` after its end, by the ledger's own
+//! time. That time moves by log entries alone, so every member forgets a key at the same place in
+//! the log, and no wall clock has a say. A submission that says it was first tried longer ago than
+//! keys are kept is not run.
 //!
 //! The job itself is known for `kept_ms`, which may be much longer, so that people find its result. What is new comes
 //! first: where there is no room for it, the jobs that ended first are forgotten as soon as their keys may be.

@@ -16,7 +16,7 @@ pub fn check_step(before: &State, after: &State) -> Result<(), Violation> {
     demand(before.applied <= after.applied, "P3", || {
         format!("applied up to {}, then up to {}", before.applied, after.applied)
     })?;
-    demand(before.now_ms <= after.now_ms, "IX-10", || {
+    demand(before.now_ms <= after.now_ms, "IDEM-19", || {
         format!("time went back from {} to {}", before.now_ms, after.now_ms)
     })?;
     check_sessions(before, after)?;
@@ -57,13 +57,13 @@ fn check_sessions(before: &State, after: &State) -> Result<(), Violation> {
     Ok(())
 }
 
-/// IX-10: a job that is gone had ended, and its key was kept for as long as was promised.
+/// IDEM-19: a job that is gone had ended, and its key was kept for as long as was promised.
 fn check_gone(before: &State, after: &State, id: JobId, old: &Job) -> Result<(), Violation> {
     let kept_until = before.key_needed_until_ms(id).unwrap_or_else(|| {
         // It was active, so it can have ended at the earliest then.
         before.now_ms.saturating_add(before.limits.committed_ttl_ms)
     });
-    demand(after.now_ms > kept_until, "IX-10", || {
+    demand(after.now_ms > kept_until, "IDEM-19", || {
         format!(
             "gone at {}, was to be kept until {kept_until}; it was {:?}",
             after.now_ms,
@@ -128,14 +128,15 @@ fn may_harden(old: &Cancel, new: &Cancel) -> bool {
     softened == *old && shorter && (new == old || new.hard.is_some())
 }
 
-/// X45, R5a: how a workflow is divided stays, its load begins once, and no row is given out again.
+/// EXEC-66, R5a: how a workflow is divided stays, its load begins once, and no row is given out
+/// again.
 fn check_course(old: &Job, new: &Job) -> Result<(), Violation> {
     for (workflow, old) in &old.provisioned {
         let same = new.provisioned.get(workflow).is_some_and(|new| {
             (new.epoch, new.shards) == (old.epoch, old.shards)
                 && (old.begun_ms.is_none() || old.begun_ms == new.begun_ms)
         });
-        demand(same, "X45", || format!("the division of workflow {} has changed", workflow.0))?;
+        demand(same, "EXEC-66", || format!("the division of workflow {} has changed", workflow.0))?;
     }
     for (set, old) in &old.rows {
         let risen = new.rows.get(set).is_some_and(|new| new >= old);

@@ -1,4 +1,4 @@
-//! Tables from the specification and from k6's conventions.
+//! Tables of what each executor promises, and of k6's conventions.
 
 use std::time::Duration;
 

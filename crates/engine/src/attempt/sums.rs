@@ -24,7 +24,7 @@ pub fn load_end<'a>(ends: impl IntoIterator<Item = &'a ShardEnd> + Clone) -> Wor
     }
 }
 
-/// By key: the lowest shard's value, or all of them as a JSON list (X35). `ends`: in order of shards.
+/// By key: the lowest shard's value, or all of them as a JSON list. `ends`: in order of shards.
 pub fn collect_provided<'a>(
     provide: &[Provide],
     ends: impl IntoIterator<Item = &'a ShardEnd>,

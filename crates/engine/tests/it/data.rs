@@ -1,5 +1,5 @@
 //! Data sets and variables: which row an iteration gets, and that nobody sees another's values
-//! (EXEC-40, EXEC-41, S11, S12).
+//! (EXEC-40, EXEC-41).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

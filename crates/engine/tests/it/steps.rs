@@ -1,5 +1,5 @@
 //! What happens inside an iteration: the graph of steps, conditions, branches, loops, failures,
-//! custom metrics and tags (EXEC-12, EXEC-14, EXEC-30, EXEC-31, EXEC-42 to EXEC-44, S10).
+//! custom metrics and tags (EXEC-12, EXEC-14, EXEC-30, EXEC-31, EXEC-42 to EXEC-44).
 
 use std::time::Duration;
 

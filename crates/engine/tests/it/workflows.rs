@@ -38,7 +38,7 @@ workflows:
 
 #[test]
 fn a_token_is_handed_from_one_workflow_to_the_next() {
-    // The golden example of spec 04, section 6.
+    // The first workflow logs in, the second one uses its token.
     let server = Recording::start(|request: &Seen| match request.path.as_str() {
         "/login" => ok("{\"token\":\"golden\"}"),
         _ => ok("{}"),

@@ -61,7 +61,7 @@ fn stamp(wall_ms: u64, logical: u32, node: NodeId) -> Hlc {
     Hlc { wall_ms, logical, node }
 }
 
-/// SC-6, LEDG-36, LEDG-37, LEDG-40: the worked example, value by value.
+/// LEDG-36, LEDG-37, LEDG-40: the worked example, value by value.
 #[test]
 fn the_worked_example() {
     let (mut a, mut b) = (Node::new(A), Node::new(B));
@@ -101,7 +101,8 @@ fn stamps_are_ordered_by_wall_time_then_count_then_node() {
     assert!(stamp(2, 1, A) < stamp(2, 1, B));
 }
 
-/// LEDG-41, SC-7: a clock one hour ahead moves nobody beyond the bound; it is counted and the sender is named.
+/// LEDG-41: a clock one hour ahead moves nobody beyond the bound; it is counted and the sender is
+/// named.
 #[test]
 fn a_clock_one_hour_ahead_moves_nobody() {
     let (mut good, mut bad) = (Node::new(A), Node::new(B));
@@ -140,7 +141,7 @@ fn no_stamp_reaches_the_reservation() {
     assert_eq!(clock.tick(8_000), Tick::Stamp(stamp(8_200, 5, A)));
 }
 
-/// LEDG-42, SC-7: a clock stepped back across a restart neither repeats nor falls.
+/// LEDG-42: a clock stepped back across a restart neither repeats nor falls.
 #[test]
 fn a_restart_with_the_clock_set_back_never_repeats() {
     let mut node = Node::new(A);
@@ -193,10 +194,10 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
-    /// SC-7, LEDG-39, LEDG-41, LEDG-42, LEDG-43: wall clocks jump, nodes restart, messages arrive late and twice.
-    /// Stamps of one node rise; a receipt is above what it received, unless that was beyond the bound; and the wall
-    /// time of a stamp is never beyond what some wall clock has shown, plus what restarts have reserved and counts
-    /// carried.
+    /// LEDG-39, LEDG-41, LEDG-42, LEDG-43: wall clocks jump, nodes restart, messages arrive late
+    /// and twice. Stamps of one node rise; a receipt is above what it received, unless that was
+    /// beyond the bound; and the wall time of a stamp is never beyond what some wall clock has
+    /// shown, plus what restarts have reserved and counts carried.
     #[test]
     fn causes_come_before_effects(events in events(), beyond in any::<bool>()) {
         let mut nodes: Vec<Node> = (0..3).map(|id| Node::new(NodeId(id))).collect();

@@ -120,7 +120,7 @@ fn only_three_things_prove_a_lapse() {
     assert_eq!(rebooted.may_start(seen), Some(Lapse::HigherBoot(BootId(5))));
 }
 
-/// Reliability 4: monotonic drift of 5 % either way leaves a margin.
+/// R4: clocks that drift by 5 % either way leave a margin.
 #[test]
 fn the_wait_outlasts_the_lease_on_the_worst_pair_of_clocks() {
     for length_ms in [40, 1_000, 6_000, 60_000] {

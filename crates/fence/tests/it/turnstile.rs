@@ -23,7 +23,7 @@ fn turnstile(keys: usize, tombstones: usize) -> Turnstile<u8, Epoch, &'static st
     Turnstile::new(Capacity { keys, tombstones })
 }
 
-/// CORE-26, CORE-27, G-4: higher enters, equal repeats the first answer, lower is refused and told why.
+/// CORE-26, CORE-27: higher enters, equal repeats the first answer, lower is refused and told why.
 #[test]
 fn a_higher_token_enters_an_equal_one_repeats_a_lower_one_is_refused() {
     let mut turnstile = turnstile(4, 4);

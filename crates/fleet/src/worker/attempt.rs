@@ -354,7 +354,7 @@ impl Attempt {
         }
     }
 
-    /// This shard's word on each key; the owner chooses among shards, or lists them all (X35).
+    /// This shard's word on each key; the owner chooses among shards, or lists them all.
     fn provided(&self, end: &ShardEnd) -> BTreeMap<String, Vec<u8>> {
         let Body::Shard(_, loaded) = &self.body else { return BTreeMap::new() };
         let workflow = self.run.shard.workflow.0 as usize;

@@ -1,8 +1,9 @@
 //! The managers that membership offers, and the ways to them.
 //!
-//! Each has a circuit breaker of its own (GATE-69, ARCH-ISS-70). While it is open, tells and statistics go to the
-//! others at once instead of waiting for a manager that does not answer. Renewals are never refused by a breaker: it
-//! only makes that manager the last one to be asked. And when no other is left, everything is tried.
+//! Each has a circuit breaker of its own (GATE-69). While it is open, tells and statistics go to
+//! the others at once instead of waiting for a manager that does not answer. Renewals are never
+//! refused by a breaker: it only makes that manager the last one to be asked. And when no other is
+//! left, everything is tried.
 
 use std::net::SocketAddr;
 use std::sync::Mutex;
@@ -258,8 +259,8 @@ mod tests {
         assert!(board.is_open(&of, at(6)));
     }
 
-    /// GATE-69, ARCH-9, ARCH-136, ARCH-ISS-70: an open breaker sends words to the other managers at once, and concerns
-    /// nobody else; after the cool-down one word goes out as the trial.
+    /// GATE-69, ARCH-9, ARCH-136: an open breaker sends words to the other managers at once, and
+    /// concerns nobody else; after the cool-down one word goes out as the trial.
     #[test]
     fn words_go_past_a_manager_that_does_not_answer() {
         let (mut board, known) = board(3);

@@ -9,7 +9,7 @@ fn seconds(n: u64) -> Duration {
     Duration::from_secs(n)
 }
 
-/// S-39 of spec 01, CORE-74: each row of the matrix.
+/// CORE-74: each row of the matrix.
 #[test]
 fn the_decision_matrix() {
     use Progress::{Degraded, Idle, Normal, Slow, Stuck};
@@ -42,7 +42,7 @@ fn liveness_does_not_depend_on_readiness() {
     assert_eq!(tracker.assess(NodeId(9), seconds(1)), None);
 }
 
-/// G-19: one long workflow is no standstill; stuck is two minutes of nothing with work and room for it.
+/// One long workflow is no standstill; stuck is two minutes of nothing with work and room for it.
 #[test]
 fn progress_is_measured_against_the_nodes_own_past() {
     let mut tracker = Tracker::default();
@@ -70,8 +70,8 @@ fn progress_is_measured_against_the_nodes_own_past() {
     assert_eq!(beat(&mut tracker, 250, 100, 1), Progress::Normal);
 }
 
-/// R21, G-19: half the work at the same pace each is no slowness; and intervals with more or less to do are not
-/// compared with others.
+/// R21: half the work at the same pace each is no slowness; and intervals with more or less to do
+/// are not compared with others.
 #[test]
 fn pace_is_measured_for_each_piece_of_work() {
     let mut tracker = Tracker::default();
@@ -123,7 +123,7 @@ fn who_is_stuck_for_too_long_is_evicted() {
     assert!(!judge(181, 6).1);
 }
 
-/// ARCH-ISS-66, G-18: memory has a threshold, and another one to come back; the processor has none (R21).
+/// Memory has a threshold, and another one to come back; the processor has none (R21).
 #[test]
 fn memory_runs_short_and_the_processor_may_be_busy() {
     let mut tracker = Tracker::default();
@@ -143,7 +143,7 @@ fn memory_runs_short_and_the_processor_may_be_busy() {
     assert_eq!(percent.map(&mut short), [false, true, true, true, false, false, true]);
 }
 
-/// G-21: what overtook is not rolled back, and a new boot counts again from one.
+/// What overtook is not rolled back, and a new boot counts again from one.
 #[test]
 fn heartbeats_out_of_order_are_dropped() {
     let mut tracker = Tracker::default();
@@ -154,7 +154,8 @@ fn heartbeats_out_of_order_are_dropped() {
     assert!(!tracker.beat(NODE, BootId(1), worker(9, 0, 0, 1), seconds(4)));
 }
 
-/// CORE-79, G-20: when most fail at once eviction is held, but not for ever, and never against membership's word.
+/// CORE-79: when most fail at once eviction is held, but not for ever, and never against
+/// membership's word.
 #[test]
 fn eviction_is_held_when_most_fail_together() {
     let mut tracker = Tracker::default();

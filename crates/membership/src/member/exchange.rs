@@ -31,8 +31,8 @@ pub struct Record {
     pub standing: Standing,
 }
 
-/// Everything that a member knows. Peers that it has only heard of are not in it. After equal [`Digest`]s the
-/// members are left out: each side only says who it is.
+/// Everything that a member knows. Peers that it has only heard of are not in it. After equal
+/// [`Digest`]s the members are left out: each side only says who it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FullState {
     pub from: Record,

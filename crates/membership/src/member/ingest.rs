@@ -188,7 +188,8 @@ impl Swim {
         }
         let Some(entry) = self.table.get(peer.node) else {
             if is_down {
-                // Unknown and already gone: remember that, so that an older report cannot bring it back (DET-GAP-21 c).
+                // Unknown and already gone: remember that, so that an older report cannot bring it
+                // back.
                 let until = self.now + self.settings.tombstone_for;
                 self.table.bury_life(peer.node, peer.life(), until);
                 return None;
@@ -267,7 +268,7 @@ impl Swim {
         probe.answered = true;
         self.counters.probes_answered += 1;
         self.health.improve();
-        // Only a direct answer to this very question tells the time and proves both ways.
+        // Only a direct answer to this very question tells the time and proves both ways.
         if direct && self.heard_echo == Some(probe.ask) {
             let rtt = self.now.saturating_sub(probe.sent);
             if let Some(entry) = self.table.edit(target) {
@@ -306,7 +307,8 @@ impl Swim {
             None => self.table.insert(peer, State::Unconfirmed, Cause::Gossip, now),
             Some(entry) if peer.life() < entry.peer.life() => return,
             Some(entry) if peer.life() > entry.peer.life() => {
-                // The same process under a new generation is known; another process has yet to speak (DET-16, X-59).
+                // The same process under a new generation is known; another process has yet to
+                // speak (DET-16).
                 let is_known = entry.peer.boot == peer.boot && entry.state != State::Unconfirmed;
                 let to = if is_known { State::Confirmed } else { State::Unconfirmed };
                 self.settle(node);

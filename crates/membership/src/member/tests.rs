@@ -18,7 +18,7 @@ fn settings() -> Settings {
     Settings::default()
 }
 
-/// S-2: members that start together confirm each other and suspect nobody.
+/// Members that start together confirm each other and suspect nobody.
 #[test]
 fn a_cluster_forms_without_a_single_suspicion() {
     let net = Net::cluster(5, &settings());
@@ -31,7 +31,7 @@ fn a_cluster_forms_without_a_single_suspicion() {
     }
 }
 
-/// S-1, S-4, S-5, DET-134: a peer that is known but silent is neither suspected nor declared dead, however long.
+/// DET-134: a peer that is known but silent is neither suspected nor declared dead, however long.
 #[test]
 fn a_silent_peer_stays_unconfirmed_until_it_speaks() {
     let mut net = Net::cluster(3, &settings());
@@ -59,8 +59,8 @@ fn a_silent_peer_stays_unconfirmed_until_it_speaks() {
     assert_eq!(net.state(1, 5), Some(State::Confirmed));
 }
 
-/// SC-43, X-55, X-58, LIFE-105: a gossiped manager that never answers is asked three times, dropped, and does not
-/// come back.
+/// LIFE-105: a gossiped manager that never answers is asked three times, dropped, and does not come
+/// back.
 #[test]
 fn a_peer_that_is_never_confirmed_is_dropped_and_not_taken_back() {
     let mut net = Net::cluster(3, &settings());
@@ -105,7 +105,7 @@ fn who_speaks_to_an_earlier_life_is_told_of_the_new_one() {
     }
 }
 
-/// S-3, DET-77: a crash is a suspicion first and a death then, at every member, once.
+/// DET-77: a crash is a suspicion first and a death then, at every member, once.
 #[test]
 fn a_crash_is_suspected_first_and_declared_then() {
     let mut net = Net::cluster(5, &settings());
@@ -122,7 +122,7 @@ fn a_crash_is_suspected_first_and_declared_then() {
     assert!(net.nodes.values().all(|n| n.health().score() == 0), "a dead peer is no fault of ours");
 }
 
-/// Reliability section 6 (4): whoever started the suspicion dies too; the suspect is still decided.
+/// P8: whoever started the suspicion dies too; the suspect is still decided.
 #[test]
 fn the_death_of_the_suspector_leaves_nobody_undecided() {
     let mut net = Net::cluster(6, &settings());
@@ -147,7 +147,7 @@ fn the_death_of_the_suspector_leaves_nobody_undecided() {
     }
 }
 
-/// S-39, ARCH-34: a suspect contradicts, and its incarnation rises; nobody declares it dead.
+/// ARCH-34: a suspect contradicts, and its incarnation rises; nobody declares it dead.
 #[test]
 fn a_suspect_that_is_alive_refutes() {
     let mut net = Net::cluster(4, &settings());
@@ -163,7 +163,7 @@ fn a_suspect_that_is_alive_refutes() {
     assert!(net.nodes.values().all(|n| n.counters().deaths_direct == 0));
 }
 
-/// S-39, DET-GAP-21: whoever hears of its own death comes back as a new generation, and never mourns itself.
+/// Whoever hears of its own death comes back as a new generation, and never mourns itself.
 #[test]
 fn a_member_that_hears_of_its_own_death_outlives_it() {
     let mut net = Net::cluster(4, &settings());
@@ -181,7 +181,7 @@ fn a_member_that_hears_of_its_own_death_outlives_it() {
     }
 }
 
-/// S-34, DET-GAP-22: two halves that have buried each other merge again by themselves.
+/// Two halves that have buried each other merge again by themselves.
 #[test]
 fn a_healed_partition_merges() {
     let mut net = Net::cluster(8, &settings());
@@ -196,7 +196,7 @@ fn a_healed_partition_merges() {
     }
 }
 
-/// S-49, DET-GAP-45: one that is cut off declares nobody dead; the others declare only it.
+/// One that is cut off declares nobody dead; the others declare only it.
 #[test]
 fn an_isolated_member_doubts_itself() {
     let mut net = Net::cluster(10, &settings());
@@ -212,7 +212,8 @@ fn an_isolated_member_doubts_itself() {
     }
 }
 
-/// DET-GAP-45: with voters configured the isolated one declares nobody at all, and a real mass death is corroborated.
+/// With voters configured the isolated one declares nobody at all, and a real mass death is
+/// corroborated.
 #[test]
 fn a_quorum_of_voters_ends_the_hold() {
     let mut settings = settings();
@@ -233,7 +234,8 @@ fn a_quorum_of_voters_ends_the_hold() {
     assert!(net.nodes.values().any(|n| n.counters().deaths_held > 0));
 }
 
-/// DET-GAP-45: whoever was away while the others agreed learns it from the next exchange, and does not hold for ever.
+/// Whoever was away while the others agreed learns it from the next exchange, and does not hold for
+/// ever.
 #[test]
 fn a_hold_ends_with_an_exchange_when_the_others_have_agreed() {
     let mut settings = settings();
@@ -253,7 +255,8 @@ fn a_hold_ends_with_an_exchange_when_the_others_have_agreed() {
     assert_eq!(net.state(2, 0), Some(State::Confirmed));
 }
 
-/// DET-GAP-45: voters that were away or came too late agree when they are asked, and so does one that has forgotten.
+/// Voters that were away or came too late agree when they are asked, and so does one that has
+/// forgotten.
 #[test]
 fn voters_that_never_met_the_dead_agree_to_their_death() {
     let mut settings = settings();
@@ -274,7 +277,7 @@ fn voters_that_never_met_the_dead_agree_to_their_death() {
     assert!(net.nodes.values().any(|n| n.counters().deaths_held > 0));
 }
 
-/// DET-GAP-23: a farewell is told apart from a death, everywhere.
+/// A farewell is told apart from a death, everywhere.
 #[test]
 fn a_farewell_is_not_a_death() {
     let mut net = Net::cluster(6, &settings());
@@ -300,7 +303,7 @@ fn many_farewells_at_once_are_heard() {
     assert!(left >= 4 * 12 * 9 / 10, "{left} of 48");
 }
 
-/// S-36, DET-GAP-15: a restart within the suspicion time is seen, and the new process is not killed by the old one's
+/// A restart within the suspicion time is seen, and the new process is not killed by the old one's
 /// end.
 #[test]
 fn a_restart_within_the_suspicion_is_visible() {
@@ -413,7 +416,7 @@ fn an_address_is_not_taken_over_from_the_living() {
     assert_eq!(net.nodes[&0].refusals().of(Refusal::AddressTaken), 1);
 }
 
-/// S-42: whatever was recorded and is sent again, to anybody, changes nothing and is not answered.
+/// Whatever was recorded and is sent again, to anybody, changes nothing and is not answered.
 #[test]
 fn replayed_datagrams_change_nothing() {
     let mut net = Net::cluster(4, &settings());
@@ -454,8 +457,8 @@ fn forged_datagrams_change_nothing_and_get_no_answer() {
     assert_eq!(node.refusals().total() as usize, recorded.len());
 }
 
-/// DET-81, S-20: the death of an incarnation that has been refuted is stale. DET-GAP-21 d: one that we have just
-/// heard gets its chance to contradict.
+/// DET-81: the death of an incarnation that has been refuted is stale. One that we have just heard
+/// gets its chance to contradict.
 #[test]
 fn a_stale_death_is_not_believed_and_a_doubtful_one_is_checked() {
     let mut net = Net::cluster(4, &settings());
@@ -480,7 +483,7 @@ fn a_stale_death_is_not_believed_and_a_doubtful_one_is_checked() {
     assert_eq!(doubted, [id(3)]);
 }
 
-/// S-37, DET-GAP-9: paused for twice the longest time-out and resumed, it judges nobody before its socket is empty.
+/// Paused for twice the longest time-out and resumed, it judges nobody before its socket is empty.
 #[test]
 fn a_paused_process_judges_nobody_before_it_has_read_its_socket() {
     let mut net = Net::cluster(6, &settings());

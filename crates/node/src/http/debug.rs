@@ -121,7 +121,7 @@ fn member(inner: &Inner, entry: &Entry, now: Duration) -> Value {
     })
 }
 
-/// Peers that were only heard of (spec 06, U.3).
+/// Lists the peers that were only heard of.
 pub(super) fn unconfirmed(inner: &Inner) -> Value {
     let view = inner.agent.view();
     let rows = view.entries.iter().filter(|entry| entry.state == State::Unconfirmed).map(|entry| {

@@ -1,5 +1,5 @@
-//! What the specifications tell as stories: windows that are late, partial and joined, owners that
-//! change, thresholds that wait.
+//! Merging as stories: windows that are late, partial and joined, owners that change, thresholds
+//! that wait.
 
 use super::*;
 use crate::fixture::{Happening, layout, made_up, one_tick, threshold};
@@ -50,7 +50,7 @@ fn told(sender: &mut Sender, merge: &mut Merge, window: u64, happenings: &[Happe
     flow(sender, merge, ms(window * 100 + 110));
 }
 
-/// GATE-73 with C-42: a window is released as soon as every live stream has told of it.
+/// GATE-73: a window is released as soon as every live stream has told of it.
 #[test]
 fn a_window_waits_for_every_live_stream_and_no_longer() {
     let mut merge = merge(&[]);
@@ -67,7 +67,7 @@ fn a_window_waits_for_every_live_stream_and_no_longer() {
     assert_eq!(window.vus, 8);
 }
 
-/// C-43: what comes too late is in the next window, marked; nothing is lost and none is reopened.
+/// What comes too late is in the next window, marked; nothing is lost and none is reopened.
 #[test]
 fn late_counts_stand_in_a_later_window() {
     let mut merge = merge(&[]);
@@ -88,7 +88,7 @@ fn late_counts_stand_in_a_later_window() {
     assert_eq!(merge.refused_late_partial(), (0, 1, 1));
 }
 
-/// A window from the future counts as the present one (C-45).
+/// A window from the future counts as the present one.
 #[test]
 fn a_fast_clock_gains_nothing() {
     let mut merge = merge(&[]);

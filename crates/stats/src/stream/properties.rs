@@ -184,8 +184,8 @@ proptest! {
         prop_assert_eq!(without_tags(world.sum()), without_tags(Delta::of(&world.counted)));
     }
 
-    /// BAR-115, BX-33: what does not fit becomes a gap that is seen, and the counters are right all
-    /// the same.
+    /// BAR-115: what does not fit becomes a gap that is seen, and the counters are right all the
+    /// same.
     #[test]
     fn what_is_shed_is_said(ops in prop::collection::vec(op(), 50..150)) {
         let limits = SenderLimits {

@@ -106,7 +106,7 @@ async fn certificates_outside_their_time_are_refused() {
     }
 }
 
-/// CORE-122, S-65, S-66: one company CA may serve many clusters; they stay apart.
+/// CORE-122: one company CA may serve many clusters; they stay apart.
 #[tokio::test]
 async fn other_clusters_and_environments_are_refused_even_under_a_trusted_ca() {
     let ours = Authority::new("prod", "live");
@@ -133,7 +133,7 @@ async fn other_clusters_and_environments_are_refused_even_under_a_trusted_ca() {
     assert_eq!(seen, "read 1");
 }
 
-/// CORE-124, S-67, G-30: all pairs on sockets, with and without gates.
+/// CORE-124: all pairs on sockets, with and without gates.
 #[tokio::test]
 async fn the_role_matrix_holds_on_sockets() {
     let authority = Authority::new("prod", "live");

@@ -52,7 +52,8 @@ fn three_agents_find_each_other_from_one_seed() {
     assert!(cluster.get(0, "/livez").starts_with("HTTP/1.1 200"));
 }
 
-/// DET-11, S-3: `kill -9` is a suspicion first and a death then; the next start is a new life of the same node.
+/// DET-11: `kill -9` is a suspicion first and a death then; the next start is a new life of the
+/// same node.
 #[test]
 fn a_killed_agent_is_suspected_then_dead_and_comes_back_as_a_new_boot() {
     let mut cluster = Cluster::new(3).formed();
@@ -70,7 +71,7 @@ fn a_killed_agent_is_suspected_then_dead_and_comes_back_as_a_new_boot() {
     assert_eq!(steps.last(), Some(&"confirmed"), "{steps:?}");
 }
 
-/// DET-82, DET-GAP-23: SIGTERM is a farewell, at once, and no death.
+/// DET-82: SIGTERM is a farewell, at once, and no death.
 #[test]
 fn a_terminated_agent_says_goodbye() {
     let mut cluster = Cluster::new(3).formed();

@@ -75,7 +75,7 @@ fn loss_and_one_way_cuts_kill_nobody() {
     cluster.wait_until_all_know_all();
 }
 
-/// S-39, DET-GAP-21: one that is heard but hears nothing cannot contradict. It is given up, and comes back by itself
+/// One that is heard but hears nothing cannot contradict. It is given up, and comes back by itself
 /// in a new life of the same boot once it hears again.
 #[test]
 fn who_hears_nothing_is_given_up_and_comes_back() {
@@ -89,7 +89,7 @@ fn who_hears_nothing_is_given_up_and_comes_back() {
     assert!(row["generation"].as_u64().unwrap() > 0, "{row}");
 }
 
-/// S-34, DET-83, DET-GAP-22: a full split, until neither side counts on the other; healed, they are one again within
+/// DET-83: a full split, until neither side counts on the other; healed, they are one again within
 /// ten probe periods and two rounds of anti-entropy, without anybody's help.
 #[test]
 fn a_full_split_heals_by_itself() {

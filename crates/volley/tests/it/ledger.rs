@@ -82,8 +82,8 @@ fn figures(done: Done) -> Value {
     serde_json::from_str(&done.out).unwrap_or_else(|error| panic!("{error}: {}", done.out))
 }
 
-/// LEDG-152, SC-26, SC-30: the leader is killed again and again while clients write; every acknowledged write is there
-/// exactly once, and every folder is sound.
+/// LEDG-152: the leader is killed again and again while clients write; every acknowledged write is
+/// there exactly once, and every folder is sound.
 #[test]
 fn leaders_are_killed_and_every_acknowledged_write_is_there_once() {
     let mut group = Group::start(3);
@@ -117,7 +117,7 @@ fn all_members_are_killed_at_once_and_nothing_is_lost() {
     assert!(figures["acknowledged"].as_u64().unwrap() > 10, "{figures}");
 }
 
-/// LEDG-117, SC-33: a member that lost its disk does not vote, is told how to come back, and comes back.
+/// LEDG-117: a member that lost its disk does not vote, is told how to come back, and comes back.
 #[test]
 fn a_member_without_its_log_votes_again_only_when_it_was_admitted() {
     let mut group = Group::start(3);

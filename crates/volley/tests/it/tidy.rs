@@ -1,6 +1,7 @@
 //! House rules that a machine can keep: sizes of files, direction of dependencies, where printing
-//! happens.
+//! happens, whether what is cited can be found.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::common::repository;
@@ -87,14 +88,20 @@ fn name(folder: &Path) -> String {
 }
 
 fn rust_files(folder: &Path) -> Vec<PathBuf> {
+    files(folder, &["rs"])
+}
+
+/// Everything below a folder whose name ends so, without what is built or hidden.
+fn files(folder: &Path, endings: &[&str]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
         let Ok(entries) = std::fs::read_dir(&folder) else { continue };
         for path in entries.map(|entry| entry.unwrap().path()) {
             if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|ending| ending == "rs") {
+                let name = name(&path);
+                folders.extend((name != "target" && !name.starts_with('.')).then_some(path));
+            } else if path.extension().is_some_and(|end| endings.iter().any(|one| end == *one)) {
                 found.push(path);
             }
         }
@@ -233,4 +240,163 @@ fn rooms_that_decide_have_no_runtime() {
             assert!(!used.iter().any(|name| name == wrong), "crates/{room} may not use {wrong}");
         }
     }
+}
+
+/// Families of requirements: `EXEC-40` is a row of `docs/requirements/exec.md`.
+const FAMILIES: &[&str] =
+    &["CORE", "DET", "ARCH", "EXEC", "GATE", "LIFE", "LEDG", "WAL", "IDEM", "BAR", "OSC", "CAP"];
+
+/// Letters that once numbered notes outside of this repository. They lead a reader nowhere.
+const NOWHERE: &[&str] = &["X", "S", "G", "C", "A", "OX", "IX", "WX", "BX", "SC", "GAP", "ISS"];
+
+/// The owner of a job is being rewritten, and its comments with it. Empty this list then.
+const REWRITTEN: &[&str] = &["crates/control/src/fleet/owner"];
+
+/// What can be cited: rulings and promises in `docs/decisions`, requirements in
+/// `docs/requirements`.
+struct Addresses(BTreeSet<String>);
+
+impl Addresses {
+    fn read() -> Addresses {
+        let docs = repository().join("docs");
+        let decisions = files(&docs.join("decisions"), &["md"]);
+        let mut known: BTreeSet<String> = decisions
+            .iter()
+            .filter_map(|page| Some(name(page).split_once('-')?.0.into()))
+            .collect();
+        let tables = files(&docs.join("requirements"), &["md"]).into_iter();
+        for path in tables.chain([docs.join("decisions/promises.md")]) {
+            let text = std::fs::read_to_string(path).unwrap();
+            let cells = text.lines().filter_map(|line| line.strip_prefix("| ")?.split(' ').next());
+            known.extend(cells.map(str::to_owned));
+        }
+        Addresses(known)
+    }
+
+    /// Whether this word cites something, and why that leads nowhere.
+    fn complaint(&self, word: &str, next: &str) -> Option<String> {
+        let is_number = |text: &str, most: usize| {
+            (1..=most).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
+        };
+        let lacks =
+            |where_to: &str| (!self.0.contains(word)).then(|| format!("{word} has no {where_to}"));
+        let nowhere = || Some(format!("{word} leads nowhere; say the reason in words"));
+        if let Some((before, _)) = word.rsplit_once('-').filter(|(_, end)| is_number(end, 4)) {
+            return match before.rsplit('-').next().unwrap_or_default() {
+                family if NOWHERE.contains(&family) => nowhere(),
+                _ if FAMILIES.contains(&before) => lacks("row in docs/requirements"),
+                _ => None,
+            };
+        }
+        match word.split_at_checked(1)? {
+            ("R", rest) if is_number(rest.trim_end_matches('a'), 2) => {
+                lacks("page in docs/decisions")
+            }
+            // From P50 on it is a percentile.
+            ("P", rest) if is_number(rest, 2) && rest.parse::<u8>().is_ok_and(|it| it < 50) => {
+                lacks("row in promises.md")
+            }
+            // S3 is a store of objects.
+            ("X" | "S" | "G", rest) if is_number(rest, 2) && word != "S3" => nowhere(),
+            _ if word == "DESIGN" => nowhere(),
+            _ if word.eq_ignore_ascii_case("spec") && is_number(next, 2) => nowhere(),
+            _ => None,
+        }
+    }
+
+    fn complaints(&self, line: &str) -> Vec<String> {
+        let is_part = |letter: char| letter.is_alphanumeric() || letter == '-' || letter == '_';
+        let mut words = line.split(|letter| !is_part(letter)).filter(|word| !word.is_empty());
+        let mut word = words.next();
+        let mut found = Vec::new();
+        while let Some(this) = word {
+            word = words.next();
+            found.extend(self.complaint(this, word.unwrap_or_default()));
+        }
+        found
+    }
+}
+
+/// The part of a line that is meant for people. Of code that is its comment.
+fn prose<'a>(path: &Path, line: &'a str) -> &'a str {
+    if !path.extension().is_some_and(|end| end == "rs" || end == "proto") {
+        return line;
+    }
+    let is_start = |at: &usize| *at == 0 || line[..*at].ends_with(' ');
+    line.match_indices("//").map(|(at, _)| at).find(is_start).map_or("", |at| &line[at..])
+}
+
+#[test]
+fn every_citation_has_an_address() {
+    let root = repository();
+    let known = Addresses::read();
+    let folders = ["crates", "sim", "fuzz", "proto", "docs", "bench"];
+    let mut all: Vec<_> = folders
+        .iter()
+        .flat_map(|folder| files(&root.join(folder), &["rs", "proto", "md", "py"]))
+        .collect();
+    all.extend(["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md"].map(|page| root.join(page)));
+    all.retain(|path| {
+        let shown = path.strip_prefix(&root).unwrap().display().to_string();
+        !REWRITTEN.iter().any(|start| shown.starts_with(start))
+    });
+    let found = complaints(all, |path, text| {
+        let numbered = (1..).zip(text.lines().map(|line| prose(path, line)));
+        numbered
+            .flat_map(|(at, line)| known.complaints(line).into_iter().map(move |what| (at, what)))
+            .collect()
+    });
+    assert_none(&found);
+}
+
+/// The check above can fail, and leaves alone what only looks like a citation.
+#[test]
+fn a_citation_that_leads_nowhere_is_found() {
+    let known = Addresses::read();
+    for good in ["R4, R17a: EXEC-40", "P10", "R500", "P95", "X509", "S3", "UTF-8", "spec: new"] {
+        assert_eq!(known.complaints(good), [""; 0], "{good}");
+    }
+    let bad = [
+        "R99",
+        "R4a",
+        "P11",
+        "EXEC-999",
+        "X45",
+        "X-7",
+        "S12",
+        "S-39",
+        "G-16",
+        "OX-9",
+        "DET-GAP-5",
+        "ARCH-SC-1",
+        "spec 06",
+        "Spec 4",
+        "DESIGN section",
+    ];
+    for bad in bad {
+        assert_eq!(known.complaints(&format!("as {bad} says")).len(), 1, "{bad}");
+    }
+    let code = Path::new("a.rs");
+    assert_eq!(prose(code, "let x = 4; // why"), "// why");
+    assert_eq!(prose(code, "get(\"http://a\")"), "");
+}
+
+#[test]
+fn every_place_that_a_decision_names_exists() {
+    let root = repository();
+    let pages = files(&root.join("docs/decisions"), &["md"]);
+    assert!(pages.len() > 30, "{}", pages.len());
+    let found = complaints(pages, |_, text| {
+        let quoted = |line: &str| -> Vec<String> {
+            line.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+        };
+        let places = (1..).zip(text.lines()).flat_map(|(at, line)| {
+            quoted(line).into_iter().filter(|text| text.contains('/')).map(move |text| (at, text))
+        });
+        places
+            .filter(|(_, place)| place.starts_with("crates/") && !root.join(place).exists())
+            .map(|(at, place)| (at, format!("{place} is not there")))
+            .collect()
+    });
+    assert_none(&found);
 }

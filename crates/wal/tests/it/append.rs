@@ -18,7 +18,7 @@ fn slow(disk: &FaultyDisk, millis: u64) {
     disk.set_flush_delay(Duration::from_millis(millis), Duration::from_millis(millis));
 }
 
-/// Scenario 1. WAL-12, WAL-37, LEDG-55, LEDG-56.
+/// WAL-12, WAL-37, LEDG-55, LEDG-56: writers that wait together share one flush.
 #[tokio::test(start_paused = true)]
 async fn group_commit_is_one_flush_for_all_and_nobody_is_answered_before() {
     let disk = FaultyDisk::new(1);
@@ -38,7 +38,7 @@ async fn group_commit_is_one_flush_for_all_and_nobody_is_answered_before() {
     assert_eq!(wal.metrics().batches, 1);
 }
 
-/// Scenario 2. WAL-33: the byte limit starts the flush at once; WX-14: and nothing locks up.
+/// WAL-33: the byte limit starts the flush at once; and nothing locks up.
 #[tokio::test(start_paused = true)]
 async fn a_full_batch_is_flushed_before_the_interval() {
     let disk = FaultyDisk::new(1);
@@ -62,7 +62,7 @@ async fn a_full_batch_is_flushed_before_the_interval() {
     assert_eq!(begun.elapsed(), Duration::ZERO, "no timer was needed");
 }
 
-/// Scenario 3. WAL-22, WAL-25.
+/// WAL-22, WAL-25: numbers rise in the order of the file, however many write.
 #[tokio::test(start_paused = true)]
 async fn ten_thousand_writers_get_ascending_numbers_in_file_order() {
     let disk = FaultyDisk::new(1);
@@ -91,7 +91,7 @@ async fn ten_thousand_writers_get_ascending_numbers_in_file_order() {
     );
 }
 
-/// Scenario 4. WAL-34, WX-4: a trickle must not push the flush away.
+/// WAL-34: a trickle must not push the flush away.
 #[tokio::test(start_paused = true)]
 async fn a_slow_trickle_does_not_delay_a_durable_write() {
     let disk = FaultyDisk::new(1);
@@ -119,7 +119,7 @@ async fn a_slow_trickle_does_not_delay_a_durable_write() {
     trickle.await.unwrap();
 }
 
-/// Scenario 5. WAL-43, WAL-48, WX-10: bounded in records and in bytes.
+/// WAL-43, WAL-48: bounded in records and in bytes.
 #[tokio::test(start_paused = true)]
 async fn with_a_stalled_disk_writers_wait_and_memory_is_bounded() {
     for options in [
@@ -150,7 +150,7 @@ async fn with_a_stalled_disk_writers_wait_and_memory_is_bounded() {
     }
 }
 
-/// Scenario 6. WAL-42.
+/// WAL-42: a full queue refuses at once.
 #[tokio::test(start_paused = true)]
 async fn try_append_with_a_full_queue_says_so_and_writes_nothing() {
     let disk = FaultyDisk::new(1);
@@ -172,7 +172,7 @@ async fn try_append_with_a_full_queue_says_so_and_writes_nothing() {
     assert_eq!(found.into_iter().map(|record| record.payload).collect::<Vec<_>>(), taken);
 }
 
-/// Scenario 7. WX-9: a refusal at the deadline is a refusal; the retry is the only copy.
+/// A refusal at the deadline is a refusal; the retry is the only copy.
 #[tokio::test(start_paused = true)]
 async fn append_timeout_refuses_for_good_and_a_retry_is_the_only_copy() {
     let disk = FaultyDisk::new(1);
@@ -192,7 +192,7 @@ async fn append_timeout_refuses_for_good_and_a_retry_is_the_only_copy() {
     assert_eq!(payloads(&contents(&disk, &options).unwrap()), ["stuck", "again"]);
 }
 
-/// Scenario 13. WAL-51, WX-5.
+/// WAL-51: closing loses nothing that was taken.
 #[tokio::test(start_paused = true)]
 async fn close_writes_all_that_was_accepted() {
     let disk = FaultyDisk::new(1);
@@ -232,7 +232,7 @@ async fn dropping_all_handles_writes_all_that_was_accepted() {
     assert_eq!(contents(&disk, &options).unwrap().len(), 11, "and the lock is free again");
 }
 
-/// Scenario 14. WAL-50, WX-5.
+/// WAL-50: a flush is an answer of the disk.
 #[tokio::test(start_paused = true)]
 async fn flush_returns_after_the_data_is_on_the_disk() {
     let disk = FaultyDisk::new(1);
@@ -248,7 +248,7 @@ async fn flush_returns_after_the_data_is_on_the_disk() {
     assert_eq!(durable.windows(7).filter(|bytes| bytes == b"payload").count(), 10);
 }
 
-/// Scenario 24 (the JSON format is not part of this log). WAL-8, WAL-9, WAL-14, G-36.
+/// WAL-8, WAL-9, WAL-14: what each mode of durability promises.
 #[tokio::test(start_paused = true)]
 async fn each_mode_writes_and_reads_back_and_flushes_as_it_promises() {
     use Durability::{Flush, Fsync, FsyncBatch, None};
@@ -283,7 +283,7 @@ async fn each_mode_writes_and_reads_back_and_flushes_as_it_promises() {
     }
 }
 
-/// Scenario 24a. WAL-83, WAL-35.
+/// WAL-83, WAL-35: a flush holds up no writer.
 #[tokio::test(start_paused = true)]
 async fn writes_during_a_flush_are_taken_at_once_and_share_the_next() {
     let disk = FaultyDisk::new(1);
@@ -306,7 +306,7 @@ async fn writes_during_a_flush_are_taken_at_once_and_share_the_next() {
     assert_eq!(segment_syncs(&disk), 2);
 }
 
-/// LEDG-53, G-35, SC-11: no number is used up by what is refused; G-32: an empty payload is a record.
+/// LEDG-53: no number is used up by what is refused; an empty payload is a record.
 #[tokio::test(start_paused = true)]
 async fn too_large_is_refused_before_it_gets_a_number_and_empty_is_legal() {
     let disk = FaultyDisk::new(1);
@@ -325,7 +325,7 @@ async fn too_large_is_refused_before_it_gets_a_number_and_empty_is_legal() {
     assert_eq!(sizes, [(1, 0), (2, 0), (3, 1_024), (4, 0)]);
 }
 
-/// WAL-47, WX-9: giving up on the wait changes nothing; giving up on the queue writes nothing.
+/// WAL-47: giving up on the wait changes nothing; giving up on the queue writes nothing.
 #[tokio::test(start_paused = true)]
 async fn an_abandoned_append_is_written_if_and_only_if_it_was_accepted() {
     let disk = FaultyDisk::new(1);
@@ -359,7 +359,7 @@ fn the_owner_thread_answers_and_ends() {
     assert_eq!(contents(&disk, &Options::default()).unwrap().len(), 100);
 }
 
-/// WX-16: what contradicts itself is refused at the door.
+/// What contradicts itself is refused at the door.
 #[test]
 fn options_that_contradict_each_other_are_refused() {
     let good = Options::default();
@@ -376,7 +376,7 @@ fn options_that_contradict_each_other_are_refused() {
     }
 }
 
-/// Section 8 of the specification: what is counted.
+/// Every figure of the log is there and counts what it says.
 #[tokio::test(start_paused = true)]
 async fn metrics_count_what_happened() {
     let disk = FaultyDisk::new(1);

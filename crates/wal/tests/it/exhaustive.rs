@@ -56,7 +56,7 @@ fn try_open(disk: &FaultyDisk) -> Result<Vec<Record>, OpenError> {
     catch_unwind(AssertUnwindSafe(|| contents(disk, &options()))).expect("no panic")
 }
 
-/// WAL-18, SC-11, reliability 4.3: each bit of the segment in turn, and each of the witness.
+/// WAL-18, P3: each bit of the segment in turn, and each of the witness.
 #[test]
 fn every_flipped_bit_is_detected() {
     let (clean, right) = acknowledged();
@@ -139,7 +139,7 @@ fn every_flipped_bit_of_an_unacknowledged_tail_gives_a_prefix() {
     assert_eq!(by_records[3], 0);
 }
 
-/// Scenario 9. SC-8: the tail cut at every byte, by a torn write and by a shorter file; and writing goes on.
+/// The tail cut at every byte, by a torn write and by a shorter file; and writing goes on.
 #[test]
 fn every_cut_is_handled() {
     // Acknowledged: every cut is a loss and refused.
@@ -365,9 +365,9 @@ async fn crash_everywhere(history: &[Step], counts: &mut Counts) {
     }
 }
 
-/// Scenario 8. SC-8, LEDG-61; reliability 4.3: histories of up to 6 operations, a crash after each disk call, subsets
-/// of what was not flushed: everything acknowledged is there, no phantom. All histories of up to 4 operations; of 5
-/// and 6 those that `worthwhile` names. `every_history_of_six` has the rest.
+/// LEDG-61, P3: histories of up to 6 operations, a crash after each disk call, subsets of what was
+/// not flushed: everything acknowledged is there, no phantom. All histories of up to 4 operations
+/// are played; of 5 and 6 those that `worthwhile` names. `every_history_of_six` has the rest.
 #[test]
 fn every_short_history_survives_every_crash() {
     let opened = explore(worthwhile);

@@ -203,7 +203,7 @@ fn config() -> ProptestConfig {
 proptest! {
     #![proptest_config(config())]
 
-    /// SC-8, SC-11, WAL-10, WAL-11, LEDG-51, LEDG-61: no life of the log loses what another was told.
+    /// WAL-10, WAL-11, LEDG-51, LEDG-61: no life of the log loses what another was told.
     #[test]
     fn nothing_acknowledged_or_shown_is_ever_lost(seed: u64, steps in prop::collection::vec(step(), 1..60)) {
         let runtime = tokio::runtime::Builder::new_current_thread()

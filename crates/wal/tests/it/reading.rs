@@ -31,7 +31,7 @@ fn lsns(reader: &Reader, range: std::ops::Range<u64>) -> Vec<u64> {
     reader.read(range).map(check).collect()
 }
 
-/// Scenario 17. WAL-59, WX-12: a follower sees whole, durable records only, and all of them.
+/// WAL-59: a follower sees whole, durable records only, and all of them.
 #[tokio::test(start_paused = true)]
 async fn a_follower_sees_each_record_once_and_never_before_it_is_durable() {
     let disk = FaultyDisk::new(1);
@@ -61,7 +61,7 @@ async fn a_follower_sees_each_record_once_and_never_before_it_is_durable() {
     assert!(disk.files().len() > 10);
 }
 
-/// WX-12: it waits, and a dropped wait loses nothing.
+/// It waits, and a dropped wait loses nothing.
 #[tokio::test(start_paused = true)]
 async fn a_follower_waits_for_what_is_not_there_yet() {
     let disk = FaultyDisk::new(1);
@@ -101,7 +101,7 @@ async fn a_long_scan_lets_others_run() {
     other.abort();
 }
 
-/// Scenario 18. WAL-64: records across the border of a chunk, and larger than one.
+/// WAL-64: records across the border of a chunk, and larger than one.
 #[tokio::test(start_paused = true)]
 async fn records_across_a_chunk_border_are_put_together() {
     let disk = FaultyDisk::new(1);
@@ -117,7 +117,7 @@ async fn records_across_a_chunk_border_are_put_together() {
     }
 }
 
-/// Scenario 19. WAL-57, WAL-58, WAL-75: nothing is read ahead of the consumer but one chunk.
+/// WAL-57, WAL-58, WAL-75: nothing is read ahead of the consumer but one chunk.
 #[tokio::test(start_paused = true)]
 async fn a_slow_consumer_costs_one_chunk() {
     let disk = FaultyDisk::new(1);
@@ -132,7 +132,7 @@ async fn a_slow_consumer_costs_one_chunk() {
     assert_eq!((records.records_read(), records.bytes_read()), (10, 65_536));
 }
 
-/// Scenario 20. WAL-69, WX-12: consumers share a reader, each record goes to one of them, and all see the end.
+/// WAL-69: consumers share a reader, each record goes to one of them, and all see the end.
 #[tokio::test(start_paused = true)]
 async fn four_consumers_on_one_reader_all_see_the_end() {
     let disk = FaultyDisk::new(1);
@@ -158,7 +158,7 @@ async fn four_consumers_on_one_reader_all_see_the_end() {
     assert_eq!(all, (1..=400).collect::<Vec<_>>());
 }
 
-/// Scenario 21. WAL-67, WAL-70, WX-12: half-open ranges, independent readers, interleaved.
+/// WAL-67, WAL-70: half-open ranges, independent readers, interleaved.
 #[tokio::test(start_paused = true)]
 async fn independent_readers_return_their_own_ranges() {
     let disk = FaultyDisk::new(1);
@@ -185,7 +185,7 @@ async fn independent_readers_return_their_own_ranges() {
     }
 }
 
-/// Scenario 22. WAL-72, WX-12: what the index answers is what a scan finds; it is only a cache in memory.
+/// WAL-72: what the index answers is what a scan finds; it is only a cache in memory.
 #[tokio::test(start_paused = true)]
 async fn a_lookup_by_the_index_equals_a_scan() {
     let disk = FaultyDisk::new(1);

@@ -23,7 +23,7 @@ fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap()
 }
 
-/// LEDG-48, WX-15: names, sizes and rights of the files; the lock; segments that are given back.
+/// LEDG-48: names, sizes and rights of the files; the lock; segments that are given back.
 #[test]
 fn files_are_named_sized_locked_and_private() {
     use std::os::unix::fs::MetadataExt;
@@ -108,7 +108,7 @@ fn child_that_is_killed() {
     });
 }
 
-/// Scenario 8 with a real process. SC-8, WAL-10: twenty kills, every acknowledged record is there with its content.
+/// WAL-10: twenty kills of a real process, and every acknowledged record is there with its content.
 #[test]
 fn twenty_kills_lose_nothing_that_was_acknowledged() {
     let temporary = tempfile::tempdir().unwrap();

@@ -48,7 +48,7 @@ fn find(disk: &FaultyDisk, path: &Path, text: &str) -> usize {
     bytes.windows(text.len()).position(|window| window == text.as_bytes()).unwrap()
 }
 
-/// Scenario 12. WAL-24, WX-2, LEDG-60.
+/// WAL-24, LEDG-60: the next number follows the last one in the file.
 #[tokio::test(start_paused = true)]
 async fn a_restart_continues_the_sequence() {
     let disk = filled(&Options::default(), &["a", "b"]).await;
@@ -62,7 +62,7 @@ async fn a_restart_continues_the_sequence() {
     assert_eq!(payloads(&found), ["a", "b", "c"]);
 }
 
-/// Scenario 10. WAL-18, WAL-79, SC-11: each field of a record in the middle, and the place is named.
+/// WAL-18, WAL-79: each field of a record in the middle, and the place is named.
 #[tokio::test(start_paused = true)]
 async fn a_flipped_bit_in_the_middle_is_refused_with_its_place() {
     let options = Options::default();
@@ -84,7 +84,8 @@ async fn a_flipped_bit_in_the_middle_is_refused_with_its_place() {
     }
 }
 
-/// LEDG-61, SC-11: the durable LSN in later records convicts a hole even when the witness knows nothing of it.
+/// LEDG-61: the durable LSN in later records convicts a hole even when the witness knows nothing of
+/// it.
 #[tokio::test(start_paused = true)]
 async fn a_hole_below_what_a_later_record_knows_as_durable_is_damage() {
     let options = Options::default();
@@ -102,7 +103,7 @@ async fn a_hole_below_what_a_later_record_knows_as_durable_is_damage() {
     assert!(matches!(error, OpenError::Corruption { lsn: 1, .. }), "{error}");
 }
 
-/// WX-11, LEDG-61: pages reach the disk in any order; whole records behind a hole are dropped with it.
+/// LEDG-61: pages reach the disk in any order; whole records behind a hole are dropped with it.
 #[tokio::test(start_paused = true)]
 async fn records_behind_a_hole_above_the_watermark_are_dropped() {
     let options = Options::default();
@@ -125,7 +126,7 @@ async fn records_behind_a_hole_above_the_watermark_are_dropped() {
     assert_eq!(Wal::start_task(log, clock()).metrics().torn_cuts, 0);
 }
 
-/// Scenario 11. WX-11: a length is compared with the file and the limit before anything is made of it.
+/// A length is compared with the file and the limit before anything is made of it.
 #[tokio::test(start_paused = true)]
 async fn an_oversized_length_is_refused_without_allocating() {
     let options = Options { max_record_bytes: 1 << 20, ..Options::default() };
@@ -144,7 +145,7 @@ async fn an_oversized_length_is_refused_without_allocating() {
     }
 }
 
-/// SC-9, LEDG-52, G-28: an acknowledged batch over several segments survives as a whole.
+/// LEDG-52: an acknowledged batch over several segments survives as a whole.
 #[tokio::test(start_paused = true)]
 async fn a_batch_over_two_segments_survives_a_power_failure_right_after_the_answer() {
     let options = Options::small(4_096);
@@ -177,7 +178,7 @@ async fn a_batch_over_two_segments_survives_a_power_failure_right_after_the_answ
     assert!(folder.unwrap() < record.unwrap());
 }
 
-/// SC-10, LEDG-48, LEDG-51, LEDG-62, G-29, G-30.
+/// LEDG-48, LEDG-51, LEDG-62: what was truncated is gone, and its numbers are not used again.
 #[tokio::test(start_paused = true)]
 async fn truncation_removes_whole_segments_and_numbers_never_go_back() {
     let options = Options::small(4_096);
@@ -211,7 +212,7 @@ async fn truncation_removes_whole_segments_and_numbers_never_go_back() {
     assert_eq!(recovery.last_lsn, 16);
 }
 
-/// LEDG-61, SC-11: a sealed segment must be complete, whatever the watermark says.
+/// LEDG-61: a sealed segment must be complete, whatever the watermark says.
 #[tokio::test(start_paused = true)]
 async fn damage_in_a_sealed_segment_is_refused() {
     let options = Options::small(4_096);
@@ -242,7 +243,7 @@ async fn damage_in_a_sealed_segment_is_refused() {
     assert!(matches!(error, OpenError::AcknowledgedLost { acknowledged: 10, found: 8 }), "{error}");
 }
 
-/// Scenario 15. WAL-3, WAL-13, WX-6, LEDG-57, G-34: one failed flush ends it, and there is no second try.
+/// WAL-3, WAL-13, LEDG-57: one failed flush ends it, and there is no second try.
 #[tokio::test(start_paused = true)]
 async fn a_failed_flush_poisons_the_log() {
     let options = Options::default();
@@ -282,7 +283,7 @@ async fn a_failed_flush_poisons_the_log() {
     assert_eq!(payloads(&contents(&disk, &options).unwrap()), ["good", "lost", "lost"]);
 }
 
-/// Scenario 15. WX-6: so does a failed write.
+/// A failed write ends it too.
 #[tokio::test(start_paused = true)]
 async fn a_failed_write_poisons_the_log() {
     for fault in [Fault::WriteError, Fault::NoSpace] {
@@ -302,7 +303,7 @@ async fn a_failed_write_poisons_the_log() {
     }
 }
 
-/// Scenario 16. WX-7: a short write is continued.
+/// A short write is continued.
 #[tokio::test(start_paused = true)]
 async fn a_short_write_is_continued() {
     let disk = FaultyDisk::new(1);
@@ -318,7 +319,7 @@ async fn a_short_write_is_continued() {
     assert_eq!(payloads(&contents(&disk, &Options::default()).unwrap()), [text]);
 }
 
-/// A lying flush is found at the next start and named. LEDG-61; reliability: "fsync lies".
+/// LEDG-61: a flush that lied is found at the next start and named.
 #[tokio::test(start_paused = true)]
 async fn a_lying_flush_is_named_at_the_next_start() {
     let options = Options::default();
@@ -403,12 +404,13 @@ async fn what_is_not_ours_is_refused_by_name_and_left_alone() {
     let error = open(&disk, &options).err().unwrap();
     assert!(matches!(error, OpenError::Foreign { .. }), "{error}");
 
-    // One log, one process. WAL-40, WX-14, WX-15.
+    // WAL-40: one log belongs to one process.
     let (_held, _) = open(&clean, &options).unwrap();
     assert!(matches!(open(&clean, &options).err(), Some(OpenError::Locked { .. })));
 }
 
-/// Reliability: a misdirected read is detected, because the place is part of the checksum; and it does no lasting harm.
+/// A misdirected read is detected, because the place is part of the checksum; and it does no
+/// lasting harm.
 #[tokio::test(start_paused = true)]
 async fn a_misdirected_read_is_detected_every_time() {
     let options = Options::default();
@@ -477,7 +479,7 @@ fn a_crash_by_drop_writes_nothing() {
     assert_eq!(contents(&disk, &options).unwrap().len(), 1);
 }
 
-/// LEDG-50: a nearly full last segment is not continued; WX-15: names of the files.
+/// LEDG-50: a nearly full last segment is not continued; files are named after their segments.
 #[tokio::test(start_paused = true)]
 async fn a_nearly_full_segment_is_followed_by_a_new_one_at_open() {
     let options = Options::small(4_096);
@@ -492,8 +494,8 @@ async fn a_nearly_full_segment_is_followed_by_a_new_one_at_open() {
     assert_eq!((recovery.segments, recovery.last_lsn), (2, 4));
 }
 
-/// SC-9: a flush that failed while a log was made or begun anew leaves nothing uncertain behind: what the next life
-/// acknowledges survives a power failure.
+/// A flush that failed while a log was made or begun anew leaves nothing uncertain behind: what the
+/// next life acknowledges survives a power failure.
 #[tokio::test(start_paused = true)]
 async fn a_failed_flush_of_a_name_costs_no_later_record() {
     let options = Options::small(4_096);

@@ -30,7 +30,8 @@ async fn fill(wal: &Wal) -> u64 {
     }
 }
 
-/// SC-11, WX-6; reliability: ENOSPC. Refused before it is too late, without harm; the reserve serves essential records.
+/// A full disk is noticed before it is too late: new work is refused without harm, and a reserve
+/// serves essential records.
 #[tokio::test(start_paused = true)]
 async fn a_full_disk_refuses_new_work_and_lets_essential_records_end_it() {
     let disk = FaultyDisk::new(1);
@@ -87,7 +88,7 @@ async fn space_that_others_take_is_noticed_in_time() {
     wal.append_durable(vec![(1, vec![1; 100])]).await.unwrap();
 }
 
-/// Reliability: resumes by itself when space returns.
+/// Work resumes by itself when space returns.
 #[tokio::test(start_paused = true)]
 async fn it_goes_on_by_itself_when_space_is_back() {
     let disk = FaultyDisk::new(1);

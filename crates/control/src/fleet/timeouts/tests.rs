@@ -1,4 +1,4 @@
-//! The scenarios of spec 06 R.2 that concern one datacenter.
+//! Time-outs and extensions within one datacenter, as scenarios.
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn job(timeout: f64) -> Timeouts {
     Timeouts::take_up(budget, Duration::ZERO, Duration::ZERO, at(0.0))
 }
 
-/// SC-18, LIFE-42, LIFE-48: strictly later, and the reason has the numbers.
+/// LIFE-42, LIFE-48: strictly later, and the reason has the numbers.
 #[test]
 fn a_job_has_had_its_time() {
     let job = job(300.0);
@@ -27,7 +27,7 @@ fn a_job_has_had_its_time() {
     assert!(job.check(job.due().unwrap()).is_some());
 }
 
-/// SC-19: no progress for more than 120 s while something runs; exactly 120 s is not.
+/// No progress for more than 120 s while something runs; exactly 120 s is not.
 #[test]
 fn nothing_moves_any_more() {
     let mut job = job(3_600.0);
@@ -42,7 +42,7 @@ fn nothing_moves_any_more() {
     assert!(job.check(job.due().unwrap()).is_some());
 }
 
-/// SC-39, X-38: a job that waits for cores for ten minutes is not stuck, and a long steady run is not either.
+/// A job that waits for cores for ten minutes is not stuck, and a long steady run is not either.
 #[test]
 fn waiting_is_not_being_stuck() {
     let mut job = job(36_000.0);
@@ -54,7 +54,7 @@ fn waiting_is_not_being_stuck() {
     }
 }
 
-/// SC-20, SC-38, X-22: a successor whose clock is a million seconds away fires at the same age of the job, and the gap
+/// A successor whose clock is a million seconds away fires at the same age of the job, and the gap
 /// counts as time but not as a standstill.
 #[test]
 fn a_takeover_goes_on_with_the_same_time() {
@@ -67,7 +67,7 @@ fn a_takeover_goes_on_with_the_same_time() {
     assert!(matches!(job.check(at(far + 230.5)), Some(Expired::Overall { .. })));
 }
 
-/// SC-28, GATE-99: one worker's 15, 7.5 and 3.75 s; SC-31: they outlive their owner.
+/// GATE-99: one worker's 15, 7.5 and 3.75 s; they outlive their owner.
 #[test]
 fn extensions_move_the_end() {
     let mut owner = job(300.0);
@@ -84,7 +84,7 @@ fn extensions_move_the_end() {
     assert!(next.check(at(9.0 + 245.1)).is_some());
 }
 
-/// ARCH-SC-64, CORE-112: the sixth is denied, and so is one without progress or for a worker under suspicion.
+/// CORE-112: the sixth is denied, and so is one without progress or for a worker under suspicion.
 #[test]
 fn extensions_come_to_an_end() {
     let grants: Vec<f64> = (0..6).map(|n| grant(n).as_secs_f64()).collect();
@@ -102,7 +102,7 @@ fn extensions_come_to_an_end() {
     assert_eq!(job.ask(NodeId(1), 99, false, at(4.0)), Err(Denied::Exhausted { most: 5 }));
 }
 
-/// SC-41, X-45: workers that are extended beside each other do not add up, and the whole is bounded.
+/// Workers that are extended beside each other do not add up, and the whole is bounded.
 #[test]
 fn a_thousand_workers_move_the_end_once() {
     let mut job = job(20.0);
@@ -115,7 +115,7 @@ fn a_thousand_workers_move_the_end_once() {
     assert!(job.check(at(30.1)).is_some(), "at most half of the timeout");
 }
 
-/// SC-33, LIFE-82: a worker that dies takes no extension away; SC-30: one that was extended is not stuck.
+/// LIFE-82: a worker that dies takes no extension away; one that was extended is not stuck.
 #[test]
 fn a_lost_worker_leaves_what_it_was_granted() {
     let mut job = job(300.0);

@@ -224,7 +224,8 @@ impl Worker {
         }
     }
 
-    /// The end of every way: the core is given back by letting the lease go, and the report is kept (X20).
+    /// The end of every way: the core is given back by letting the lease go, and the report is
+    /// kept.
     fn finish(
         &mut self,
         run: Run,

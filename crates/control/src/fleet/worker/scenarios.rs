@@ -1,4 +1,4 @@
-//! Scenarios of the specification as scripts: `seconds event => effects`. The words are explained in `testing`.
+//! What happens to a worker, as scripts: `seconds event => effects`. `testing` explains the words.
 
 mod ends;
 mod fences;

@@ -125,7 +125,7 @@ fn a_report_that_is_too_large_is_made_to_fit() {
     assert_eq!(report.counters.issued, 10);
 }
 
-/// ARCH-ISS-23: memory of jobs is bounded; what is idle for long makes room, and its late commands are refused.
+/// Memory of jobs is bounded; what is idle for long makes room, and its late commands are refused.
 #[test]
 fn jobs_that_are_over_make_room_and_stay_refused() {
     let mut settings = settings(4);
@@ -210,8 +210,9 @@ fn renew(rig: &mut Rig, effects: Vec<Effect>) {
     }
 }
 
-/// R21, G-19: what goes forward is that the threads of load answer. How much they send is the plan's affair, one that
-/// answers late is slow, one that does not is stuck, and questions of managers are no progress.
+/// R21: what goes forward is that the threads of load answer. How much they send is the plan's
+/// affair, one that answers late is slow, one that does not is stuck, and questions of managers are
+/// no progress.
 #[test]
 fn progress_is_that_the_threads_answer() {
     let rows = [

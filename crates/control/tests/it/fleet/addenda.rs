@@ -64,7 +64,8 @@ fn a_worker_that_is_back_while_the_job_runs_is_heard() {
     }
 }
 
-/// D9: nobody hears of it before the result is made. The worker keeps its report, and any manager takes it afterwards.
+/// R27: nobody hears of it before the result is made. The worker keeps its report, and any manager
+/// takes it afterwards.
 #[test]
 fn a_worker_that_is_back_after_the_end_is_heard_once_and_changes_no_outcome() {
     let (mut world, gone) = lost_and_replaced();

@@ -1,4 +1,4 @@
-//! Spec 04's scenarios: classes and shares, layers, results, context.
+//! A job from its manifest to its outcome: classes and shares, layers, results, context.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -48,7 +48,8 @@ workflows:
     steps: [ { set: { a: b } } ]
 ";
 
-/// S1, S2, S20, EXEC-1, EXEC-8, EXEC-82, EXEC-90: classes and layers come from the manifest, without running anything.
+/// EXEC-1, EXEC-8, EXEC-82, EXEC-90: classes and layers come from the manifest, without running
+/// anything.
 #[test]
 fn a_plan_gives_its_manifest() {
     let manifest = Manifest::of(&plan(SHOP), Policy::default());
@@ -64,7 +65,7 @@ fn a_plan_gives_its_manifest() {
     assert_eq!(serde_json::from_slice::<Manifest>(&bytes).unwrap(), manifest);
 }
 
-/// S3 to S8, EXEC-60 to EXEC-71: what an owner asks for on 24 cores, by the golden figures.
+/// EXEC-60 to EXEC-71: what an owner asks for on 24 cores, by the golden figures.
 #[test]
 fn shares_are_those_of_the_examples() {
     let workflows = vec![
@@ -74,20 +75,20 @@ fn shares_are_those_of_the_examples() {
     ];
     let mut world = World::new(manifest(workflows), &[8, 8, 8]);
     world.own();
-    // X8: the one without load is a batch of its own, one core; then 18 and 6.
+    // The one without load is a batch of its own, one core; then 18 and 6.
     world.until(|world| world.record().provisioned.len() == 1);
     assert_eq!(world.record().provisioned.values().next().unwrap().shards, 1);
     world.until(|world| world.running() == 24);
     let shards: Vec<u32> = world.record().provisioned.values().map(|p| p.shards).collect();
     assert_eq!(shards, [18, 6, 1]);
     assert_eq!(world.finish(), Outcome::Completed);
-    // S8 with X10: the remainder is spread.
+    // R14: the remainder is spread.
     assert_eq!(schedule::spread(2_000, 6), [334, 334, 333, 333, 333, 333]);
     assert_eq!(allocation::range(Priority::Normal, 8), (2, 6));
 }
 
-/// S7, S22, EXEC-91: shares by all cores, room by the free ones; too few of them: QUEUED with the numbers, and later
-/// through reserving and committing like everybody.
+/// EXEC-91: shares by all cores, room by the free ones; too few of them: QUEUED with the numbers,
+/// and later through reserving and committing like everybody.
 #[test]
 fn a_job_waits_for_cores_and_says_so() {
     let mut world = World::new(manifest(vec![part("load", 100, 2)]), &[8, 8]);
@@ -124,7 +125,8 @@ fn occupy(world: &mut World, number: u128, cores: u32, millis: u64) {
     world.worker(number).holds.insert((0, 1), (hold, cores, until));
 }
 
-/// S22, EXEC-91: no workers at all. By policy the job is refused with the numbers, or waits until its deadline.
+/// EXEC-91: no workers at all. By policy the job is refused with the numbers, or waits until its
+/// deadline.
 #[test]
 fn a_plan_that_cannot_fit_is_refused_or_queued_by_policy() {
     let mut refused = manifest(vec![part("load", 8, 2)]);
@@ -152,8 +154,8 @@ fn a_plan_that_cannot_fit_is_refused_or_queued_by_policy() {
     assert!(detail.contains("waited 10 s") && detail.contains("no workers"), "{detail}");
 }
 
-/// ARCH-SC-33, X16: two jobs that together exceed a worker's cores: one worker refuses, everything is given back, and
-/// nothing was committed or dispatched.
+/// Two jobs that together exceed a worker's cores: one worker refuses, everything is given back,
+/// and nothing was committed or dispatched.
 #[test]
 fn a_reservation_is_all_or_nothing() {
     let mut world = World::new(manifest(vec![part("load", 100, 2)]), &[4, 4]);
@@ -169,7 +171,8 @@ fn a_reservation_is_all_or_nothing() {
     assert_eq!(world.finish(), Outcome::Completed);
 }
 
-/// S23, ARCH-SC-30: while the ledger has no majority nothing is dispatched; a cut-off owner knows nothing, and waits.
+/// While the ledger has no majority nothing is dispatched; a cut-off owner knows nothing, and
+/// waits.
 #[test]
 fn without_the_ledger_nothing_starts() {
     let mut world = World::new(manifest(vec![part("load", 4, 2)]), &[4]);
@@ -181,8 +184,8 @@ fn without_the_ledger_nothing_starts() {
     assert_eq!(world.finish(), Outcome::Completed);
 }
 
-/// S21, S30, S51, EXEC-120 to EXEC-122, EXEC-182: layers are barriers; a layer's context is committed before anything
-/// of the next is started, and comes with the dispatch.
+/// EXEC-120 to EXEC-122, EXEC-182: layers are barriers; a layer's context is committed before
+/// anything of the next is started, and comes with the dispatch.
 #[test]
 fn layers_run_one_after_another() {
     let mut load = part("LoadTest", 2, 2);
@@ -204,7 +207,7 @@ fn layers_run_one_after_another() {
     assert!(world.at() >= Duration::from_secs(5), "Validate waits for the whole layer");
     assert_eq!(world.record().contexts.len(), 1);
     assert_eq!(world.finish(), Outcome::Completed);
-    // X35: shard 0 had no value, so shard 1 is the lowest that has one. X36: any ancestor.
+    // Shard 0 had no value, so shard 1 is the lowest that has one. Every later layer sees it.
     for workflow in [2, 3] {
         let dispatch = world.dispatched(workflow)[0];
         assert_eq!(dispatch.context_version, workflow - 1);
@@ -212,12 +215,12 @@ fn layers_run_one_after_another() {
         let handed = context::decode(bytes).unwrap();
         assert_eq!(handed.uses, BTreeMap::from([("token".to_owned(), b"abc".to_vec())]));
     }
-    // S42: each layer once.
+    // Each layer is committed once.
     assert_eq!(world.record().contexts.len(), 2);
     assert_eq!(world.dispatched(2).len(), 2);
 }
 
-/// S50, S63: cancel while the layer's commit is on its way: the next layer is never dispatched.
+/// Cancel while the layer's commit is on its way: the next layer is never dispatched.
 #[test]
 fn a_cancel_before_the_border_keeps_the_next_layer_out() {
     let second = after(part("second", 2, 1), 1, &[0]);
@@ -233,7 +236,8 @@ fn a_cancel_before_the_border_keeps_the_next_layer_out() {
     assert!(world.dispatched(1).is_empty());
 }
 
-/// S58, S59, EXEC-54: a value flows only if both sides name each other; otherwise there is none, and the default holds.
+/// EXEC-54: a value flows only if both sides name each other; otherwise there is none, and the
+/// default holds.
 #[test]
 fn values_need_both_sides() {
     let provide =
@@ -255,8 +259,8 @@ fn values_need_both_sides() {
     }
 }
 
-/// X35: all shards' values as a JSON list, if the plan asks for that; X37: a workflow that provides too much has
-/// failed.
+/// All shards' values as a JSON list, if the plan asks for that; a workflow that provides too much
+/// has failed.
 #[test]
 fn values_are_collected_and_bounded() {
     let provide = |collect| vec![Provided { key: "t".into(), to: vec!["b".into()], collect }];
@@ -292,7 +296,8 @@ fn values_are_collected_and_bounded() {
     assert!(status.contains("more than the 1048576"), "{status}");
 }
 
-/// S32, EXEC-134: progress of a hundred per cent ends nothing; S30: the final result does, and is acknowledged.
+/// EXEC-134: progress of a hundred per cent ends nothing; the final result does, and is
+/// acknowledged.
 #[test]
 fn only_a_result_ends_a_workflow() {
     let mut world = World::new(manifest(vec![part("load", 1, 3)]), &[1]);
@@ -310,7 +315,8 @@ fn only_a_result_ends_a_workflow() {
     assert!(world.record().result.is_some());
 }
 
-/// S33, S37, EXEC-142, EXEC-160: an error is final. No second dispatch, the text is there, the partial counts too.
+/// EXEC-142, EXEC-160: an error is final. No second dispatch, the text is there, the partial counts
+/// too.
 #[test]
 fn an_error_is_final() {
     let mut world = World::new(manifest(vec![part("bad", 2, 3), part("good", 2, 1)]), &[4]);
@@ -328,8 +334,8 @@ fn an_error_is_final() {
     assert_eq!(world.record().end.as_ref().unwrap().detail, "bad failed: no such table");
 }
 
-/// S41, X6: the failed one is the last of its layer: the layer is over all the same, dependents are SKIPPED with the
-/// reason, others go on, and the job ends.
+/// The failed one is the last of its layer: the layer is over all the same, dependents are SKIPPED
+/// with the reason, others go on, and the job ends.
 #[test]
 fn dependents_of_a_failure_are_skipped() {
     let workflows = vec![
@@ -353,7 +359,7 @@ fn dependents_of_a_failure_are_skipped() {
     assert_eq!(world.dispatched(3).len(), 1);
 }
 
-/// S37: all failed is FAILED.
+/// All failed is FAILED.
 #[test]
 fn all_failed_is_failed() {
     let mut world = World::new(manifest(vec![part("bad", 2, 1)]), &[4]);
@@ -363,7 +369,7 @@ fn all_failed_is_failed() {
     assert_eq!(world.finish(), Outcome::Failed);
 }
 
-/// S36, X22: no result when its time is over: stopped, and FAILED. S39: its core is free again.
+/// No result when its time is over: stopped, and FAILED. Its core is free again.
 #[test]
 fn a_run_that_does_not_end_is_ended() {
     let mut world = World::new(manifest(vec![part("load", 2, 2)]), &[2]);
@@ -377,7 +383,8 @@ fn a_run_that_does_not_end_is_ended() {
     assert_eq!(world.worker(0).free(), 2);
 }
 
-/// S40: a result whose acknowledgement was lost comes again: nothing changes, and it is acknowledged again.
+/// A result whose acknowledgement was lost comes again: nothing changes, and it is acknowledged
+/// again.
 #[test]
 fn a_repeated_result_changes_nothing() {
     let second = after(part("second", 1, 2), 1, &[0]);
@@ -400,7 +407,7 @@ fn a_repeated_result_changes_nothing() {
     assert_eq!(finishes.count(), 1);
 }
 
-/// EXEC-72, ARCH-SC-28: all shards start at one instant, with half of each worker's round trip taken off.
+/// EXEC-72: all shards start at one instant, with half of each worker's round trip taken off.
 #[test]
 fn all_shards_start_together() {
     let mut world = World::new(manifest(vec![part("load", 6, 2)]), &[2, 2, 2]);
@@ -473,8 +480,8 @@ fn a_failed_setup_keeps_the_load_out() {
     assert!(world.dispatched(0).is_empty() && !world.dispatched(1).is_empty());
 }
 
-/// S60, S62, EXEC-146: a worker keeps the highest context version it has seen; values are in dispatches and in the
-/// ledger, and nowhere in what a client gets.
+/// EXEC-146: a worker keeps the highest context version it has seen; values are in dispatches and
+/// in the ledger, and nowhere in what a client gets.
 #[test]
 fn context_stays_inside() {
     let mut a = part("a", 1, 1);

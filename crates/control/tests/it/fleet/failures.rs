@@ -1,4 +1,4 @@
-//! Lost workers, refusals, orphans, drains: spec 03 section 6, spec 04 S34 and S35, R4, R5a, R14, R19.
+//! Lost workers, refusals, orphans and drains, as R4, R5a, R14 and R19 want them.
 
 use std::time::Duration;
 
@@ -16,9 +16,9 @@ fn at(world: &World, shard: u32) -> u128 {
     world.place_of(0, shard).0 - worker(0).0
 }
 
-/// S34, ARCH-SC-45, R4, R5a: killed: after 1.25 L its shards run on another worker, at the job's elapsed time, and
-/// never on the dead one. Back to the planned rate within 1.25 L + detection + 2 s; that it was heard of a moment ago
-/// speaks against what membership says of it.
+/// R4, R5a: killed: after 1.25 L its shards run on another worker, at the job's elapsed time, and
+/// never on the dead one. Back to the planned rate within 1.25 L + detection + 2 s; that it was
+/// heard of a moment ago speaks against what membership says of it.
 #[test]
 fn a_killed_workers_shards_run_elsewhere() {
     let mut world = World::new(manifest(vec![part("load", 4, 60)]), &[2, 2, 4]);
@@ -272,8 +272,8 @@ fn a_higher_boot_on_another_machine_waits_for_the_lease() {
     assert_eq!(world.finish(), Outcome::Completed);
 }
 
-/// S35, SC-12, ARCH-SC-51: a worker that is only cut off stops by itself before the next attempt starts; its late
-/// report is counted once, bars nothing and settles nothing.
+/// A worker that is only cut off stops by itself before the next attempt starts; its late report is
+/// counted once, bars nothing and settles nothing.
 #[test]
 fn a_worker_that_is_cut_off_fences_itself() {
     let mut world = World::new(manifest(vec![part("load", 2, 60)]), &[1, 1, 2]);
@@ -400,7 +400,7 @@ fn fail_ends_the_workflow() {
     assert!(status.contains("on_worker_loss: fail"), "{status}");
 }
 
-/// S34, SC-15, ARCH-SC-45: three retries, never on a worker where it failed; then FAILED, and the job ends.
+/// Three retries, never on a worker where it failed; then FAILED, and the job ends.
 #[test]
 fn retries_come_to_an_end() {
     let mut world = World::new(manifest(vec![part("load", 1, 200)]), &[1, 1, 1, 1, 1]);
@@ -421,7 +421,7 @@ fn retries_come_to_an_end() {
     assert_eq!(world.owner().counts().retries, 3);
 }
 
-/// S-18, G-10, X44: it has failed on every worker: the one of longest ago again, or FAILED with the reason, by
+/// It has failed on every worker: the one of longest ago again, or FAILED with the reason, by
 /// policy. One that has started again since is another one.
 #[test]
 fn when_nobody_is_left_policy_decides() {
@@ -451,7 +451,7 @@ fn when_nobody_is_left_policy_decides() {
     }
 }
 
-/// SC-7, X-7, ARCH-SC-37: a worker refuses the dispatch: another one gets it.
+/// A worker refuses the dispatch: another one gets it.
 #[test]
 fn a_refused_dispatch_goes_elsewhere() {
     let mut world = World::new(manifest(vec![part("load", 1, 2)]), &[1, 1]);
@@ -469,7 +469,7 @@ fn a_refused_dispatch_goes_elsewhere() {
     assert!(status.contains("a secret is missing"), "{status}");
 }
 
-/// GATE-107, ARCH-SC-59, C-78: an attempt that its worker does not know in two scans is an orphan, and is run
+/// GATE-107: an attempt that its worker does not know in two scans is an orphan, and is run
 /// elsewhere; one scan is not enough.
 #[test]
 fn orphans_are_found() {
@@ -486,7 +486,7 @@ fn orphans_are_found() {
     assert_eq!(world.finish(), Outcome::Completed);
 }
 
-/// ARCH-SC-58, X-8: its worker is not heard of while it prepares: revoked, stopped, and tried elsewhere.
+/// Its worker is not heard of while it prepares: revoked, stopped, and tried elsewhere.
 #[test]
 fn a_worker_that_is_cut_off_while_it_prepares_is_lost() {
     let mut world = World::new(manifest(vec![part("load", 1, 2)]), &[1, 1]);
@@ -613,7 +613,7 @@ fn a_job_without_workers_has_its_time() {
     assert!(world.at() < Duration::from_secs(40), "{:?}", world.at());
 }
 
-/// G-10, R5: a worker that cannot even begin is passed over, and the timeline says why.
+/// R5: a worker that cannot even begin is passed over, and the timeline says why.
 #[test]
 fn why_a_worker_gave_up_is_said() {
     let mut world = World::new(manifest(vec![part("load", 1, 3)]), &[1, 1]);

@@ -1,4 +1,5 @@
-//! Spec 06 R.1: the table of states, and its scenarios; cancel; time-outs as the whole owner has them.
+//! The table of a shard's states, and stories about it; cancels; time-outs as the whole owner has
+//! them.
 
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use ShardState::{
     Cancelled, Cancelling, Completed, Dispatched, Failed, FailedTerminal, Pending, Running, Skipped,
 };
 
-/// S.0, LIFE-2, LIFE-4, SC-5: the table, entry by entry; what is terminal stays.
+/// LIFE-2, LIFE-4: the table, entry by entry; what is terminal stays.
 #[test]
 fn the_table_of_states() {
     let allowed = [
@@ -35,7 +36,7 @@ fn the_table_of_states() {
     }
 }
 
-/// SC-1, LIFE-7: the history of a shard whose worker dies, with reasons.
+/// LIFE-7: the history of a shard whose worker dies, with reasons.
 #[test]
 fn a_history_reads_like_what_happened() {
     let mut world = World::new(manifest(vec![part("load", 1, 20)]), &[1, 1]);
@@ -56,7 +57,7 @@ fn a_history_reads_like_what_happened() {
     assert_eq!(world.owner().counts().illegal, 0);
 }
 
-/// SC-2, S23: a cancel and a dispatch race: never sent, or sent and stopped.
+/// A cancel and a dispatch race: never sent, or sent and stopped.
 #[test]
 fn cancel_and_dispatch_race() {
     for step in 0..60 {
@@ -82,7 +83,7 @@ fn cancel_and_dispatch_race() {
     }
 }
 
-/// SC-3, LIFE-30: the same death again, before, during and after: nothing happens a second time.
+/// LIFE-30: the same death again, before, during and after: nothing happens a second time.
 #[test]
 fn a_death_is_handled_once() {
     let mut world = World::new(manifest(vec![part("load", 2, 30)]), &[1, 1, 2]);
@@ -101,8 +102,8 @@ fn a_death_is_handled_once() {
     assert_eq!(world.owner().counts().lost_workers, 1);
 }
 
-/// SC-4, SC-10: a chain and a diamond over a lost worker: nothing below starts before the retry has completed, each
-/// once.
+/// A chain and a diamond over a lost worker: nothing below starts before the retry has completed,
+/// each once.
 #[test]
 fn dependents_wait_for_a_retry() {
     let mut b = part("b", 1, 1);
@@ -123,7 +124,7 @@ fn dependents_wait_for_a_retry() {
     assert!(ends[0] < ends[2] && ends[1] < ends[2] && ends[2] < ends[3], "{ends:?}");
 }
 
-/// SC-5, SC-6, S35: what is over stays over, whatever comes.
+/// What is over stays over, whatever comes.
 #[test]
 fn late_events_do_nothing() {
     let mut world = World::new(manifest(vec![part("load", 1, 1)]), &[1]);
@@ -145,10 +146,10 @@ fn late_events_do_nothing() {
     assert_eq!(world.owner().history().len(), before);
     assert_eq!(world.record().phase(), Phase::Ended(Outcome::Completed));
     let unknown = fence::ShardKey { shard: 99, ..shard };
-    assert_eq!(world.owner().shard(&unknown), None, "X-13: unknown is not PENDING");
+    assert_eq!(world.owner().shard(&unknown), None, "unknown is not PENDING");
 }
 
-/// SC-8, SC-14, X-11, X-12: a cancel with shards in every state; one of their workers dies meanwhile.
+/// A cancel with shards in every state; one of their workers dies meanwhile.
 #[test]
 fn a_cancel_ends_everything() {
     let mut later = part("later", 1, 1);
@@ -168,8 +169,8 @@ fn a_cancel_ends_everything() {
     assert!(world.record().attempts().count() <= 5, "none was started again");
 }
 
-/// G-16, ARCH-SC-61: a stop that a worker cannot carry out gracefully is forced; one that it does not answer ends with
-/// its lease, and only then is the job over.
+/// A stop that a worker cannot carry out gracefully is forced; one that it does not answer ends
+/// with its lease, and only then is the job over.
 #[test]
 fn a_stop_gets_harder() {
     let mut world = World::new(manifest(vec![part("load", 1, 60)]), &[1]);
@@ -193,7 +194,7 @@ fn a_stop_gets_harder() {
     world.check_load();
 }
 
-/// SC-11: the end overtakes the answer to the start.
+/// The end overtakes the answer to the start.
 #[test]
 fn a_result_may_overtake_the_start() {
     let mut world = World::new(manifest(vec![part("load", 1, 0)]), &[1]);
@@ -203,7 +204,8 @@ fn a_result_may_overtake_the_start() {
     assert_eq!(world.owner().counts().illegal, 0);
 }
 
-/// SC-18, LIFE-44: the job's time is over: TIMEOUT, everything stopped by force, the reason with the numbers.
+/// LIFE-44: the job's time is over: TIMEOUT, everything stopped by force, the reason with the
+/// numbers.
 #[test]
 fn a_job_times_out() {
     let mut plan = manifest(vec![part("load", 2, 600)]);
@@ -217,7 +219,7 @@ fn a_job_times_out() {
     assert!(world.all_in(Cancelled));
 }
 
-/// SC-19, SC-30, X-38: nothing moves for two minutes: stuck. A long steady run is not, and neither is a paused one.
+/// Nothing moves for two minutes: stuck. A long steady run is not, and neither is a paused one.
 #[test]
 fn a_job_gets_stuck() {
     let mut world = World::new(manifest(vec![part("load", 1, 900)]), &[1]);
@@ -236,7 +238,7 @@ fn a_job_gets_stuck() {
     assert!(detail.starts_with("job stuck (no progress for 120."), "{detail}");
 }
 
-/// SC-27, SC-31, LIFE-77: more time is granted while there is progress, and a successor knows of it.
+/// LIFE-77: more time is granted while there is progress, and a successor knows of it.
 #[test]
 fn more_time_is_granted_and_kept() {
     let mut plan = manifest(vec![part("load", 1, 40)]);

@@ -1,4 +1,4 @@
-//! Owners die and others go on: nothing is executed again, nothing is forgotten (X29, X45, S57, S64).
+//! Owners die and others go on: nothing is executed again, nothing is forgotten.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,8 +24,8 @@ fn two_layers() -> World {
     world
 }
 
-/// S57, S64, SC-13, ARCH-SC-34, ARCH-SC-47, EXEC-183 with X29: whenever the owner dies, at any step of the whole run,
-/// the next one ends the job, and every shard runs exactly once.
+/// EXEC-183: whenever the owner dies, at any step of the whole run, the next one ends the job, and
+/// every shard runs exactly once.
 #[test]
 fn an_owner_may_die_at_any_moment() {
     let mut steps = 0;
@@ -58,7 +58,8 @@ fn an_owner_may_die_at_any_moment() {
     assert!(steps > 60, "{steps}");
 }
 
-/// S64: a paused owner wakes up after another has taken over: its commits and its commands are refused, and it says so.
+/// A paused owner wakes up after another has taken over: its commits and its commands are refused,
+/// and it says so.
 #[test]
 fn a_deposed_owner_does_nothing() {
     let mut world = World::new(manifest(vec![part("load", 2, 20)]), &[2]);
@@ -87,7 +88,7 @@ fn a_deposed_owner_does_nothing() {
     assert_eq!(world.finish(), Outcome::Completed);
 }
 
-/// G-7, ARCH-ISS-28: a worker that does not answer the new owner is unknown, not free: its shard is not started
+/// A worker that does not answer the new owner is unknown, not free: its shard is not started
 /// elsewhere; when it answers it is adopted.
 #[test]
 fn a_silent_worker_is_not_replaced() {
@@ -105,7 +106,8 @@ fn a_silent_worker_is_not_replaced() {
     assert_eq!(world.record().attempts().count(), 2);
 }
 
-/// SC-20: worker and owner die together: the successor waits for the lease from when it saw the revoke, never shorter.
+/// Worker and owner die together: the successor waits for the lease from when it saw the revoke,
+/// never shorter.
 #[test]
 fn worker_and_owner_die_together() {
     let mut world = World::new(manifest(vec![part("load", 2, 60)]), &[1, 1, 4]);
@@ -141,7 +143,7 @@ fn a_stop_outlives_its_owner() {
     assert_eq!(world.conclusion.as_ref().unwrap().stop, stats::StopReason::Threshold(1));
 }
 
-/// ARCH-SC-62, G-16: a cancel outlives its owner too, and a pause is known to the next one.
+/// A cancel outlives its owner too, and a pause is known to the next one.
 #[test]
 fn cancels_and_pauses_outlive_their_owner() {
     let mut world = World::new(manifest(vec![part("load", 2, 900)]), &[2]);
@@ -162,7 +164,7 @@ fn cancels_and_pauses_outlive_their_owner() {
     assert_eq!(world.finish(), Outcome::Cancelled);
 }
 
-/// ARCH-SC-48: accepted, claimed, and the owner dies before anything was started: the next one starts it.
+/// Accepted, claimed, and the owner dies before anything was started: the next one starts it.
 #[test]
 fn a_job_that_had_not_begun_begins() {
     let mut world = World::new(manifest(vec![part("load", 2, 2)]), &[2]);

@@ -28,7 +28,7 @@ fn asides(world: &World) -> bool {
     world.done.iter().any(|(_, effect)| told(effect))
 }
 
-/// ARCH-72, ARCH-SC-46: the odd one is asked only for what the others have no room for.
+/// ARCH-72: the odd one is asked only for what the others have no room for.
 #[test]
 fn an_odd_worker_is_asked_last() {
     let mut world = World::new(manifest(vec![part("load", 3, 5)]), &[4, 1, 2]);
@@ -109,7 +109,8 @@ fn a_verdict_touches_nothing_that_runs() {
     }
 }
 
-/// R6, X45: an attempt that was committed and never arrived waits for its worker, and is not given up for a verdict.
+/// R6: an attempt that was committed and never arrived waits for its worker, and is not given up
+/// for a verdict.
 #[test]
 fn an_attempt_waits_for_a_worker_that_is_set_aside() {
     let mut world = World::new(manifest(vec![part("load", 1, 5)]), &[1, 1]);

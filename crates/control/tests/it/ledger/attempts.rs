@@ -168,7 +168,8 @@ fn a_result_is_counted_once() {
     assert_eq!(shard.status(), Some(AttemptStatus::Completed));
 }
 
-/// R3, R17, S-19: results are not fenced. A replaced attempt's counts are added once; its status has no say.
+/// R3, R17: results are not fenced. A replaced attempt's counts are added once; its status has no
+/// say.
 #[test]
 fn a_replaced_attempt_counts_but_does_not_decide() {
     let mut world = World::new();
@@ -221,7 +222,7 @@ fn revoke_is_idempotent() {
     assert_eq!(world.revoke(other, epoch, 1), Reply::Already { epoch: ended });
 }
 
-/// G-7: an attempt stays its worker's until the ledger has proof; a new owner alone is none.
+/// An attempt stays its worker's until the ledger has proof; a new owner alone is none.
 #[test]
 fn a_new_owner_does_not_free_the_attempts() {
     let mut world = World::new();

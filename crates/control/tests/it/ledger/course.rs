@@ -23,7 +23,7 @@ fn grant(job: JobId, epoch: Epoch, attempt: u32, count: u64, of: u64) -> Command
     Command::GrantRows { shard: shard(job), epoch, attempt: Attempt(attempt), set: 0, count, of }
 }
 
-/// EXEC-66, X45: a division is for good, also for the next owner; those of one entry are one batch.
+/// EXEC-66: a division is for good, also for the next owner; those of one entry are one batch.
 #[test]
 fn a_division_stands() {
     let mut world = World::new();
@@ -60,7 +60,8 @@ fn a_division_is_bounded() {
     assert_eq!(world.run(ALICE, provision(job, epoch, &[(1, 3)])), full);
 }
 
-/// the zero of a schedule is a time of the ledger's own; it is set once, and only for what was divided.
+/// The zero of a schedule is a time of the ledger's own; it is set once, and only for what was
+/// divided.
 #[test]
 fn load_begins_once() {
     let mut world = World::new();

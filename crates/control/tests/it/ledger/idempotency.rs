@@ -1,4 +1,4 @@
-//! Scenarios of idempotent submission (spec 08, section 5) that the state machine alone can show.
+//! Idempotent submission, as far as the state machine alone can show it.
 
 use control::ledger::{
     Busy, Command, CreateJob, IdempotencyKey, KeyProblem, Limits, Outcome, Problem, Rejection,
@@ -7,7 +7,7 @@ use control::ledger::{
 
 use crate::ledger::world::{ALICE, BOB, World, key, session, submission};
 
-/// IDEM-1, IDEM-8, scenario 25: the answer was lost, the retry names the same job.
+/// IDEM-1, IDEM-8: the answer was lost, the retry names the same job.
 #[test]
 fn a_retry_after_a_lost_answer_finds_its_job() {
     let mut world = World::new();
@@ -20,7 +20,7 @@ fn a_retry_after_a_lost_answer_finds_its_job() {
     assert_eq!(world.state.jobs().len(), 1);
 }
 
-/// IDEM-32, IX-4, scenario 31: concurrent duplicates, even in one log entry: one is new, all name the same job.
+/// IDEM-32: concurrent duplicates, even in one log entry: one is new, all name the same job.
 #[test]
 fn concurrent_duplicates_make_one_job() {
     let mut world = World::new();
@@ -40,7 +40,7 @@ fn concurrent_duplicates_make_one_job() {
     }
 }
 
-/// IDEM-3, IX-5, scenario 32: job and key are one record, so no crash comes between them.
+/// IDEM-3: job and key are one record, so no crash comes between them.
 #[test]
 fn a_restart_between_submission_and_retry_changes_nothing() {
     let mut world = World::new();
@@ -52,7 +52,7 @@ fn a_restart_between_submission_and_retry_changes_nothing() {
     ));
 }
 
-/// IDEM-4, IX-1, scenarios 33 and 44: whichever node it comes through, the id is that of a job that exists.
+/// IDEM-4: whichever node it comes through, the id is that of a job that exists.
 #[test]
 fn two_nodes_with_one_key_make_one_job() {
     let mut world = World::new();
@@ -65,7 +65,7 @@ fn two_nodes_with_one_key_make_one_job() {
     assert!(world.state.job(told).is_some());
 }
 
-/// IX-3, scenario 35: "pending" is an answer of its own, and neither acceptance nor rejection.
+/// "pending" is an answer of its own, and neither acceptance nor rejection.
 #[test]
 fn pending_is_not_a_rejection() {
     let pending = Submission::Pending { job: key(1).job_id("acme") };
@@ -77,8 +77,7 @@ fn pending_is_not_a_rejection() {
     assert!(matches!(world.submit(submission(1)), Submission::Accepted { duplicate: true, .. }));
 }
 
-/// IX-6, IX-11, scenarios 36 and 39: a full ledger asks to come back, drops nothing, and does not hold it against the
-/// key.
+/// A full ledger asks to come back, drops nothing, and does not hold it against the key.
 #[test]
 fn a_full_ledger_refuses_for_now_and_forgets_the_refusal() {
     let limits = Limits { jobs: 2, ..Limits::default() };
@@ -104,7 +103,7 @@ fn a_full_ledger_refuses_for_now_and_forgets_the_refusal() {
     assert!(world.state.job(second).is_some(), "an active job is never dropped");
 }
 
-/// IX-6: bytes are bounded as well as jobs.
+/// Bytes are bounded as well as jobs.
 #[test]
 fn a_ledger_full_of_bytes_refuses_for_now() {
     let mut world = World::with(Limits { bytes: 100, ..Limits::default() });
@@ -118,7 +117,7 @@ fn a_ledger_full_of_bytes_refuses_for_now() {
     );
 }
 
-/// IX-9, scenario 37: the same key with other content is refused, and says so.
+/// The same key with other content is refused, and says so.
 #[test]
 fn a_key_with_other_content_is_refused() {
     let mut world = World::new();
@@ -128,7 +127,7 @@ fn a_key_with_other_content_is_refused() {
     assert!(matches!(world.submit(submission(1)), Submission::Accepted { duplicate: true, .. }));
 }
 
-/// IX-9: another tenant's key of the same text is another key.
+/// Another tenant's key of the same text is another key.
 #[test]
 fn tenants_do_not_see_each_others_keys() {
     let mut world = World::new();
@@ -140,7 +139,7 @@ fn tenants_do_not_see_each_others_keys() {
     ));
 }
 
-/// IDEM-9, IX-14, scenario 40: a client without a key gets one per request: two submissions, two jobs.
+/// IDEM-9: a client without a key gets one per request: two submissions, two jobs.
 #[test]
 fn submissions_without_a_key_are_two_jobs() {
     let mut world = World::new();
@@ -164,7 +163,7 @@ fn submissions_without_a_key_are_two_jobs() {
     assert_eq!(world.state.jobs().len(), 2);
 }
 
-/// IDEM-13, scenario 41: a malformed key is refused by the authority too, and leaves nothing behind.
+/// IDEM-13: a malformed key is refused by the authority too, and leaves nothing behind.
 #[test]
 fn the_ledger_refuses_malformed_keys() {
     let mut world = World::new();

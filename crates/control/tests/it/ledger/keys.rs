@@ -7,7 +7,7 @@ use crate::ledger::world::key;
 
 const NONCE: &str = "00112233445566778899aabbccddeeff";
 
-/// IDEM-10, IX-9, scenario 42: a client id with colons in it is read whole.
+/// IDEM-10: a client id with colons in it is read whole.
 #[test]
 fn a_client_may_contain_colons() {
     let text = format!("host1.dc1:12345:42:{NONCE}");
@@ -18,7 +18,7 @@ fn a_client_may_contain_colons() {
     assert_eq!(key.to_string(), text);
 }
 
-/// IDEM-13, scenario 41: each malformed key is refused with what is wrong with it.
+/// IDEM-13: each malformed key is refused with what is wrong with it.
 #[test]
 fn malformed_keys_are_refused_by_name() {
     let long = "x".repeat(129);
@@ -45,7 +45,7 @@ fn malformed_keys_are_refused_by_name() {
     }
 }
 
-/// IX-1: the id follows from tenant and key, and from all of both.
+/// The id follows from tenant and key, and from all of both.
 #[test]
 fn the_job_id_is_a_function_of_tenant_and_key() {
     let base = key(1);

@@ -100,7 +100,7 @@ fn word(reply: &Reply) -> &'static str {
     }
 }
 
-/// LEDG-28, G-58, G-60: every command in every place of a job's life.
+/// LEDG-28: every command in every place of a job's life.
 #[test]
 fn every_cell_of_the_table() {
     use Do::{Cancel, Claim, Context, Create, EndAttempt, Finish, Release, Revoke, Start};
@@ -183,7 +183,7 @@ fn the_first_outcome_is_final() {
     }
 }
 
-/// R5, LEDG-29, SC-37: after a cancel every outcome is CANCELLED, with the results attached.
+/// R5, LEDG-29: after a cancel every outcome is CANCELLED, with the results attached.
 #[test]
 fn a_cancel_before_the_outcome_wins() {
     for found in OUTCOMES {
@@ -212,7 +212,8 @@ fn no_cancelled_outcome_without_a_cancel() {
     assert_eq!(reply, refused(Refusal::NotCancelled));
 }
 
-/// SC-37: claim, start and cancel in every order: the job ends CANCELLED, and nothing starts after the cancel.
+/// Claim, start and cancel in every order: the job ends CANCELLED, and nothing starts after the
+/// cancel.
 #[test]
 fn acceptance_and_cancel_in_any_order() {
     for cancel_after in 0..=3 {
@@ -239,7 +240,7 @@ fn acceptance_and_cancel_in_any_order() {
     }
 }
 
-/// S-47, G-16: a cancel that overtakes the dispatch leaves a tombstone that refuses it, also after a restart.
+/// A cancel that overtakes the dispatch leaves a tombstone that refuses it, also after a restart.
 #[test]
 fn a_cancel_that_overtakes_the_dispatch_stops_it() {
     let mut world = World::new();
@@ -252,7 +253,8 @@ fn a_cancel_that_overtakes_the_dispatch_stops_it() {
     assert_eq!(world.cancel(job), Reply::Already { epoch: at });
 }
 
-/// S-48: cancel and completion in one entry, in either order: one outcome, the same for everybody who asks.
+/// Cancel and completion in one entry, in either order: one outcome, the same for everybody who
+/// asks.
 #[test]
 fn cancel_and_completion_race_to_one_outcome() {
     for cancel_first in [true, false] {

@@ -61,7 +61,8 @@ fn one_of_two_claims_wins() {
     assert_eq!(world.run(BOB, unseen), refused(Refusal::ClaimLost { held: Some(epoch) }));
 }
 
-/// P4, R3, CORE-27, G-4: whatever a replaced owner proposes changes nothing, and it is told the epoch that holds.
+/// P4, R3, CORE-27: whatever a replaced owner proposes changes nothing, and it is told the epoch
+/// that holds.
 #[test]
 fn a_replaced_owner_changes_nothing() {
     let mut world = World::new();
@@ -158,7 +159,7 @@ fn only_a_present_life_can_own() {
     assert!(matches!(world.run(ALICE, to(2)), Reply::Claimed { .. }));
 }
 
-/// CORE-30, G-5: what an owner has to know is in the ledger; the next one finds it as it was.
+/// CORE-30: what an owner has to know is in the ledger; the next one finds it as it was.
 #[test]
 fn a_new_owner_finds_everything_as_it_was() {
     let mut world = World::new();

@@ -8,8 +8,8 @@ use fence::Hlc;
 
 use crate::ledger::world::{ALICE, BOB, GROUP, World, session, submission};
 
-/// IX-10, IDEM-49: settings with which a retry could run twice are refused at the start, and the message says what to
-/// do.
+/// IDEM-49: settings with which a retry could run twice are refused at the start, and the message
+/// says what to do.
 #[test]
 fn retention_must_exceed_twice_the_retry_window() {
     let limits =
@@ -24,7 +24,7 @@ fn retention_must_exceed_twice_the_retry_window() {
     assert!(Limits { sessions: 9, session_records: 8, ..Limits::default() }.check().is_err());
 }
 
-/// IX-10: the key of a job that runs for days is kept for days.
+/// The key of a job that runs for days is kept for days.
 #[test]
 fn an_active_job_keeps_its_key() {
     let mut world = World::new();
@@ -36,7 +36,7 @@ fn an_active_job_keeps_its_key() {
     ));
 }
 
-/// IX-10, IDEM-19, IDEM-53: an ended job's key is kept to the last millisecond, then it is free.
+/// IDEM-19, IDEM-53: an ended job's key is kept to the last millisecond, then it is free.
 #[test]
 fn a_key_is_kept_for_its_time_after_the_end() {
     let mut world = World::new();
@@ -54,7 +54,7 @@ fn a_key_is_kept_for_its_time_after_the_end() {
     ));
 }
 
-/// IX-10, scenario 29: a retry that comes too late to tell is not run; one that is known is answered at any age.
+/// A retry that comes too late to tell is not run; one that is known is answered at any age.
 #[test]
 fn a_retry_from_before_the_retention_is_not_run() {
     let mut world = World::new();
@@ -70,8 +70,8 @@ fn a_retry_from_before_the_retention_is_not_run() {
     assert!(matches!(world.submit(late(age_ms)), Submission::Accepted { duplicate: true, .. }));
 }
 
-/// IX-10: whatever age a client states, and whenever its job ended: a job that it can have created is known, or the
-/// retry is too late.
+/// Whatever age a client states, and whenever its job ended: a job that it can have created is
+/// known, or the retry is too late.
 #[test]
 fn no_stated_age_runs_a_job_twice() {
     let ttl = 1_000;
@@ -92,7 +92,7 @@ fn no_stated_age_runs_a_job_twice() {
     }
 }
 
-/// R9, scenario 43: stamps an hour ahead or behind change no decision; only `Advance` moves time.
+/// R9: stamps an hour ahead or behind change no decision; only `Advance` moves time.
 #[test]
 fn a_clock_jump_makes_no_duplicate() {
     let run = |jump: &dyn Fn(u64) -> u64| {
@@ -127,7 +127,7 @@ fn time_is_not_counted_twice() {
     assert_eq!(world.run(ALICE, advance(u64::MAX, u64::MAX)), at(61_500), "at most a minute each");
 }
 
-/// IX-16: however many jobs end together, one command retires a bounded number, and all go in the end.
+/// However many jobs end together, one command retires a bounded number, and all go in the end.
 #[test]
 fn retirement_is_bounded_work() {
     let limits = Limits { retire_per_advance: 10, ..Limits::default() };

@@ -1,4 +1,4 @@
-//! Setup and teardown, once, and values from one to the next (EXEC-40, X35).
+//! Setup and teardown, once, and values from one to the next (EXEC-40).
 
 use base::clock;
 use fence::Moment;

@@ -22,8 +22,8 @@ const LOADS: [&str; 9] = [
     "start_rate: 50/s, stages: [ { to: 300/s, over: 400ms } ], max_vus: 200",
 ];
 
-/// DESIGN R14: whatever the executor and the number of shards, the parts add up to the plan, and the target
-/// sees what was sent.
+/// R14: whatever the executor and the number of shards, the parts add up to the plan, and the
+/// target sees what was sent.
 #[test]
 fn shards_add_up_to_the_plan() {
     for text in LOADS {

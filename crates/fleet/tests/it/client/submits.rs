@@ -23,7 +23,7 @@ fn submission() -> Submission {
     Submission { key: "k".to_owned(), name: "plan".to_owned(), bundle, age }
 }
 
-/// IX-3: pending and busy are asked again with the same key, and the age of the first try grows.
+/// Pending and busy are asked again with the same key, and the age of the first try grows.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_submission_is_asked_again_with_the_same_key_until_it_is_known() {
     let (world, fake) = (World::new(), Fake::default());

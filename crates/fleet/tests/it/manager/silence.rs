@@ -169,7 +169,7 @@ async fn a_worker_that_does_not_answer_gets_nothing_new_until_it_does() {
     assert_eq!(world.shown().await.why, "");
     let before = world.metric(opened).await;
 
-    // ARCH-SC-37: it refuses by name now, again and again, and that is an answer.
+    // It refuses by name now, again and again, and that is an answer.
     let refused = world.played.reserves.load(Ordering::Relaxed) + 3;
     while world.played.reserves.load(Ordering::Relaxed) < refused {
         let job = world.submit().await;

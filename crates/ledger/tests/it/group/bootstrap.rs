@@ -4,7 +4,7 @@ use ledger::{Bootstrap, Change, Changed, NotChanged};
 
 use crate::group::harness::*;
 
-/// 01 G-1, LEDG-120: nodes with different lists make no group, and say why.
+/// LEDG-120: nodes with different lists make no group, and say why.
 #[tokio::test(flavor = "multi_thread")]
 async fn different_lists_make_no_group() {
     let mut group = Group::prepare(3, 3, |_| ());
@@ -32,7 +32,7 @@ async fn different_lists_make_no_group() {
     assert_eq!(group.node(0).status().group, id);
 }
 
-/// 01 G-1, LEDG-117: a founder that has lost its disk founds no second group.
+/// LEDG-117: a founder that has lost its disk founds no second group.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_founder_without_its_disk_founds_nothing() {
     let mut group = Group::start(3).await;

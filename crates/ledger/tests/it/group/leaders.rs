@@ -7,7 +7,8 @@ use tokio::time::{Instant, sleep};
 
 use crate::group::harness::*;
 
-/// CORE-17, SC-26, S-5: the leader dies, another one leads, nothing acknowledged is lost, and the old one comes back.
+/// CORE-17: the leader dies, another one leads, nothing acknowledged is lost, and the old one comes
+/// back.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dead_leader_is_replaced_and_rejoins() {
     let mut group = Group::start(3).await;
@@ -48,7 +49,7 @@ async fn a_member_may_come_back_at_another_address() {
     assert_eq!(count.unwrap().value, 3);
 }
 
-/// LEDG-69, SC-19, SC-21: requests under way while the leader dies are executed once, whoever answers them.
+/// LEDG-69: requests under way while the leader dies are executed once, whoever answers them.
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_that_outlive_a_leader_are_executed_once() {
     let mut group = Group::start(3).await;
@@ -80,7 +81,7 @@ async fn requests_that_outlive_a_leader_are_executed_once() {
     assert_eq!(node.status().open_requests, 0);
 }
 
-/// S-1, CORE-10, SC-28, SC-35, LEDG-69: a leader whose followers are gone says so, and a retry resolves what it left
+/// CORE-10, LEDG-69: a leader whose followers are gone says so, and a retry resolves what it left
 /// open.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_leader_without_a_majority_refuses_and_a_retry_resolves() {
@@ -119,7 +120,8 @@ async fn a_leader_without_a_majority_refuses_and_a_retry_resolves() {
     );
 }
 
-/// S-3, S-4, CORE-20, CORE-22: a node that was cut off comes back without a higher term, and the leader stays.
+/// CORE-20, CORE-22: a node that was cut off comes back without a higher term, and the leader
+/// stays.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_returning_node_does_not_disturb_the_leader() {
     let group = Group::start(3).await;
@@ -140,7 +142,7 @@ async fn a_returning_node_does_not_disturb_the_leader() {
     assert_eq!(group.node(leader).status().term, term);
 }
 
-/// SC-28, SC-29, SC-35: a leader that is cut off neither writes nor reads; after the heal it follows and has caught up.
+/// A leader that is cut off neither writes nor reads; after the heal it follows and has caught up.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cut_off_leader_is_replaced_and_follows() {
     let group = Group::start(3).await;

@@ -7,7 +7,7 @@ use ledger::{Bootstrap, Change, Changed, NotChanged, NotCommitted, ReadLevel, Wr
 
 use crate::group::harness::*;
 
-/// LEDG-101, SC-32: a node joins as a learner, becomes a voter, another one leaves; writes go on.
+/// LEDG-101: a node joins as a learner, becomes a voter, another one leaves; writes go on.
 #[tokio::test(flavor = "multi_thread")]
 async fn members_come_and_go_one_at_a_time() {
     let mut group = Group::prepare(4, 3, |_| ());
@@ -154,7 +154,7 @@ async fn a_voter_that_is_half_removed_is_really_admitted_again() {
     panic!("no removal was caught half done");
 }
 
-/// LEDG-117, G-23, SC-33: a node with an empty disk and an old name neither votes nor acknowledges until it is
+/// LEDG-117: a node with an empty disk and an old name neither votes nor acknowledges until it is
 /// admitted again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_lost_its_disk_counts_for_nothing_until_admitted_again() {

@@ -31,8 +31,8 @@ async fn fill(group: &Group, first: u64) -> u64 {
     panic!("the disk never became full");
 }
 
-/// SC-11, WX-6: a ledger whose disk is full refuses new jobs by name, finishes what has begun, and takes jobs again as
-/// soon as there is room: by itself, and after a restart on the full disk.
+/// A ledger whose disk is full refuses new jobs by name, finishes what has begun, and takes jobs
+/// again as soon as there is room: by itself, and after a restart on the full disk.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_ledger_whose_disk_was_full_takes_jobs_again_when_there_is_room() {
     let disk = wal::FaultyDisk::new(1);

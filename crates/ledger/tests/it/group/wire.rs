@@ -32,7 +32,7 @@ fn name<T: std::fmt::Debug>(answer: Result<T, Status>) -> String {
     refusal_name(&status).map_or_else(|| format!("{:?}", status.code()), ToOwned::to_owned)
 }
 
-/// LEDG-117, 01 G-1: every message is for one group, one node and one disk.
+/// LEDG-117: every message is for one group, one node and one disk.
 #[tokio::test(flavor = "multi_thread")]
 async fn messages_for_others_are_refused_by_name() {
     let group = Group::start(1).await;

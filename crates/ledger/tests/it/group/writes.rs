@@ -10,7 +10,7 @@ use ledger::{NotCommitted, Observer, Overload, ReadLevel, Written};
 
 use crate::group::harness::*;
 
-/// LEDG-116, SC-17: the embedded default is a group of one; what it acknowledged is there after a crash.
+/// LEDG-116: the embedded default is a group of one; what it acknowledged is there after a crash.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_single_node_is_a_group_and_remembers() {
     let mut group = Group::prepare(1, 0, |_| ());
@@ -32,8 +32,8 @@ async fn a_single_node_is_a_group_and_remembers() {
     );
 }
 
-/// LEDG-124, LEDG-115, SC-40: any node takes writes and hands them to the leader once; a strong read sees them
-/// everywhere.
+/// LEDG-124, LEDG-115: any node takes writes and hands them to the leader once; a strong read sees
+/// them everywhere.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_node_writes_and_reads_what_was_acknowledged() {
     let group = Group::start(3).await;
@@ -172,7 +172,8 @@ impl Observer for Witness {
     }
 }
 
-/// LEDG-165, SC-34: whoever watches sees every acknowledgement, every leadership, and equal states at equal places.
+/// LEDG-165: whoever watches sees every acknowledgement, every leadership, and equal states at
+/// equal places.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_observer_sees_what_is_promised() {
     let witness = Arc::new(Witness::default());

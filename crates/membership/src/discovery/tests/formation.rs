@@ -43,7 +43,7 @@ fn ask(
     decide(&me, &seen(peers))
 }
 
-/// C-82, R6: the rule, row by row.
+/// R6: the rule, row by row.
 #[test]
 fn the_rule_row_by_row() {
     const THREE: &[u128] = &[1, 2, 3];
@@ -86,7 +86,7 @@ fn the_rule_row_by_row() {
     assert_eq!(ask(None, THREE, true, &[(2, None, &[1, 2]), (3, None, THREE)]), lists);
 }
 
-/// G-31: other datacenters and other roles have groups of their own.
+/// Other datacenters and other roles have groups of their own.
 #[test]
 fn other_domains_do_not_matter() {
     let three = voters(&[1, 2, 3]);

@@ -87,7 +87,8 @@ impl Bench {
     }
 }
 
-/// S-40, GATE-113: the first answer wins, the others are cancelled, JOINED comes with the acknowledgement (C-84).
+/// GATE-113: the first answer wins, the others are cancelled, JOINED comes with the
+/// acknowledgement.
 #[test]
 fn the_first_answer_is_joined_and_the_rest_cancelled() {
     let mut bench = Bench::new(with_seeds([2, 3, 4]), 1);
@@ -103,7 +104,7 @@ fn the_first_answer_is_joined_and_the_rest_cancelled() {
     assert_eq!(bench.notices, [Notice::Joined { node: NodeId(2), after: ms(100) }]);
 }
 
-/// S-41, S-44, S-73: all time out together at 500 ms, then waits of 0.5, 1, 2, 4, 8, 15, 15 s plus a quarter at most.
+/// All time out together at 500 ms, then waits of 0.5, 1, 2, 4, 8, 15, 15 s plus a quarter at most.
 #[test]
 fn without_an_answer_the_waits_grow() {
     let mut bench = Bench::new(with_seeds([2, 3, 4]), 7);
@@ -138,7 +139,7 @@ fn without_an_answer_the_waits_grow() {
     assert_eq!(bench.machine.phase(), Phase::Joined);
 }
 
-/// C-84: a join that fails goes to the next one, then into the backoff.
+/// A join that fails goes to the next one, then into the backoff.
 #[test]
 fn a_failed_join_goes_on_to_the_next() {
     let mut bench = Bench::new(with_seeds([2, 3]), 1);
@@ -158,7 +159,7 @@ fn a_failed_join_goes_on_to_the_next() {
     assert_eq!(bench.machine.phase(), Phase::Backoff);
 }
 
-/// C-84, C-91: after a failed join the round goes on where it was, with those that still waited for their turn.
+/// After a failed join the round goes on where it was, with those that still waited for their turn.
 #[test]
 fn a_failed_join_forgets_nobody() {
     let mut bench = Bench::new(with_seeds(2..22), 1);
@@ -178,7 +179,7 @@ fn a_failed_join_forgets_nobody() {
     assert_eq!(tried.len(), 20, "all of them, before the first wait");
 }
 
-/// C-83, A-16: who was passed over at the first join is looked at a second later, not half a minute.
+/// Who was passed over at the first join is looked at a second later, not half a minute.
 #[test]
 fn those_passed_over_are_looked_at_soon() {
     let mut bench = Bench::new(with_seeds([2, 3]), 1);
@@ -192,7 +193,7 @@ fn those_passed_over_are_looked_at_soon() {
     assert!(bench.machine.looked_around(), "now everybody was tried");
 }
 
-/// CORE-119, GATE-117, S-45, C-87: seeds do not wait for DNS, and its answer joins in when it comes.
+/// CORE-119, GATE-117: seeds do not wait for DNS, and its answer joins in when it comes.
 #[test]
 fn seeds_and_dns_go_in_parallel() {
     let mut settings = with_seeds([2]);
@@ -214,7 +215,8 @@ fn seeds_and_dns_go_in_parallel() {
     assert_eq!(bench.machine.phase(), Phase::Joined);
 }
 
-/// S-68: a failed name is not asked for again within thirty seconds once there is a peer; the seeds did it.
+/// A failed name is not asked for again within thirty seconds once there is a peer; the seeds did
+/// it.
 #[test]
 fn a_failed_name_is_left_alone() {
     let mut settings = with_seeds([2]);
@@ -231,7 +233,8 @@ fn a_failed_name_is_left_alone() {
     assert!(!bench.lookups.is_empty());
 }
 
-/// G-29, R10: a resolver that never answers counts as a time-out after two seconds, and does not stop the rounds.
+/// R10: a resolver that never answers counts as a time-out after two seconds, and does not stop the
+/// rounds.
 #[test]
 fn a_silent_resolver_times_out() {
     let mut settings = Settings::new(Role::Manager);
@@ -248,7 +251,7 @@ fn a_silent_resolver_times_out() {
     assert!(bench.lookups.len() >= 3, "asked again: {}", bench.lookups.len());
 }
 
-/// A-15, C-82: the first node of all, with only itself among its seeds, or with nothing at all: it serves.
+/// The first node of all, with only itself among its seeds, or with nothing at all: it serves.
 #[test]
 fn a_lone_first_node_starts() {
     let mut bench = Bench::new(with_seeds([1]), 1);
@@ -265,7 +268,7 @@ fn a_lone_first_node_starts() {
     assert!(bench.machine.looked_around());
 }
 
-/// C-82: our own address under a name that we do not know as ours.
+/// Our own address under a name that we do not know as ours.
 #[test]
 fn an_answer_from_ourselves_is_no_peer() {
     let mut bench = Bench::new(with_seeds([2, 3]), 1);
@@ -277,8 +280,8 @@ fn an_answer_from_ourselves_is_no_peer() {
     assert!(bench.probed.iter().filter(|(_, to)| *to == address(3)).count() > 3);
 }
 
-/// A-17, C-85, CORE-122: an address of another cluster, environment, role or group is refused by name, and the next
-/// one is taken.
+/// CORE-122: an address of another cluster, environment, role or group is refused by name, and the
+/// next one is taken.
 #[test]
 fn strangers_are_refused_and_the_next_is_taken() {
     let group = |cluster| Some(GroupId { cluster, generation: 1 });
@@ -314,8 +317,8 @@ fn strangers_are_refused_and_the_next_is_taken() {
     assert_eq!(bench.joins.len(), 1);
 }
 
-/// C-83, DET-GAP-4, DET-GAP-22: a joined node looks at silent addresses at most once in thirty seconds, leaves
-/// members in peace, and merges with a stranger of its own cluster.
+/// A joined node looks at silent addresses at most once in thirty seconds, leaves members in peace,
+/// and merges with a stranger of its own cluster.
 #[test]
 fn a_joined_node_looks_again_at_a_low_rate() {
     let mut bench = Bench::new(with_seeds([2, 3]), 3);
@@ -335,7 +338,7 @@ fn a_joined_node_looks_again_at_a_low_rate() {
     assert_eq!(bench.notices.last(), Some(&Notice::Merged { node: NodeId(3) }));
 }
 
-/// S-74, CORE-121: the last peer goes and comes back elsewhere; DNS knows, and the id is the same.
+/// CORE-121: the last peer goes and comes back elsewhere; DNS knows, and the id is the same.
 #[test]
 fn a_pod_that_comes_back_elsewhere_is_found() {
     let mut settings = Settings::new(Role::Manager);
@@ -361,7 +364,7 @@ fn a_pod_that_comes_back_elsewhere_is_found() {
     assert_eq!(bench.machine.phase(), Phase::Joined);
 }
 
-/// C-81: only where a limit is set does the search end, and then for good.
+/// Only where a limit is set does the search end, and then for good.
 #[test]
 fn giving_up_is_final() {
     let mut settings = with_seeds([2]);
@@ -375,7 +378,7 @@ fn giving_up_is_final() {
     assert_eq!(bench.machine.phase(), Phase::Failed);
 }
 
-/// CORE-133, S-73, C-91: forty seeds, never more than ten probes at once, and each is tried in each round.
+/// CORE-133: forty seeds, never more than ten probes at once, and each is tried in each round.
 #[test]
 fn never_more_than_ten_at_once() {
     let mut bench = Bench::new(with_seeds(2..42), 5);

@@ -32,7 +32,7 @@ fn due_after(cache: &DnsCache, hurry: Option<Duration>) -> u64 {
     (0..=400_000).find(|at| cache.state(&question(), ms(*at), hurry) == Lookup::Due).unwrap()
 }
 
-/// CORE-120, S-68, G-29, C-88
+/// CORE-120: answers, failures and names that do not exist are each kept for a time of their own.
 #[test]
 fn answers_hold_for_their_time() {
     let failed = || Err(LookupError::Failed { why: "SERVFAIL".into() });
@@ -59,7 +59,7 @@ fn answers_hold_for_their_time() {
     }
 }
 
-/// G-29: waits after time-outs grow from one second to five, and a good answer ends that.
+/// Waits after time-outs grow from one second to five, and a good answer ends that.
 #[test]
 fn failing_servers_are_asked_ever_less_often() {
     let mut cache = cache_after(Err(LookupError::TimedOut));
@@ -72,7 +72,7 @@ fn failing_servers_are_asked_ever_less_often() {
     assert_eq!(due_after(&cache, None), 1000);
 }
 
-/// G-29: last known good.
+/// While a resolver fails, the last good answer is used.
 #[test]
 fn the_last_good_answer_survives_failures() {
     let mut cache = cache_after(answer(&[3, 1, 3], None));
@@ -156,7 +156,7 @@ fn candidates_have_no_doubles_and_not_ourselves() {
     assert!(!candidates.contains(address(3)));
 }
 
-/// CORE-121, S-74: a node is known by its id; an address by who answers there last.
+/// CORE-121: a node is known by its id; an address by who answers there last.
 #[test]
 fn a_node_that_moves_is_the_same_node() {
     let mut candidates = Candidates::new([], 8);
@@ -186,7 +186,7 @@ fn our_own_address_is_not_ours_for_ever() {
     assert_eq!((due(secs(299)), due(secs(300))), (0, 1));
 }
 
-/// CORE-134, S-73, GATE-123: 0.5, 1, 2, 4, 8, 15, 15 s, plus up to a quarter.
+/// CORE-134, GATE-123: 0.5, 1, 2, 4, 8, 15, 15 s, plus up to a quarter.
 #[test]
 fn waits_double_up_to_fifteen_seconds() {
     let backoff = Backoff::default();

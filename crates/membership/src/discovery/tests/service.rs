@@ -59,7 +59,8 @@ impl Dialer for Scripted {
     }
 }
 
-/// CORE-119, C-87: a resolver that hangs and a seed that is dead hold nothing up, and the shell does not run hot.
+/// CORE-119: a resolver that hangs and a seed that is dead hold nothing up, and the shell does not
+/// run hot.
 #[tokio::test]
 async fn the_shell_joins_in_spite_of_a_hanging_resolver() {
     let mut settings = with_seeds([2, 3]);

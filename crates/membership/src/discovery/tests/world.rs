@@ -224,7 +224,8 @@ fn found(hosts: impl IntoIterator<Item = u8>) -> Result<Answer, LookupError> {
     Ok(Answer { addresses: hosts.into_iter().map(address).collect(), ttl: Some(secs(5)) })
 }
 
-/// S-48, GATE-109: static seeds, a Kubernetes headless service, and both: joined within a second, unchanged code.
+/// GATE-109: static seeds, a Kubernetes headless service, and both: joined within a second,
+/// unchanged code.
 #[test]
 fn three_configurations_join_within_a_second() {
     let static_seeds = || with_seeds([1, 2, 3]);
@@ -244,7 +245,8 @@ fn three_configurations_join_within_a_second() {
     }
 }
 
-/// the first node of a new cluster waits for the others without electing itself, and they find it later.
+/// The first node of a new cluster waits for the others without electing itself, and they find it
+/// later.
 #[test]
 fn a_first_node_waits_for_the_others() {
     let mut world = World::new();
@@ -256,13 +258,13 @@ fn a_first_node_waits_for_the_others() {
     assert!(world.groups().is_empty(), "one of three founds nothing");
     world.run_until(secs(124));
     assert_eq!(world.groups().len(), 1);
-    // SC-50: a configured peer that was down for an hour is joined at once, and admitted by the group.
+    // A configured peer that was down for an hour is joined at once, and admitted by the group.
     world.run_until(secs(3604));
     assert_eq!((world.islands(), world.groups().len()), (1, 1));
     assert!(world.nodes.iter().all(|node| node.group.is_some()));
 }
 
-/// C-83, S-47, DET-GAP-22: two halves that start apart become one after the network heals, within one look.
+/// Two halves that start apart become one after the network heals, within one look.
 #[test]
 fn islands_find_each_other_and_merge() {
     let mut world = World::new();
@@ -280,12 +282,12 @@ fn islands_find_each_other_and_merge() {
     assert!(world.nodes.iter().all(|node| node.group.is_some()));
 }
 
-/// S-42, S-74, CORE-121: a headless service whose records change; every pod is replaced, one after the other.
+/// CORE-121: a headless service whose records change; every pod is replaced, one after the other.
 #[test]
 fn pods_are_replaced_one_by_one() {
     let settings = || Settings { names: vec![service()], ..Settings::new(Role::Manager) };
     let mut world = World::new();
-    // The name exists only once the first pod is ready (C-88).
+    // The name exists only once the first pod is ready.
     for node in 1..=3u8 {
         world.add(node.into(), node, settings(), ms(0), 9);
     }
@@ -328,7 +330,8 @@ fn a_second_cluster_is_never_made_by_accident() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
-    /// A-16, C-83: any starting times and any outages that end: one island, one group, and never two on the way.
+    /// Any starting times and any outages that end: one island, one group, and never two on the
+    /// way.
     #[test]
     fn any_start_ends_in_one_cluster(
         seed: u64,

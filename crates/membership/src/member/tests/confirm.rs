@@ -143,7 +143,8 @@ fn a_peer_is_confirmed_once() {
     assert_eq!(steps, [Some(State::Confirmed)]);
 }
 
-/// DET-4, X-58: who was only heard of is no member: it does not count for time-outs, and is not shown to others.
+/// DET-4: who was only heard of is no member: it does not count for time-outs, and is not shown to
+/// others.
 #[test]
 fn an_unconfirmed_peer_counts_for_nothing() {
     let mut net = Net::cluster(3, &settings());
@@ -241,8 +242,8 @@ fn given_up(role: Role, health: LocalHealth) -> (Vec<Duration>, Duration) {
     panic!("{role} was never given up");
 }
 
-/// LIFE-102, LIFE-103, LIFE-106, X-55 to X-57: each role has its time, then so many extra knocks five seconds apart, a
-/// worker none; a member that is not well waits up to three times as long.
+/// LIFE-102, LIFE-103, LIFE-106: each role has its time, then so many extra knocks five seconds
+/// apart, a worker none; a member that is not well waits up to three times as long.
 #[test]
 fn each_role_is_waited_for_as_long_as_its_policy_says() {
     let well = LocalHealth::default();

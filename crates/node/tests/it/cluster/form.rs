@@ -64,7 +64,7 @@ async fn a_cluster_forms_from_one_seed() {
     assert_eq!(page(http, "/debug/nothing").await.0, 404);
 }
 
-/// R2, DET-GAP-23: a crash is a death, a farewell is not, and a restart in the same folder is a new life.
+/// R2: a crash is a death, a farewell is not, and a restart in the same folder is a new life.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crash_a_farewell_and_a_restart_are_told_apart() {
     let world = World::new();
@@ -104,7 +104,7 @@ async fn peers_are_remembered_for_the_next_start() {
     assert_eq!(second.life().boot, BootId(2));
 }
 
-/// GATE-110, DET-GAP-22: two clusters that started apart become one when one node of each is told of the other.
+/// GATE-110: two clusters that started apart become one when one node of each is told of the other.
 #[tokio::test(flavor = "multi_thread")]
 async fn islands_that_hear_of_each_other_merge() {
     let world = World::new();

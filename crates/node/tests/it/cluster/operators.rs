@@ -11,8 +11,8 @@ use tokio::time::timeout;
 
 use crate::cluster::harness::{DEADLINE, World, id, key, until, whole};
 
-/// DET-GAP-24: the table with the asked node in it, and every change after it; a watch that broke off goes on where
-/// it was.
+/// The table with the asked node in it, and every change after it; a watch that broke off goes on
+/// where it was.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_watch_resumes_where_it_broke_off() {
     let world = World::new();

@@ -31,8 +31,8 @@ fn refused(status: &Status, name: &str) {
     assert!(status.message().contains("bring"), "what to do: {}", status.message());
 }
 
-/// CORE-105, CORE-106, S-60: every first contact says what is spoken; another major is refused by name, a later minor
-/// and those who do not say it are talked to.
+/// CORE-105, CORE-106: every first contact says what is spoken; another major is refused by name, a
+/// later minor and those who do not say it are talked to.
 #[tokio::test(flavor = "multi_thread")]
 async fn another_major_is_refused_by_name_and_a_later_minor_is_not() {
     let world = World::new();

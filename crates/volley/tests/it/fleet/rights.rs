@@ -3,8 +3,9 @@
 use crate::common::{Target, plan, until};
 use crate::fleet::cluster::Cluster;
 
-/// CORE-86, G-16: a job is changed by the client that submitted it and by operators, and who did it is said. The
-/// managers of this cluster know each other by name, and find each other again after a kill.
+/// CORE-86: a job is changed by the client that submitted it and by operators, and who did it is
+/// said. The managers of this cluster know each other by name, and find each other again after a
+/// kill.
 #[test]
 fn a_job_belongs_to_its_client_and_managers_have_names() {
     let target = Target::start();

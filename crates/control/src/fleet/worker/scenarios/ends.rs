@@ -4,7 +4,8 @@ use super::super::testing::{Rig, at, run};
 use super::super::*;
 use crate::ledger::AttemptStatus;
 
-/// EXEC-133, ARCH-90, ARCH-99, ARCH-SC-40, S39: every way out gives the core back, before anything was sent or stored.
+/// EXEC-133, ARCH-90, ARCH-99: every way out gives the core back, before anything was sent or
+/// stored.
 #[test]
 fn every_way_out_gives_the_core_back() {
     let ways = [
@@ -26,8 +27,8 @@ fn every_way_out_gives_the_core_back() {
     }
 }
 
-/// ARCH-89, ARCH-ISS-37: a graceful cancel lets iterations end; a harder one may follow; the core stays taken until the
-/// thread has ended.
+/// ARCH-89: a graceful cancel lets iterations end; a harder one may follow; the core stays taken
+/// until the thread has ended.
 #[test]
 fn a_graceful_cancel_can_be_made_harder() {
     let mut rig = Rig::new(1);
@@ -75,7 +76,7 @@ fn a_later_attempt_waits_for_the_thread_of_the_former() {
     assert_eq!(rig.worker.counts().superseded, 1);
 }
 
-/// S40, ARCH-SC-43, ARCH-ISS-25: a report is told until it is durable, wherever the owner is by then.
+/// A report is told until it is durable, wherever the owner is by then.
 #[test]
 fn a_report_is_told_until_it_is_forgotten() {
     let mut rig = Rig::new(1);
@@ -96,7 +97,8 @@ fn a_report_is_told_until_it_is_forgotten() {
     assert_eq!(rig.worker.counts().reports_forgotten, 1);
 }
 
-/// R17, R17a, X29: after a restart reports are told again, and what died without one gets one from its issued file.
+/// R17, R17a: after a restart reports are told again, and what died without one gets one from its
+/// issued file.
 #[test]
 fn a_restart_brings_reports_and_makes_those_that_are_missing() {
     let mut rig = Rig::new(1);
@@ -157,7 +159,7 @@ fn a_shutdown_leaves_its_attempts_to_others() {
     );
 }
 
-/// ARCH-100, ARCH-SC-68: a drained worker finishes what runs, takes no more, and says so.
+/// ARCH-100: a drained worker finishes what runs, takes no more, and says so.
 #[test]
 fn a_draining_worker_finishes_and_takes_no_more() {
     let mut rig = Rig::new(2);

@@ -2,7 +2,8 @@
 
 use super::super::testing::Rig;
 
-/// ARCH-59 to ARCH-62 as R3 has them, ARCH-SC-38: lower is refused, equal repeats the first answer, higher enters.
+/// ARCH-59 to ARCH-62 as R3 has them: lower is refused, equal repeats the first answer, higher
+/// enters.
 #[test]
 fn a_lower_attempt_is_refused_an_equal_one_repeats_a_higher_one_enters() {
     let mut rig = Rig::new(4);
@@ -20,7 +21,7 @@ fn a_lower_attempt_is_refused_an_equal_one_repeats_a_higher_one_enters() {
     assert_eq!(rig.worker.fence_counts().0.stale, 3);
 }
 
-/// ARCH-SC-39, ARCH-ISS-21: the fence outlives the attempt.
+/// The fence outlives the attempt.
 #[test]
 fn a_delayed_duplicate_of_a_finished_dispatch_runs_nothing() {
     let mut rig = Rig::new(4);
@@ -33,7 +34,7 @@ fn a_delayed_duplicate_of_a_finished_dispatch_runs_nothing() {
     );
 }
 
-/// ARCH-SC-63, ARCH-ISS-36: a stop that overtakes its dispatch bars it.
+/// A stop that overtakes its dispatch bars it.
 #[test]
 fn a_stop_that_overtakes_its_dispatch_bars_it() {
     let mut rig = Rig::new(4);
@@ -45,7 +46,7 @@ fn a_stop_that_overtakes_its_dispatch_bars_it() {
     );
 }
 
-/// S61, S64: an owner that was replaced while it stood still is refused, and its holds are given back.
+/// An owner that was replaced while it stood still is refused, and its holds are given back.
 #[test]
 fn a_replaced_owner_is_refused_and_its_holds_are_given_back() {
     let mut rig = Rig::new(4);
@@ -64,7 +65,7 @@ fn a_replaced_owner_is_refused_and_its_holds_are_given_back() {
     assert_eq!(rig.worker.counts().holds_superseded, 1);
 }
 
-/// ARCH-108, SC-13, X29: a new owner takes running attempts over, and nothing is interrupted or run again.
+/// ARCH-108: a new owner takes running attempts over, and nothing is interrupted or run again.
 #[test]
 fn a_new_owner_takes_over_what_runs() {
     let mut rig = Rig::new(4);
@@ -85,7 +86,7 @@ fn a_new_owner_takes_over_what_runs() {
     assert_eq!(rig.worker.counts().forced, 0);
 }
 
-/// S60, X28: a dispatch that knows fewer layers than another of its job is refused.
+/// A dispatch that knows fewer layers than another of its job is refused.
 #[test]
 fn a_dispatch_with_an_older_context_is_refused() {
     let mut rig = Rig::new(4);

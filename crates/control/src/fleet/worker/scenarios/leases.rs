@@ -2,7 +2,7 @@
 
 use super::super::testing::Rig;
 
-/// ARCH-110, ARCH-111, ARCH-SC-49: who does not answer is passed over; what runs is not interrupted.
+/// ARCH-110, ARCH-111: who does not answer is passed over; what runs is not interrupted.
 #[test]
 fn renewals_go_to_the_next_manager_while_the_lease_runs_on() {
     let mut rig = Rig::new(4);
@@ -19,7 +19,7 @@ fn renewals_go_to_the_next_manager_while_the_lease_runs_on() {
     assert_eq!(rig.worker.counts().lapses, 0);
 }
 
-/// ARCH-SC-50: losing a manager that is not asked changes nothing; losing the one that is asked, the next is.
+/// Losing a manager that is not asked changes nothing; losing the one that is asked, the next is.
 #[test]
 fn losing_another_manager_changes_nothing() {
     let mut rig = Rig::new(4);
@@ -33,7 +33,7 @@ fn losing_another_manager_changes_nothing() {
     );
 }
 
-/// R4, ARCH-ISS-24: cut off from all managers a worker stops by itself, for good.
+/// R4: cut off from all managers a worker stops by itself, for good.
 #[test]
 fn a_lease_that_runs_out_ends_the_attempt_for_good() {
     let mut rig = Rig::new(4);
@@ -60,7 +60,7 @@ fn a_grant_that_arrives_after_a_long_sleep_revives_nothing() {
     );
 }
 
-/// ARCH-124, ARCH-SC-61, GATE-106: a cancel whose message was lost is found by the next renewal, after L/4.
+/// ARCH-124, GATE-106: a cancel whose message was lost is found by the next renewal, after L/4.
 #[test]
 fn a_lost_cancel_is_found_by_the_next_renewal() {
     let mut rig = Rig::new(4);
@@ -73,7 +73,7 @@ fn a_lost_cancel_is_found_by_the_next_renewal() {
     assert_eq!(rig.worker.counts().renewals_refused, 1);
 }
 
-/// ARCH-118, ARCH-SC-59: work that no manager knows ends by the refusal of its renewal, or by having none.
+/// ARCH-118: work that no manager knows ends by the refusal of its renewal, or by having none.
 #[test]
 fn an_orphan_ends_without_anybody_looking_for_it() {
     let mut rig = Rig::new(2);

@@ -32,8 +32,8 @@ fn more_time_is_asked_for_while_there_is_progress() {
     assert_eq!(rig.worker.counts().tells_sent, 2, "nothing was done since, so nothing is asked");
 }
 
-/// ARCH-SC-58, ARCH-99: what does not end is asked, forced, killed and given up; its core stays taken while its thread
-/// lives.
+/// ARCH-99: what does not end is asked, forced, killed and given up; its core stays taken while its
+/// thread lives.
 #[test]
 fn an_attempt_that_hangs_is_ended_by_force() {
     let mut rig = Rig::new(1);
