@@ -1,7 +1,6 @@
 //! From an origin to a byte stream: TCP or Unix socket, proxy, TLS.
 
 use base::clock;
-use fence::Moment;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 

@@ -1,7 +1,6 @@
 //! HTTP/2: one connection of a virtual user, shared by all its streams, on the crate `h2`.
 
 use base::clock;
-use fence::Moment;
 use permit::SendControl;
 use std::cell::Cell;
 use std::future::poll_fn;

@@ -1,7 +1,6 @@
 //! One virtual user's connections, per origin, and the exchange over whichever version they speak.
 
 use base::clock;
-use fence::Moment;
 use permit::SendControl;
 use std::cell::{Cell, RefCell};
 use std::net::IpAddr;

@@ -4,7 +4,6 @@
 //! the generator's threads, and the ratio. Figures of one run are comparable with each other only.
 
 use base::clock;
-use fence::Moment;
 use permit::{IssuedFile, SendPermit};
 use std::collections::BTreeMap;
 use std::sync::Arc;

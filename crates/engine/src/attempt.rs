@@ -21,7 +21,6 @@ mod sums;
 mod thread;
 
 pub use aside_run::{AsideEnded, AsideRun, AsideSpec, AsideWiring};
-use fence::Moment;
 pub use loaded::{
     LoadError, LoadOptions, Loaded, Provided, UniqueSet, Values, layout_of, layout_of_script,
 };

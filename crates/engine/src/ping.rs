@@ -1,7 +1,6 @@
 //! One request, shown in full: phases, headers, TLS, the beginning of the body.
 
 use base::clock;
-use fence::Moment;
 use permit::SendControl;
 use std::fmt::Write;
 use std::rc::Rc;

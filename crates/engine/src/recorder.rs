@@ -2,7 +2,6 @@
 //! conductor asks.
 
 use base::clock;
-use fence::Moment;
 use permit::SendControl;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

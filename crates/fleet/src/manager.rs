@@ -35,14 +35,15 @@ mod time;
 mod transfers;
 mod voters;
 
+use base::clock::now;
 use base::{lock, millis};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use control::fleet::pool::Worker;
 use control::fleet::routing::{self, Routing, Why};
-use fence::{JobId, Moment, NodeId};
+use fence::{JobId, NodeId};
 use membership::Entry;
 use node::Member;
 use tokio::sync::watch;
@@ -114,9 +115,4 @@ impl Shared {
     fn desks(&self) -> Vec<(JobId, DeskHandle)> {
         lock(&self.desks).iter().map(|(job, desk)| (*job, desk.clone())).collect()
     }
-}
-
-/// The clock of leases: it goes on while the machine sleeps (R4).
-fn now() -> Moment {
-    Moment::since_boot(engine::attempt::clock::now().uptime())
 }

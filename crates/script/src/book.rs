@@ -2,7 +2,6 @@
 //! the conductor asks.
 
 use base::clock;
-use fence::Moment;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};

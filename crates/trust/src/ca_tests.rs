@@ -4,17 +4,17 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use super::*;
-use crate::credentials::{Credentials, CredentialsError, Keeper, unix_now};
+use crate::credentials::{Credentials, CredentialsError, Keeper};
 use crate::inspect::{Files, Finding, check, show};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
 fn year() -> Validity {
-    Validity::starting(unix_now(), 365 * DAY)
+    Validity::starting(base::clock::unix_now().as_secs(), 365 * DAY)
 }
 
 fn month() -> Validity {
-    Validity::starting(unix_now(), 30 * DAY)
+    Validity::starting(base::clock::unix_now().as_secs(), 30 * DAY)
 }
 
 fn mode(path: &Path) -> u32 {
@@ -66,7 +66,7 @@ fn an_opened_ca_issues_what_the_first_one_accepts() {
         issued.certificate.as_bytes(),
         issued.key.as_bytes(),
         made.certificate().as_bytes(),
-        unix_now(),
+        base::clock::unix_now().as_secs(),
     )
     .unwrap();
     assert_eq!(credentials.identity(), &issued.identity);
@@ -83,7 +83,12 @@ fn bad_requests_are_refused_with_the_reason() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is written on refusal");
 
     let ca = DevCa::create(folder.path(), "prod", "live", year()).unwrap();
-    let longer = ca.issue(Role::Gate, "fra", NodeId(1), Validity::starting(unix_now(), 400 * DAY));
+    let longer = ca.issue(
+        Role::Gate,
+        "fra",
+        NodeId(1),
+        Validity::starting(base::clock::unix_now().as_secs(), 400 * DAY),
+    );
     assert!(matches!(longer, Err(CaError::Validity { .. })));
     let backwards = Validity { not_before: 10, not_after: 9 };
     assert!(matches!(
@@ -121,7 +126,7 @@ fn bad_credentials_fail_at_the_start() {
     let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let ca = DevCa::create(one.path(), "prod", "live", year()).unwrap();
     let other = DevCa::create(two.path(), "prod", "live", year()).unwrap();
-    let now = unix_now();
+    let now = base::clock::unix_now().as_secs();
     let good = ca.issue(Role::Worker, "fra", NodeId(7), month()).unwrap();
     let kind = |result: Result<Credentials, CredentialsError>| match result {
         Err(CredentialsError::Own(refusal)) => refusal.kind(),
@@ -166,7 +171,7 @@ fn bad_credentials_fail_at_the_start() {
 fn a_swap_keeps_the_identity() {
     let folder = tempfile::tempdir().unwrap();
     let ca = DevCa::create(folder.path(), "prod", "live", year()).unwrap();
-    let now = unix_now();
+    let now = base::clock::unix_now().as_secs();
     let issue = |node| ca.issue(Role::Worker, "fra", NodeId(node), month()).unwrap();
     let keeper = Keeper::new(load(&issue(7), &ca, now).unwrap());
     let first = Arc::clone(&keeper.current().certified);
@@ -195,7 +200,7 @@ fn show_and_check_say_what_is_there() {
     assert!(show(&written.key).is_err());
 
     let files = Files { certificate: written.certificate, key: written.key, ca: ca_path };
-    let now = unix_now();
+    let now = base::clock::unix_now().as_secs();
     assert!(check(&files, now).is_empty());
     fs::set_permissions(&files.key, fs::Permissions::from_mode(0o644)).unwrap();
     let found = check(&files, now + 20 * DAY.as_secs());

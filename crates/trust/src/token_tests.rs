@@ -7,20 +7,23 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::ca::{CaError, DevCa, Validity};
-use crate::credentials::unix_now;
 use crate::key::FreshKey;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
 fn ca(cluster: &str) -> (tempfile::TempDir, DevCa) {
     let folder = tempfile::tempdir().unwrap();
-    let ca =
-        DevCa::create(folder.path(), cluster, "live", Validity::starting(unix_now(), 99 * HOUR));
+    let ca = DevCa::create(
+        folder.path(),
+        cluster,
+        "live",
+        Validity::starting(base::clock::unix_now().as_secs(), 99 * HOUR),
+    );
     (folder, ca.unwrap())
 }
 
 fn token() -> JoinToken {
-    ca("prod").1.token("fra", Validity::starting(unix_now(), HOUR)).unwrap()
+    ca("prod").1.token("fra", Validity::starting(base::clock::unix_now().as_secs(), HOUR)).unwrap()
 }
 
 /// One line goes in and comes out, also the way a terminal wraps it.
@@ -33,12 +36,15 @@ fn what_is_written_is_read() {
     let Identity { cluster, environment, role, datacenter, .. } = token.identity();
     assert_eq!((&cluster[..], &environment[..], &datacenter[..]), ("prod", "live", "fra"));
     assert_eq!(*role, Role::Recruit);
-    let read = JoinToken::from_text(&text, unix_now()).unwrap();
+    let read = JoinToken::from_text(&text, base::clock::unix_now().as_secs()).unwrap();
     assert_eq!(read, token);
     let (front, back) = text.split_at(700);
     let wrapped = format!("  {front}\n{back}\r\n");
-    assert_eq!(JoinToken::from_text(&wrapped, unix_now()).unwrap(), token);
-    assert_eq!(read.credentials(unix_now()).unwrap().identity(), token.identity());
+    assert_eq!(JoinToken::from_text(&wrapped, base::clock::unix_now().as_secs()).unwrap(), token);
+    assert_eq!(
+        read.credentials(base::clock::unix_now().as_secs()).unwrap().identity(),
+        token.identity()
+    );
     assert!(!format!("{token:?}").to_lowercase().contains("seed"), "no key in a log");
 }
 
@@ -51,7 +57,7 @@ fn what_is_wrong_with_a_token_is_said() {
         let error = JoinToken::from_text(text, now).unwrap_err().to_string();
         assert!(error.contains(words), "{error}");
     };
-    let now = unix_now();
+    let now = base::clock::unix_now().as_secs();
     says("", now, "not a join token");
     says("eyJhbGciOiJIUzI1NiJ9.e30.abc", now, "not a join token");
     says("volley-join-", now, "not a join token");
@@ -76,14 +82,18 @@ fn what_is_wrong_with_a_token_is_said() {
 #[test]
 fn only_a_recruit_of_its_own_ca_is_a_token() {
     let (_folder, ca) = ca("prod");
-    let valid = Validity::starting(unix_now(), HOUR);
+    let valid = Validity::starting(base::clock::unix_now().as_secs(), HOUR);
     let good = ca.token("fra", valid).unwrap();
     let foreign = self::ca("prod").1.token("fra", valid).unwrap();
     let mixed = JoinToken { ca: foreign.ca.clone(), ..good.clone() };
-    let error = JoinToken::from_text(&mixed.to_text(), unix_now()).unwrap_err().to_string();
+    let error = JoinToken::from_text(&mixed.to_text(), base::clock::unix_now().as_secs())
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("unknown_authority"), "{error}");
     let mixed = JoinToken { seed: foreign.seed, ..good };
-    let error = JoinToken::from_text(&mixed.to_text(), unix_now()).unwrap_err().to_string();
+    let error = JoinToken::from_text(&mixed.to_text(), base::clock::unix_now().as_secs())
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("does not belong to the certificate"), "{error}");
 
     let key = FreshKey::draw().unwrap();
@@ -95,7 +105,8 @@ fn only_a_recruit_of_its_own_ca_is_a_token() {
         seed: crate::key::seed(&pair).unwrap(),
         ..ca.token("fra", valid).unwrap()
     };
-    let error = JoinToken::from_text(&mixed.to_text(), unix_now()).unwrap_err();
+    let error =
+        JoinToken::from_text(&mixed.to_text(), base::clock::unix_now().as_secs()).unwrap_err();
     assert!(matches!(error, TokenError::WrongRole { role: Role::Worker }), "{error}");
 }
 
@@ -103,12 +114,17 @@ fn only_a_recruit_of_its_own_ca_is_a_token() {
 #[test]
 fn a_certificate_is_issued_for_a_key_that_stays_where_it_is() {
     let (_folder, ca) = ca("prod");
-    let valid = Validity::starting(unix_now(), HOUR);
+    let valid = Validity::starting(base::clock::unix_now().as_secs(), HOUR);
     let (mine, other) = (FreshKey::draw().unwrap(), FreshKey::draw().unwrap());
     let issued = ca.issue_for(Role::Worker, "fra", NodeId(7), valid, &mine.public).unwrap();
     let load = |key: &FreshKey| {
         let trusted = ca.certificate().as_bytes();
-        Credentials::from_pem(issued.as_bytes(), key.private.as_bytes(), trusted, unix_now())
+        Credentials::from_pem(
+            issued.as_bytes(),
+            key.private.as_bytes(),
+            trusted,
+            base::clock::unix_now().as_secs(),
+        )
     };
     let loaded = load(&mine).unwrap();
     assert_eq!((loaded.identity().role, loaded.identity().node), (Role::Worker, NodeId(7)));
@@ -118,7 +134,7 @@ fn a_certificate_is_issued_for_a_key_that_stays_where_it_is() {
         let issued = ca.issue_for(Role::Worker, "fra", NodeId(7), valid, bad);
         assert!(matches!(issued, Err(CaError::Issue { .. })), "{bad:?}");
     }
-    let too_long = Validity::starting(unix_now(), 100 * HOUR);
+    let too_long = Validity::starting(base::clock::unix_now().as_secs(), 100 * HOUR);
     let issued = ca.issue_for(Role::Worker, "fra", NodeId(7), too_long, &mine.public);
     assert!(matches!(issued, Err(CaError::Validity { .. })));
     assert!(matches!(ca.token("fra", too_long), Err(CaError::Validity { .. })));
@@ -143,7 +159,7 @@ proptest! {
         prop_assert!(JoinToken::from_text(&begun, 1).is_err());
         let text = SOME.with(Clone::clone);
         let cut = &text[..at.min(text.len() - 1)];
-        let error = JoinToken::from_text(cut, unix_now()).unwrap_err();
+        let error = JoinToken::from_text(cut, base::clock::unix_now().as_secs()).unwrap_err();
         let said = matches!(error, TokenError::CutOff { .. });
         prop_assert!(said || cut.len() < 14, "{}", error);
     }

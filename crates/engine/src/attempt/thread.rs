@@ -1,7 +1,6 @@
 //! The thread of one attempt, and the bookkeeping that makes its end a single event.
 
 use base::clock;
-use fence::Moment;
 use permit::SendControl;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,7 +1,6 @@
 //! The end of a run: the last counts, and everything that is known put together.
 
 use base::clock;
-use fence::Moment;
 use std::time::Duration;
 
 use stats::{

@@ -2,7 +2,6 @@
 //! record.
 
 use base::clock;
-use fence::Moment;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 

@@ -3,7 +3,6 @@
 use base::clock;
 use control::job::{Event, WorkflowEnd};
 use control::schedule;
-use fence::Moment;
 use stats::RunState;
 
 use super::{Conductor, START_AHEAD};

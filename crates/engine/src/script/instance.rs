@@ -37,7 +37,8 @@ impl Instance {
 
     pub fn begin(&self, now: Moment) {
         // Whoever is first.
-        let _ = self.started.compare_exchange(0, now.as_nanos(), Ordering::Relaxed, Ordering::Relaxed);
+        let _ =
+            self.started.compare_exchange(0, now.as_nanos(), Ordering::Relaxed, Ordering::Relaxed);
     }
 
     // Only the core itself writes its line, so a load and a store are enough.

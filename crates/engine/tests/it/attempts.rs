@@ -11,7 +11,6 @@ mod rows;
 mod steering;
 
 use base::clock;
-use fence::Moment;
 use permit::{IssuedFile, SendPermit};
 use std::path::Path;
 use std::sync::Arc;

@@ -17,7 +17,7 @@ use crate::machine;
 const NOTE_EVERY: Duration = Duration::from_millis(500);
 
 pub fn uptime() -> Duration {
-    engine::attempt::clock::now().uptime()
+    base::clock::now().uptime()
 }
 
 /// What an earlier process has noted, if the machine was not restarted since.

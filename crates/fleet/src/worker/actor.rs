@@ -5,7 +5,7 @@
 
 mod effects;
 
-use base::clock;
+pub(super) use base::clock::now;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use control::fleet::worker::{Event, Figures, Run, RunEnd, RunHow, Settings, Work
 use control::ledger::Counters;
 use engine::attempt::{Ending, Report, ScriptWish};
 use engine::machine;
-use fence::{JobId, Moment, NodeId};
+use fence::{JobId, NodeId};
 use membership::agent::View;
 use node::Member;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -89,10 +89,6 @@ struct Slot {
     used: u64,
 }
 
-pub(super) fn now() -> Moment {
-    Moment::since_boot(clock::now().uptime())
-}
-
 impl Actor {
     /// Until the worker is dropped.
     pub async fn run(mut self) {
@@ -101,7 +97,7 @@ impl Actor {
         self.look_around();
         loop {
             let due = self.machine.as_ref().and_then(Worker::next_due);
-            let wait = due.map_or(SLEEP_MAX, |due| due.nanos_since(now()).min(SLEEP_MAX));
+            let wait = due.map_or(SLEEP_MAX, |due| due.since(now()).min(SLEEP_MAX));
             tokio::select! {
                 biased;
                 Some(word) = self.words.recv() => self.hear(word),

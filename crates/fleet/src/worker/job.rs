@@ -5,7 +5,7 @@ pub(super) use base::lock;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use control::ledger::BlobRef;
 use engine::attempt::{LoadError, LoadOptions, Loaded};

@@ -3,7 +3,7 @@
 
 pub use base::lock;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::{mpsc, oneshot};
 use wal::Disk;

@@ -1,7 +1,6 @@
 //! `k6`: check, group, sleep, fail, randomSeed.
 
 use base::clock;
-use fence::Moment;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,7 +1,6 @@
 //! `k6/metrics`: Counter, Gauge, Rate and Trend.
 
 use base::clock;
-use fence::Moment;
 use std::rc::Rc;
 
 use rquickjs::function::{Constructor, Opt};

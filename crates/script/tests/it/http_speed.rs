@@ -4,7 +4,6 @@
 //! `cargo test --release -p script --test it http_speed -- --ignored --nocapture`
 
 use base::clock;
-use fence::Moment;
 use std::io::{Read, Write};
 use std::rc::Rc;
 use std::time::{Duration, Instant};

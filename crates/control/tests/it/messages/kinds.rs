@@ -7,7 +7,7 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 
-use crate::messages::every;
+use crate::every;
 use crate::messages::every::{
     Every, attempt, boot, dispatch, epoch, hold, holdings, job, node, order, report, rows, run,
     shard, stream, text, time, workflow,

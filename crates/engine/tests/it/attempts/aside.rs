@@ -1,7 +1,6 @@
 //! Setup and teardown, once, and values from one to the next (EXEC-40).
 
 use base::clock;
-use fence::Moment;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -12,10 +11,10 @@ use engine::attempt::{
     ShardSpec, Values, collect_provided, load_end,
 };
 
-use crate::common::recording::{Recording, ok, respond};
-use crate::common::{target, url};
 use super::loading::script;
 use super::{Led, PATIENCE, load, open_permit, run_all};
+use crate::common::recording::{Recording, ok, respond};
+use crate::common::{target, url};
 
 fn aside(loaded: &Arc<Loaded>, workflow: Option<usize>, what: Aside, values: Values) -> AsideEnded {
     let (sender, ended) = channel();

@@ -6,9 +6,9 @@ use std::path::Path;
 use control::schedule;
 use stats::DropCause;
 
+use super::{load, run_all, sum};
 use crate::common::recording::{Recording, ok};
 use crate::common::{eventually, plan, target, url};
-use super::{load, run_all, sum};
 
 const LOADS: [&str; 9] = [
     "vus: 5, duration: 300ms",

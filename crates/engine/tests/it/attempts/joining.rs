@@ -1,7 +1,6 @@
 //! A new attempt joins the schedule where it stands (R5a).
 
 use base::clock;
-use fence::Moment;
 use std::path::Path;
 use std::time::Duration;
 
@@ -12,9 +11,9 @@ use stats::DropCause;
 /// What an attempt is granted before anything is known of it.
 const FIRST: u64 = 400;
 
+use super::{Led, Whole, load};
 use crate::common::recording::{Recording, ok};
 use crate::common::{plan, target, url};
-use super::{Led, Whole, load};
 
 fn run(text: &str, target: &str, spec: ShardSpec) -> Whole {
     let led = Led::prepare(&load(text, target, Path::new(".")), spec).ready();

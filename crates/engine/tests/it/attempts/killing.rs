@@ -1,7 +1,6 @@
 //! The hard stop is bounded, and what was issued is known after a death (R4, R17).
 
 use base::clock;
-use fence::Moment;
 use permit::{IssuedFile, PermitState};
 use std::path::Path;
 use std::process::Command;
@@ -11,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use engine::attempt::{Ending, LoadOptions, Loaded, Report, ShardSpec, Stop};
 
-use crate::common::{eventually, plan, target, url};
 use super::loading::script;
 use super::{Led, load, open_permit};
+use crate::common::{eventually, plan, target, url};
 
 const GRACE: Duration = Duration::from_secs(10);
 

@@ -1,7 +1,6 @@
 //! What came over the wire is what its author wrote; secrets are known here alone.
 
 use base::clock;
-use fence::Moment;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -17,8 +16,8 @@ use script::options::{Options, Place};
 use script::program::Script;
 use script::source::Sources;
 
-use crate::common::recording::{Recording, ok, respond};
 use super::{Led, run_all, sum};
+use crate::common::recording::{Recording, ok, respond};
 
 /// A script as a client packs it, loaded as a worker does.
 pub fn script(code: &str, options: &str, load: LoadOptions) -> Arc<Loaded> {

@@ -1,7 +1,6 @@
 //! After the end of a lease not one request goes out, whatever the attempt is doing (R4).
 
 use base::clock;
-use fence::Moment;
 use permit::{IssuedFile, PermitState, SendPermit};
 use std::path::Path;
 use std::process::Command;
@@ -10,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use engine::attempt::{Ending, ShardSpec};
 
-use crate::common::{eventually, plan, plan_with, target, url};
 use super::{Led, load};
+use crate::common::{eventually, plan, plan_with, target, url};
 
 fn ms(count: u64) -> Duration {
     Duration::from_millis(count)
@@ -137,7 +136,10 @@ fn a_process_that_was_stopped_across_the_end_sends_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let counts = folder.path().join("issued");
     let mut process = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "attempts::permits::a_process_that_was_stopped_across_the_end_sends_nothing"])
+        .args([
+            "--exact",
+            "attempts::permits::a_process_that_was_stopped_across_the_end_sends_nothing",
+        ])
         .env(CHILD, format!("{} {}", url(&target), counts.display()))
         .stdout(std::process::Stdio::null())
         .spawn()

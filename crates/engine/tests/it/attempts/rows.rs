@@ -1,7 +1,6 @@
 //! Rows that must not repeat come from leased blocks; each is used at most once in the whole job.
 
 use base::clock;
-use fence::Moment;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::Path;
@@ -11,8 +10,8 @@ use std::time::Duration;
 use engine::attempt::{Loaded, Report, ShardSpec, UniqueSet};
 use stats::DropCause;
 
-use crate::common::recording::{Recording, ok};
 use super::{Led, load};
+use crate::common::recording::{Recording, ok};
 
 fn loaded(server: &Recording, folder: &Path, rows: usize, load_text: &str) -> Arc<Loaded> {
     let lines: String = (0..rows).map(|row| format!("row{row}\n")).collect();

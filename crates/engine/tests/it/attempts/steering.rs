@@ -1,15 +1,14 @@
 //! Attempts are steered like local runs: pause, resume, virtual users, rate, stop.
 
 use base::clock;
-use fence::Moment;
 use std::path::Path;
 use std::time::Duration;
 
 use engine::attempt::{Ending, Report, ShardSpec, Stop};
 use plan::Rate;
 
-use crate::common::{eventually, plan, target, url};
 use super::{Led, load};
+use crate::common::{eventually, plan, target, url};
 
 fn sleep(ms: u64) {
     std::thread::sleep(Duration::from_millis(ms));

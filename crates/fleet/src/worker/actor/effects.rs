@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use control::fleet::message::{Answer, Dispatch};
 use control::fleet::worker::{Effect, Event, Run, RunHow};
-use fence::{JobId, Moment};
+use fence::JobId;
 
 use super::{Actor, Slot, ended};
 use crate::worker::attempt::Attempt;
@@ -46,13 +46,11 @@ impl Actor {
             }
             Effect::Prepare { dispatch, .. } => self.prepare(dispatch),
             Effect::Start { run, at, elapsed, clock } => {
-                let at = Moment::since_boot(at.nanos_since(Moment::default()));
                 if let Some(attempt) = self.state.attempts.get_mut(&run) {
                     attempt.start(at, elapsed, clock, &self.inbox);
                 }
             }
             Effect::MoveGate { run, until } => {
-                let until = Moment::since_boot(until.nanos_since(Moment::default()));
                 if let Some(attempt) = self.state.attempts.get(&run) {
                     attempt.permit.extend(until, clock::now());
                 }
