@@ -236,7 +236,7 @@ mod tests {
             let renewer = std::thread::spawn(move || {
                 (1_000..1_100).for_each(|t| {
                     _ = renewing
-                        .extend(Moment::from_nanos(t + 50), Moment::from_nanos(t + round % 60))
+                        .extend(Moment::from_nanos(t + 50), Moment::from_nanos(t + round % 60));
                 });
             });
             let mut shut = false;

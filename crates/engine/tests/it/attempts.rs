@@ -45,7 +45,6 @@ pub struct Led {
     pub reports: Receiver<Report>,
     pub permit: Arc<SendPermit>,
     pub loaded: Arc<Loaded>,
-    pub issued: Option<Arc<IssuedFile>>,
 }
 
 /// What has come of an attempt, all its windows together.
@@ -72,12 +71,12 @@ impl Led {
         let sender = std::sync::Mutex::new(sender);
         let wiring = Wiring {
             permit: permit.clone(),
-            issued: issued.clone(),
+            issued,
             reports: Arc::new(move |report| drop(sender.lock().unwrap().send(report))),
             sample_sink: None,
         };
         let run = ShardRun::prepare(loaded, spec, wiring).expect("a thread");
-        Led { run, reports, permit, loaded: loaded.clone(), issued }
+        Led { run, reports, permit, loaded: loaded.clone() }
     }
 
     pub fn next(&self) -> Report {

@@ -118,12 +118,6 @@ impl Run {
         totals::iterations(&self.0.totals, &self.0.layout, None)
     }
 
-    pub fn iterations_of(&self, workflow: &str) -> IterationTotal {
-        let layout = &self.0.layout;
-        let workflow = layout.workflows.iter().position(|known| known.name == workflow);
-        totals::iterations(&self.0.totals, layout, Some(workflow.expect("such a workflow")))
-    }
-
     /// Passes and fails of the check with this name, over all steps.
     pub fn check(&self, name: &str) -> CheckCount {
         let counts = totals::checks(&self.0.totals, &self.0.layout);

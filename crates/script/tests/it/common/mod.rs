@@ -57,7 +57,8 @@ impl Surroundings for Nobody {
 }
 
 pub struct Rig {
-    pub folder: tempfile::TempDir,
+    /// Removed when the test ends.
+    pub _folder: tempfile::TempDir,
     pub script: Arc<Script>,
     pub lines: Arc<Mutex<Vec<Line>>>,
     pub outside: Rc<Nobody>,
@@ -89,7 +90,7 @@ impl Rig {
         ));
         let book = Rc::new(Book::new(Arc::new(SeriesLayout::new()), None, 0));
         Rig {
-            folder,
+            _folder: folder,
             script,
             lines: Arc::default(),
             outside: Rc::default(),
