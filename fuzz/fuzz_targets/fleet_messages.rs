@@ -10,11 +10,11 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use control::fleet::codec::{self, Message, Renewals};
-use control::fleet::message::{
+use control::codec::{self, Message, Renewals};
+use control::message::{
     Answer, Ask, EndReport, Frames, FramesAnswer, Holdings, Renew, Tell, Told,
 };
-use control::fleet::worker::{Event, Settings, Worker};
+use control::worker::{Event, Settings, Worker};
 use fence::{BootId, Moment, NodeId};
 use fleet::bundle::Bundle;
 use fleet::wire::{blob_in, job_from, proto};

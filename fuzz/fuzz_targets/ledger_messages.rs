@@ -5,7 +5,7 @@
 
 #![no_main]
 
-use control::ledger::{Command, Limits, Proposal, State};
+use ledger_state::{Command, Limits, Proposal, State};
 use fence::GroupId;
 use ledger::messages;
 use ledger::wire::{seal, unseal};

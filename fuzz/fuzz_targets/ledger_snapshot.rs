@@ -4,7 +4,7 @@
 
 #![no_main]
 
-use control::ledger::State;
+use ledger_state::State;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {

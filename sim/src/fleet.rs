@@ -124,8 +124,8 @@ fn counts(world: &World) -> BTreeMap<String, u64> {
     let attempts = || jobs().flat_map(|job| job.attempts());
     let requests: u64 = world.target.requests.values().sum();
     let epochs = jobs().map(|job| {
-        let claimed = |event: &&control::ledger::Event| {
-            matches!(event.kind, control::ledger::EventKind::Claimed { .. })
+        let claimed = |event: &&ledger_state::Event| {
+            matches!(event.kind, ledger_state::EventKind::Claimed { .. })
         };
         job.history.events().filter(claimed).count() as u64
     });

@@ -5,10 +5,12 @@
 //! - [`random`]: deterministic random numbers from a seed.
 //! - [`names`]: the closest name to a misspelt one.
 //! - [`checked`]: small files with a magic number, a version and a checksum.
+//! - [`detector`]: who has fallen silent.
 //! - [`lock`]: a mutex that survives a panic.
 
 pub mod checked;
 pub mod clock;
+pub mod detector;
 pub mod names;
 pub mod random;
 

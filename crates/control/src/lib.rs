@@ -1,22 +1,34 @@
-//! Decisions without deeds: how load divides, who gets which cores, what starts when.
+//! The fleet's decisions, without I/O: the owner that leads a job, the worker that carries it out, and what managers
+//! decide about jobs and workers.
 //!
 //! ```text
-//! plan ──▶ schedule    when iteration i starts, how many virtual users run at t, on which shard
-//!     └──▶ allocation  which cores does a workflow get, what runs together
-//!               └────▶ job   step(event, now) -> effects: layers, waves, skips, one outcome
-//!          budget     how far an attempt that counts iterations may go
-//!          detector   who has fallen silent, and whose silence means nothing
-//! log  ──▶ ledger      what may happen only once: jobs, owners, attempts, outcomes
+//!  ledger ◀──commit── Owner ──Reserve, Dispatch, Start, Stop──▶ Worker ──▶ engine (one thread per attempt)
+//!                       ▲                                          │
+//!                       └────────── Ready, frames, Ended ──────────┘      Renew ──▶ any manager
 //! ```
 //!
-//! **Invariant:** nothing here reads a clock, draws a random number, touches a file or a socket, or
-//! iterates over an unordered map; time is an argument, so every answer can be repeated.
+//! Both sides are `step(event, now) -> effects`; what they say to each other is in [`message`], how it travels in
+//! [`codec`]. Rights come from the ledger alone: an owner acts under its epoch, a worker under an attempt that the
+//! ledger holds as current.
+//!
+//! **Invariant:** nothing here reads a clock, draws a random number, touches a file or a socket, or iterates over an
+//! unordered map; time is an argument, so every answer can be repeated.
+//! **Invariant:** an attempt that was not committed is never dispatched, and a shard has one live attempt.
+//! **Invariant:** every message can be sent again; the second does nothing and gets the answer of the first.
 
-pub mod allocation;
 pub mod breaker;
 pub mod budget;
-pub mod detector;
-pub mod fleet;
-pub mod job;
-pub mod ledger;
-pub mod schedule;
+pub mod claims;
+pub mod codec;
+pub mod group;
+pub mod late;
+pub mod message;
+pub mod outbox;
+pub mod owner;
+pub mod pool;
+pub mod queue;
+pub mod relay;
+pub mod routing;
+pub mod statistics;
+pub mod timeouts;
+pub mod worker;

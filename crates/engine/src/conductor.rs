@@ -7,7 +7,7 @@
 //! cores ───────┘   (reports)             └──▶ publish(Snapshot)   once a second, never waited for
 //! ```
 //!
-//! All decisions are `control::job`'s; this is the shell around it. It has a thread of its own and
+//! All decisions are `schedule::job`'s; this is the shell around it. It has a thread of its own and
 //! touches no request.
 
 mod finish;
@@ -23,10 +23,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-use control::allocation::{arrange, candidates};
-use control::job::{Effect, Event, Job, Shape, WorkflowEnd};
-use control::schedule;
 use plan::Plan;
+use schedule;
+use schedule::allocation::{arrange, candidates};
+use schedule::job::{Effect, Event, Job, Shape, WorkflowEnd};
 use scripted::ScriptState;
 use stats::aggregate::Aggregate;
 use stats::series::SeriesWindow;

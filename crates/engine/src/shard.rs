@@ -1,7 +1,7 @@
 //! One core's share of a workflow: starts virtual users when the schedule says so, and ends them.
 //!
 //! ```text
-//! schedule (pure, control::schedule) ──▶ driver ──▶ virtual users (local tasks)
+//! schedule (pure, schedule) ──▶ driver ──▶ virtual users (local tasks)
 //!                  live control ──changed──▲   ╰── end: no new iterations ▶ graceful stop ▶ cancelled, counted
 //! ```
 //!
@@ -362,7 +362,7 @@ impl ShardContext {
     /// of scripts that compute.
     fn is_over(&self) -> bool {
         self.script.is_some()
-            && self.control.clock.elapsed() >= control::schedule::latest_end(&self.workflow().load)
+            && self.control.clock.elapsed() >= schedule::latest_end(&self.workflow().load)
     }
 
     /// How much of the load is over, from 0 to 1: of its iterations, or of its time.
@@ -371,7 +371,7 @@ impl ShardContext {
         if all > 0 {
             return done as f64 / all as f64;
         }
-        let end = control::schedule::latest_end(&self.workflow().load).as_secs_f64();
+        let end = schedule::latest_end(&self.workflow().load).as_secs_f64();
         (self.control.clock.elapsed().as_secs_f64() / end.max(1e-9)).min(1.0)
     }
 
@@ -491,9 +491,9 @@ impl ShardContext {
         let workflow = self.workflow();
         loop {
             let t = self.control.clock.elapsed();
-            let stage = control::schedule::stage_at(&workflow.load, t);
+            let stage = schedule::stage_at(&workflow.load, t);
             self.stage.set(workflow.first_stage + stage);
-            match control::schedule::next_stage_change(&workflow.load, t) {
+            match schedule::next_stage_change(&workflow.load, t) {
                 Some(next) => {
                     self.until(next).await;
                 }
@@ -506,7 +506,7 @@ impl ShardContext {
 /// Runs the shard's load from its start to the end of its last iteration.
 pub async fn run(context: Rc<ShardContext>) -> ShardEnd {
     let workflow = context.workflow();
-    let stage = control::schedule::stage_at(&workflow.load, context.control.clock.elapsed());
+    let stage = schedule::stage_at(&workflow.load, context.control.clock.elapsed());
     context.stage.set(workflow.first_stage + stage);
     let stages = tokio::task::spawn_local(context.clone().follow_stages());
     match &context.workflow().load.executor {

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
-use control::fleet::owner::{Manifest, Policy};
+use control::owner::{Manifest, Policy};
 use engine::attempt::{Content, LoadError, PlanParcel, ScriptParcel, layout_of};
 use plan::{Format, Plan, Threshold};
 use script::source::LoadedFile;

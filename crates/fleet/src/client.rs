@@ -20,8 +20,8 @@ mod watch;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use control::ledger::BlobRef;
 use fence::JobId;
+use ledger_state::BlobRef;
 use node::config::CredentialFiles;
 use node::network::{Limits, Mutual, Network};
 use tokio::time::{Instant, sleep};

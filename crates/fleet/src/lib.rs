@@ -6,7 +6,7 @@
 //!                        ledger (Raft) ◀┘  └──── ready, frames, end report ◀────┘
 //! ```
 //!
-//! The machines that decide are pure and live in `control::fleet` (one owner per job, one worker per machine); merging
+//! The machines that decide are pure and live in `control` (one owner per job, one worker per machine); merging
 //! is in `stats`. Here are sockets, files, clocks and tasks around them.
 //!
 //! **Invariant:** nothing here decides. What a machine wants is done in its order, and what came of it is told to it.

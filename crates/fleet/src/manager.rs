@@ -41,8 +41,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use control::fleet::pool::Worker;
-use control::fleet::routing::{self, Routing, Why};
+use control::pool::Worker;
+use control::routing::{self, Routing, Why};
 use fence::{JobId, NodeId};
 use membership::Entry;
 use node::Member;
@@ -61,14 +61,14 @@ use voters::Membership;
 pub(crate) struct Shared {
     /// None until both have started, and after the end: a call is then told to come back.
     parts: Mutex<Option<Arc<Parts>>>,
-    settings: control::fleet::owner::Settings,
-    turns: control::fleet::queue::Turns,
+    settings: control::owner::Settings,
+    turns: control::queue::Turns,
     /// An owner that has said nothing for this long, and is dead by membership, is gone.
     silent: Duration,
     desks: Mutex<BTreeMap<JobId, DeskHandle>>,
     breakers: Breakers,
     /// Which manager has renewed the leases of a worker last.
-    renewers: Mutex<control::fleet::relay::Renewers>,
+    renewers: Mutex<control::relay::Renewers>,
     /// Who may change the jobs of others, and drain nodes. Nobody: all clients may.
     operators: BTreeSet<NodeId>,
     /// By which voters the last checkpoint of each job that is led here was counted.

@@ -1,9 +1,9 @@
 //! The wire of the fleet: generated messages, and how ids, blobs and sealed messages travel in them.
 
 use bytes::Bytes;
-use control::fleet::codec::{self, CodecError, Message};
-use control::ledger::BlobRef;
+use control::codec::{self, CodecError, Message};
 use fence::JobId;
+use ledger_state::BlobRef;
 use node::network::Caller;
 use tonic::{Code, Request, Status};
 use trust::{Identity, Role};

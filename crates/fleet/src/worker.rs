@@ -1,4 +1,4 @@
-//! The shell of a worker: sockets, files, threads and clocks around `control::fleet::worker`.
+//! The shell of a worker: sockets, files, threads and clocks around `control::worker`.
 //!
 //! ```text
 //! manager ── Crew.Ask, Drain ──▶ crew ──▶ actor (owns the machine) ──▶ make ──▶ engine::attempt (a thread each)
@@ -31,7 +31,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use control::fleet::worker::{BadSettings, Event, Figures, Limits, Run, Settings, Times};
+use control::worker::{BadSettings, Event, Figures, Limits, Run, Settings, Times};
 use engine::attempt::{AsideEnded, LoadOptions, Report};
 use engine::secrets::{self, SecretLookup};
 use fence::BootId;

@@ -16,10 +16,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use control::ledger::{BlobRef, CreateJob, IdempotencyKey, Submission};
 use fence::Epoch;
 use ledger::client::Client;
 use ledger::{NodeConfig, TcpTransport};
+use ledger_state::{BlobRef, CreateJob, IdempotencyKey, Submission};
 use tokio::time::sleep;
 
 const MEMBERS: usize = 3;

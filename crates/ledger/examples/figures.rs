@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use control::ledger::{CreateJob, IdempotencyKey, Submission};
 use fence::Hlc;
 use ledger::blobs::BlobLimits;
 use ledger::store::{Storage, StoreOptions, WalOwner};
 use ledger::{Bootstrap, Node, NodeConfig, TcpTransport};
+use ledger_state::{CreateJob, IdempotencyKey, Submission};
 use tokio::time::{Instant, sleep};
 
 const WITHIN: Duration = Duration::from_secs(30);

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use control::ledger::{Reply, RequestId};
 use fence::{Epoch, NodeId};
+use ledger_state::{Reply, RequestId};
 use serde::{Deserialize, Serialize};
 
 /// Where the leader is.

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use control::ledger::BlobRef;
+use ledger_state::BlobRef;
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 use wal::Disk;

@@ -4,8 +4,8 @@ use base::millis;
 use std::sync::Arc;
 use std::time::Duration;
 
-use control::ledger::{CreateJob, Submission};
 use fence::{GroupId, NodeId};
+use ledger_state::{CreateJob, Submission};
 use tonic::Status;
 
 use crate::config::{Limits, Timing};

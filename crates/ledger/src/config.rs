@@ -26,7 +26,7 @@ pub struct NodeConfig {
     pub timing: Timing,
     pub limits: Limits,
     /// What the state machine may hold. Fixed when a group is founded; a node that joins gets the group's.
-    pub state_limits: control::ledger::Limits,
+    pub state_limits: ledger_state::Limits,
     /// Reads the wall clock, in milliseconds since 1970. Only for stamps that people read; nothing is decided by it.
     pub wall_ms: fn() -> u64,
     /// Reads how long the machine has been up, sleep included. None: how long this process has.
@@ -43,7 +43,7 @@ impl Default for NodeConfig {
             bootstrap: Bootstrap::Alone,
             timing: Timing::default(),
             limits: Limits::default(),
-            state_limits: control::ledger::Limits::default(),
+            state_limits: ledger_state::Limits::default(),
             wall_ms: crate::runtime::wall_ms,
             uptime: None,
             time_noted: None,

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use control::ledger::BlobRef;
 use fence::NodeId;
 use futures_util::stream::{BoxStream, FuturesUnordered};
 use futures_util::{Stream, StreamExt};
+use ledger_state::BlobRef;
 use tokio::time::{Duration, Instant, timeout_at};
 use tonic::Status;
 

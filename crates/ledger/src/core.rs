@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use control::ledger::{Command, Limits, Proposal, SessionId};
 use fence::{ClockSettings, GroupId, Hlc, HybridClock, NodeId, Receipt, Tick};
+use ledger_state::{Command, Limits, Proposal, SessionId};
 use tokio::sync::{Semaphore, SemaphorePermit, mpsc, watch};
 use tokio::time::{Instant, timeout};
 use tonic::Status;

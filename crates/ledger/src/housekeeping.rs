@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use control::ledger::Command;
+use ledger_state::Command;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::answer::ReadLevel;
@@ -33,7 +33,7 @@ pub(crate) async fn advance(core: Arc<Core>) {
                     return;
                 }
                 applied.borrow_and_update();
-                core.time.read(core.applied.read(control::ledger::State::now_ms));
+                core.time.read(core.applied.read(ledger_state::State::now_ms));
                 continue;
             }
             // A new leader says at once how much time has passed: owners go by it.
@@ -51,7 +51,7 @@ pub(crate) async fn advance(core: Arc<Core>) {
         if core.serving().is_err() {
             return;
         }
-        let now_ms = core.applied.read(control::ledger::State::now_ms);
+        let now_ms = core.applied.read(ledger_state::State::now_ms);
         let behind = core.time.read(now_ms);
         if behind > 0 && core.claims() && core.group().is_some() {
             let command = Command::Advance { seen_ms: now_ms, elapsed_ms: behind };
@@ -84,8 +84,7 @@ pub(crate) async fn tidy(core: Arc<Core>) {
         }
         if core.claims() {
             members::finish(&core).await;
-            if core.storage.space_is_low()
-                && core.applied.read(control::ledger::State::can_make_room)
+            if core.storage.space_is_low() && core.applied.read(ledger_state::State::can_make_room)
             {
                 // Old results must not keep new jobs out; their blobs go in the next rounds, on all members.
                 let command = Command::MakeRoom { jobs: FORGET_AT_ONCE };

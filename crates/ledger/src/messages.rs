@@ -1,8 +1,8 @@
 //! The sealed parts of messages, and the one place where each of them is read. Whatever bytes come in, the answer is
 //! the message or a refusal with a name.
 
-use control::ledger::{CreateJob, Limits, Proposal};
 use fence::NodeId;
+use ledger_state::{CreateJob, Limits, Proposal};
 use openraft::raft::{AppendEntriesRequest, VoteRequest};
 use serde::{Deserialize, Serialize};
 

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use control::ledger::{BlobRef, SessionId, State};
 use fence::{BootId, GroupId, NodeId};
+use ledger_state::{BlobRef, SessionId, State};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Duration, Instant, sleep, timeout};

@@ -1,7 +1,7 @@
 //! Hooks for whoever watches a node from inside its process: a simulator that checks what may never happen.
 
-use control::ledger::{BlobRef, Reply, RequestId};
 use fence::NodeId;
+use ledger_state::{BlobRef, Reply, RequestId};
 
 /// What happens on a node, told at the moment. Implementations must not block.
 pub trait Observer: Send + Sync + 'static {

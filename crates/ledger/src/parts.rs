@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use control::ledger::BlobRef;
 use futures_util::{Stream, stream};
+use ledger_state::BlobRef;
 use tokio::time::timeout;
 use tonic::{Status, Streaming};
 

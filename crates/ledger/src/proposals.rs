@@ -13,10 +13,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use control::ledger::Proposal;
 use fence::{Epoch, GroupId, NodeId};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use ledger_state::Proposal;
 use openraft::error::ClientWriteError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use tokio::time::{Duration, Instant, timeout_at};
@@ -250,7 +250,7 @@ impl Write {
         };
         let stopped = || Answer::Not(NotCommitted::Stopped("Raft has stopped".to_owned()));
         let before = self.probe();
-        let time_ms = time.now(applied.read(control::ledger::State::now_ms));
+        let time_ms = time.now(applied.read(ledger_state::State::now_ms));
         let batch = Batch { time_ms, proposals };
         let mut written = raft.client_write_ff(batch).await.map_err(|_| stopped())?;
         let after = self.probe();

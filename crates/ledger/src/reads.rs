@@ -3,7 +3,7 @@
 //! A strong read fixes an index first: everything that anybody was told is committed lies at or below it. Then it waits
 //! until this node has applied that far. A leader that is cut off cannot confirm, and answers nothing.
 
-use control::ledger::State;
+use ledger_state::State;
 use openraft::error::{CheckIsLeaderError, RaftError};
 use tokio::time::{Duration, Instant, sleep_until, timeout_at};
 

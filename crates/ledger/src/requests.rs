@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use control::ledger::{Proposal, RequestId, SessionId};
+use ledger_state::{Proposal, RequestId, SessionId};
 
 #[derive(Debug)]
 enum Open {
@@ -83,8 +83,8 @@ impl Requests {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use control::ledger::Command;
     use fence::{BootId, Hlc, NodeId};
+    use ledger_state::Command;
 
     fn requests(window: usize) -> Requests {
         Requests::new(SessionId { node: NodeId(1), boot: BootId(1) }, window)

@@ -13,13 +13,13 @@
 //!
 //! Three election time-outs are the patience on a quiet network. A pause of one second, with the heartbeat and the
 //! back-off around it, is 1.3 s at worst and must mean nothing; two of them would leave no room. See
-//! [`control::detector`] for how it grows where packets are lost.
+//! [`base::detector`] for how it grows where packets are lost.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use control::detector::{Detector, Patience};
+use base::detector::{Detector, Patience};
 use fence::{Moment, NodeId};
 use tokio::sync::watch;
 use tokio::task::JoinSet;

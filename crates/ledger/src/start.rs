@@ -6,8 +6,8 @@ use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use control::ledger::SessionId;
 use futures_util::{FutureExt, StreamExt};
+use ledger_state::SessionId;
 use openraft::storage::RaftLogStorage;
 use openraft::{Config as RaftConfig, SnapshotPolicy};
 use tokio::sync::{Semaphore, mpsc, watch};

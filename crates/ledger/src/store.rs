@@ -27,8 +27,8 @@ mod state_machine;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use control::ledger::Limits;
 use fence::{GroupId, Hlc, NodeId};
+use ledger_state::Limits;
 use wal::Disk;
 
 pub use applied::{Applied, Instant};

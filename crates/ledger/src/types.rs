@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use control::ledger::{Proposal, Reply};
 use fence::NodeId;
+use ledger_state::{Proposal, Reply};
 use serde::{Deserialize, Serialize};
 
 use crate::runtime::Runtime;

@@ -6,11 +6,11 @@
 //!                    └────────────── retry(request): the same number ◀──────────────┘
 //! ```
 
-use control::ledger::{
+use fence::NodeId;
+use ledger_state::{
     Busy, Command, CreateJob, Problem, Proposal, Refusal as StateRefusal, Rejection, Reply,
     RequestId, Submission, validate,
 };
-use fence::NodeId;
 use tokio::time::{Duration, Instant, timeout_at};
 
 use crate::answer::{Answer, NotCommitted, Overload, Written};

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use control::ledger::{Command, Limits, Proposal, Reply, State, check_step};
 use fence::GroupId;
+use ledger_state::{Command, Limits, Proposal, Reply, State, check_step};
 
 pub const GROUP: GroupId = GroupId { cluster: 7, generation: 1 };
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use control::fleet::worker::Event;
-use control::ledger::Command;
+use control::worker::Event;
+use ledger_state::Command;
 
 use super::lossy;
 use super::manager::What;
@@ -173,7 +173,7 @@ impl Chaos {
                         // Now and then at once, or a second time.
                         let nonce = [world.rng.u8(..); 16];
                         let grace = world.orders.get(&job).map(|order| {
-                            order.manifest.grace(&control::fleet::owner::Settings::default())
+                            order.manifest.grace(&control::owner::Settings::default())
                         });
                         let grace = grace.filter(|_| world.rng.u8(..4) > 0);
                         let cancel = Command::CancelJob { job, reason, requestor, nonce, grace };

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use control::fleet::worker::{Run, invariant};
-use control::ledger::{Job, Lapse, Outcome, Phase};
+use control::worker::{Run, invariant};
 use fence::JobId;
 use fence::invariant::one_holder;
+use ledger_state::{Job, Lapse, Outcome, Phase};
 
 use super::plan::Mark;
 use super::result::{JobResult, check_issued, check_planned};

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use control::fleet::message::{EndReport, Frames, FramesAnswer};
-use control::fleet::owner::{Event, Owner};
-use control::fleet::statistics::Statistics;
-use control::ledger::{Counters, Job};
+use control::message::{EndReport, Frames, FramesAnswer};
+use control::owner::{Event, Owner};
+use control::statistics::Statistics;
 use fence::{Attempt, Epoch, JobId, ShardKey, WorkflowNo};
+use ledger_state::{Counters, Job};
 use stats::merge::Checkpoint;
 use stats::wire::{Frame, Schema, StreamKey};
 

@@ -7,12 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use control::fleet::message::{Dispatch, Halt, Task};
-use control::fleet::owner::{Manifest, Part};
-use control::fleet::worker::{Progress, Run, RunEnd, RunHow};
-use control::ledger::Counters;
-use control::schedule::Units;
+use control::message::{Dispatch, Halt, Task};
+use control::owner::{Manifest, Part};
+use control::worker::{Progress, Run, RunEnd, RunHow};
 use fence::{Attempt, JobId, Moment, ShardKey, WorkflowNo};
+use ledger_state::Counters;
+use schedule::Units;
 use stats::stream::{Sender, SenderLimits};
 use stats::wire::{Content, Generator, Schema, StreamKey};
 use stats::{Delta, DropCause, Layout, StageLayout, StepLayout, Window, WorkflowLayout};

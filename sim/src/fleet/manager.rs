@@ -3,16 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use base::detector::Detector;
 use control::breaker::{self, Breakers, Failure, Outcome, Permit};
-use control::detector::Detector;
-use control::fleet::claims::{Duty, Managers, duties};
-use control::fleet::message::Ask;
-use control::fleet::owner::Event;
-use control::fleet::relay::Renewers;
-use control::fleet::{pool, queue};
-use control::ledger::{Command, Proposal, Reply, RequestId, SessionId, State, Submission};
+use control::claims::{Duty, Managers, duties};
+use control::message::Ask;
+use control::owner::Event;
+use control::relay::Renewers;
+use control::{pool, queue};
 use fence::{BootId, Epoch, Hlc, JobId, NodeId};
 use ledger::timekeeper::Timekeeper;
+use ledger_state::{Command, Proposal, Reply, RequestId, SessionId, State, Submission};
 
 use super::desk::Desk;
 use super::plan::{Class, Clock};

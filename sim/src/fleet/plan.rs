@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use control::allocation::{Basis, Need};
-use control::fleet::owner::{Manifest, OnWorkerLoss, Part, Policy};
+use control::owner::{Manifest, OnWorkerLoss, Part, Policy};
 use fastrand::Rng;
+use schedule::allocation::{Basis, Need};
 
 macro_rules! named {
     ($(#[$doc:meta])* $name:ident { $($(#[$note:meta])* $variant:ident = $text:literal,)* }) => {
@@ -206,11 +206,11 @@ impl Plan {
             if self.word == Word::Swim { super::lossy::LENGTHS_MS } else { 2_000..20_000 };
         let length = Duration::from_millis(rng.u64(lengths));
         let iterations = super::engine::half_of_the_time(vus_max, length);
-        let counted = control::schedule::Units::Shared { vus: vus_max, iterations };
+        let counted = schedule::Units::Shared { vus: vus_max, iterations };
         let units = match rng.u8(..6) {
             0 | 1 => counted,
             2 | 3 => super::engine::as_arrivals(vus_max, length),
-            _ => control::schedule::Units::default(),
+            _ => schedule::Units::default(),
         };
         Part {
             name: name.to_owned(),

@@ -1,11 +1,11 @@
 //! A job's result as the simulation stores it, and what must hold of it: planned is run and dropped together (R27), and
 //! `issued` is what it says that it is.
 
-use control::fleet::owner::{Conclusion, Part};
-use control::fleet::worker::Run;
-use control::ledger::{AttemptRecord, AttemptStatus, Job, Outcome};
-use control::schedule::Units;
+use control::owner::{Conclusion, Part};
+use control::worker::Run;
 use fence::{JobId, WorkflowNo};
+use ledger_state::{AttemptRecord, AttemptStatus, Job, Outcome};
+use schedule::Units;
 use serde::{Deserialize, Serialize};
 use stats::merge::Finished;
 use stats::{Delta, DropCause, Issued, StopReason};

@@ -3,8 +3,8 @@
 //!
 //! None of it is unsafe, and under most faults it cannot be avoided. Where a plan spares the living it must not happen.
 
-use control::fleet::worker::Run;
-use control::ledger::{Command, Proposal};
+use control::worker::Run;
+use ledger_state::{Command, Proposal};
 
 use super::world::{Host, World};
 

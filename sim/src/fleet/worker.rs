@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use control::fleet::message::{Frames, FramesAnswer, Renewal};
-use control::fleet::worker::{Effect, Event, IssuedFile, Run, Settings, Worker};
-use control::ledger::Counters;
+use control::message::{Frames, FramesAnswer, Renewal};
+use control::worker::{Effect, Event, IssuedFile, Run, Settings, Worker};
 use fence::{BootId, JobId, NodeId};
+use ledger_state::Counters;
 use stats::wire::StreamKey;
 
 use super::book::GROUP;
@@ -31,7 +31,7 @@ struct Post {
 /// The folder that outlives the process.
 #[derive(Default)]
 pub struct Disk {
-    reports: BTreeMap<Run, control::fleet::message::EndReport>,
+    reports: BTreeMap<Run, control::message::EndReport>,
     issued: BTreeMap<Run, (BootId, Counters)>,
     pub slow: bool,
 }
@@ -119,7 +119,7 @@ impl World {
         let host = &mut self.workers[w];
         let Some(machine) = &mut host.machine else { return };
         let effects = machine.step(event, host.clock.read(now));
-        if let Err(violation) = control::fleet::worker::invariant::check(machine) {
+        if let Err(violation) = control::worker::invariant::check(machine) {
             self.violate(violation.id, violation.what);
         }
         self.worker_effects(w, effects);
@@ -253,7 +253,7 @@ impl World {
         }
     }
 
-    pub fn on_disk(&mut self, w: usize, report: control::fleet::message::EndReport) {
+    pub fn on_disk(&mut self, w: usize, report: control::message::EndReport) {
         let run = Run::new(report.shard, report.attempt);
         self.workers[w].disk.reports.insert(run, report);
         self.worker_event(w, Event::Stored { run, result: Ok(()) });

@@ -5,15 +5,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use control::fleet::message::{
-    Answer, Ask, EndReport, Frames, FramesAnswer, Renew, Renewal, Tell, Told,
-};
-use control::fleet::owner::{Manifest, Settings};
-use control::fleet::worker::{Figures, Run};
-use control::fleet::{owner, worker};
-use control::ledger::{BlobRef, Command, CreateJob, IdempotencyKey, Proposal, Reply};
+use control::message::{Answer, Ask, EndReport, Frames, FramesAnswer, Renew, Renewal, Tell, Told};
+use control::owner::{Manifest, Settings};
+use control::worker::{Figures, Run};
+use control::{owner, worker};
 use fastrand::Rng;
 use fence::{Attempt, BootId, Epoch, JobId, NodeId, ShardKey};
+use ledger_state::{BlobRef, Command, CreateJob, IdempotencyKey, Proposal, Reply};
 
 use super::book::Book;
 use super::engine::Target;

@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-use control::ledger::{BlobRef, Command, Counters, Job, RequestId, State};
 use fence::{GroupId, JobId, ShardKey};
 use ledger::{Change, Changed, Node, Read, ReadError, ReadLevel, Written};
+use ledger_state::{BlobRef, Command, Counters, Job, RequestId, State};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::oneshot;
 use tokio::time::Instant;

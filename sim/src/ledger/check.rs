@@ -1,13 +1,13 @@
 //! The invariants of the group as a whole, checked between two steps of the simulation.
 //!
-//! Each is a plain question with an id. What one state must fulfil by itself is asked of `control::ledger`; here is
+//! Each is a plain question with an id. What one state must fulfil by itself is asked of `ledger_state`; here is
 //! what needs more than one node, or more than one moment.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use control::ledger::{BlobRef, Reply, RequestId, State, check_step};
 use fence::{GroupId, NodeId};
+use ledger_state::{BlobRef, Reply, RequestId, State, check_step};
 use sha2::{Digest, Sha256};
 
 use super::chaos::SLOWEST_FLUSH_MS;

@@ -8,14 +8,14 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-use control::fleet::message::Steer;
-use control::ledger::{
-    AttemptStatus, AttemptTerms, BlobRef, Command, CreateJob, Grace, IdempotencyKey, Lapse,
-    Outcome, Payload, RequestId, StopCause, Word,
-};
+use control::message::Steer;
 use fastrand::Rng;
 use fence::{Attempt, BootId, Epoch, JobId, NodeId, ShardKey, WorkflowNo};
 use ledger::{ReadLevel, Written};
+use ledger_state::{
+    AttemptStatus, AttemptTerms, BlobRef, Command, CreateJob, Grace, IdempotencyKey, Lapse,
+    Outcome, Payload, RequestId, StopCause, Word,
+};
 use tokio::sync::oneshot;
 
 use super::agent::{Ask, Errand, JobView, Told};
@@ -169,10 +169,10 @@ impl Office {
 
 /// What a report of this attempt counts; the same whoever sends it, so that totals can be foretold.
 #[must_use]
-pub fn counters(shard: ShardKey, attempt: Attempt) -> control::ledger::Counters {
+pub fn counters(shard: ShardKey, attempt: Attempt) -> ledger_state::Counters {
     let issued =
         (shard.job.0 as u64 % 97 + u64::from(shard.shard) * 1_000) * 10 + u64::from(attempt.0);
-    control::ledger::Counters { issued, completed: issued / 2, ..Default::default() }
+    ledger_state::Counters { issued, completed: issued / 2, ..Default::default() }
 }
 
 pub struct Client {

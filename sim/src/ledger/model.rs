@@ -9,8 +9,8 @@ mod state;
 
 use std::collections::BTreeMap;
 
-use control::ledger::{AttemptStatus, BlobRef, Command, Outcome, Refusal, Reply};
 use fence::{Attempt, ShardKey, WorkflowNo};
+use ledger_state::{AttemptStatus, BlobRef, Command, Outcome, Refusal, Reply};
 
 use crate::linear::Model;
 use state::{Place, State, attempt_of};

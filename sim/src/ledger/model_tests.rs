@@ -1,10 +1,10 @@
 //! The model of a job against short histories, legal and not.
 
-use control::ledger::{
+use fence::{Attempt, BootId, Epoch, GroupId, JobId, NodeId, ShardKey, WorkflowNo};
+use ledger_state::{
     BlobRef, Command, CreateJob, Grace, IdempotencyKey, Lapse, Outcome, Refusal, Reply, SessionId,
     Submission,
 };
-use fence::{Attempt, BootId, Epoch, GroupId, JobId, NodeId, ShardKey, WorkflowNo};
 
 use super::{JobModel, Operation, Seen, Write};
 use crate::linear::{Call, Verdict, check};
@@ -44,7 +44,7 @@ fn start(epoch: u64) -> Command {
         worker: NodeId(9),
         boot: BootId(1),
         after: Lapse::First,
-        terms: control::ledger::AttemptTerms::default(),
+        terms: ledger_state::AttemptTerms::default(),
     }
 }
 

@@ -6,8 +6,8 @@
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 
-use control::ledger::{Command, Refusal, Reply, Submission};
 use fence::{Epoch, JobId};
+use ledger_state::{Command, Refusal, Reply, Submission};
 
 use super::class::Mark;
 use super::model::{JobModel, Operation, Seen, Write};
@@ -177,7 +177,7 @@ fn fresh_place(reply: &Reply) -> Option<Epoch> {
 
 /// Marks that an answer reaches.
 fn note(world: &World, command: &Command, reply: &Reply) {
-    use control::ledger::{Outcome, Rejection};
+    use ledger_state::{Outcome, Rejection};
     let mark = match reply {
         Reply::Submitted(Submission::Accepted { duplicate: true, .. }) | Reply::Already { .. } => {
             Mark::DuplicateAnswered

@@ -4,9 +4,9 @@
 
 use std::cell::RefCell;
 
-use control::ledger::{BlobRef, Reply, RequestId};
 use fence::NodeId;
 use ledger::Observer;
+use ledger_state::{BlobRef, Reply, RequestId};
 
 #[derive(Clone, Debug)]
 pub enum Notice {

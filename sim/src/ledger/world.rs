@@ -54,7 +54,7 @@ pub struct Host {
 
 impl Host {
     /// Looks at what the running node has applied.
-    pub fn state<T>(&self, look: impl FnOnce(&control::ledger::State) -> T) -> Option<T> {
+    pub fn state<T>(&self, look: impl FnOnce(&ledger_state::State) -> T) -> Option<T> {
         self.node.borrow().as_ref()?;
         self.applied.borrow().as_ref().map(|applied| applied.read(look))
     }

@@ -1,5 +1,4 @@
 //! All integration tests of `control`, in one program: each further program is linked with everything again.
 
 mod fleet;
-mod ledger;
 mod messages;

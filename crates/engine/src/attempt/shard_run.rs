@@ -9,8 +9,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use control::schedule;
 use plan::Rate;
+use schedule;
 use stats::series::SeriesWindow;
 use stats::{SampleSink, Window};
 

@@ -1,7 +1,7 @@
 //! What the shards of a workflow come to together, wherever they have run.
 
-use control::job::WorkflowEnd;
 use plan::Provide;
+use schedule::job::WorkflowEnd;
 
 use crate::shard::ShardEnd;
 

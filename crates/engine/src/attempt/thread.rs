@@ -6,7 +6,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use control::schedule;
+use schedule;
 use stats::series::SeriesWindow;
 use stats::{SampleSink, Window};
 

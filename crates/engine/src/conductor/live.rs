@@ -5,9 +5,9 @@ use base::clock;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
-use control::job::Event;
-use control::schedule::{self, Arrivals};
 use plan::{Executor, Rate};
+use schedule::job::Event;
+use schedule::{self, Arrivals};
 use stats::{RunState, Snapshot, StopReason, WorkflowState};
 
 use super::{Conductor, Input, TICK};
@@ -16,7 +16,7 @@ use crate::options::{Control, Request};
 use crate::shard::Stop;
 
 /// A new rate holds from a little later on, so that no shard has passed the moment already
-/// (`control::schedule`, rates).
+/// (`schedule`, rates).
 const RATE_CHANGE_AHEAD: Duration = Duration::from_millis(50);
 
 impl Conductor {

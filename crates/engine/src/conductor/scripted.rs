@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use control::job::Event;
-use control::schedule;
+use schedule;
+use schedule::job::Event;
 use script::log::{Level, Line};
 use stats::series::{Thresholds, builtin};
 use stats::{RunState, ScriptFailure, ScriptResult, StopReason};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use control::schedule;
+use schedule;
 use stats::verdict::{Evidence, judge};
 use stats::{Snapshot, WorkflowSnapshot, WorkflowState};
 

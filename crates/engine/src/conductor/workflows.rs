@@ -1,8 +1,8 @@
 //! One workflow after another: its setup, its load on all its cores, its teardown, what it hands on.
 
 use base::clock;
-use control::job::{Event, WorkflowEnd};
-use control::schedule;
+use schedule;
+use schedule::job::{Event, WorkflowEnd};
 use stats::RunState;
 
 use super::{Conductor, START_AHEAD};

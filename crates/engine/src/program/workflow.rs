@@ -176,7 +176,7 @@ impl<'p> Compiler<'p> {
             (self.layout.steps.len(), self.layout.checks.len(), self.layout.stages.len());
         let stages = ["setup".to_owned(), "teardown".to_owned()]
             .into_iter()
-            .chain(control::schedule::stage_names(&workflow.load));
+            .chain(schedule::stage_names(&workflow.load));
         let stages: Vec<_> = stages.map(|name| StageLayout { name, workflow: index }).collect();
         self.layout.stages.extend(stages);
         let mut scope = Scope {

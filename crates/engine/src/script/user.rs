@@ -114,7 +114,7 @@ impl Surroundings for Around {
         // In setup and teardown there is no workflow.
         self.side.run.scenarios.get(context.workflow)?;
         let load = &context.workflow().load;
-        let end = control::schedule::latest_end(load).checked_add(load.graceful_stop)?;
+        let end = schedule::latest_end(load).checked_add(load.graceful_stop)?;
         end.checked_sub(context.control.clock.elapsed())
     }
 

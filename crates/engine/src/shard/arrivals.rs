@@ -5,7 +5,7 @@
 //! dropped and counted with its cause. An arrival's latency counts from its time in the schedule,
 //! so a stalled target cannot hide its stall (R16).
 //!
-//! What people do to the rate is in the schedule (`control::schedule`, rates): this driver only asks it what is next.
+//! What people do to the rate is in the schedule (`schedule`, rates): this driver only asks it what is next.
 //! What was missed before it joined is not made up for (R5a); whoever leads the job counts that, because only there it
 //! is known what the attempts before have counted.
 
@@ -17,8 +17,8 @@ use std::rc::Rc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use control::schedule::{self, Arrivals};
 use plan::Executor;
+use schedule::{self, Arrivals};
 use stats::DropCause;
 use tokio::task::JoinSet;
 

@@ -7,8 +7,8 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use control::schedule;
 use plan::Executor;
+use schedule;
 use stats::DropCause;
 use tokio::task::{AbortHandle, JoinSet};
 

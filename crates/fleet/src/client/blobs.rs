@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use control::ledger::BlobRef;
 use fence::JobId;
 use futures_util::stream;
+use ledger_state::BlobRef;
 use sha2::{Digest, Sha256};
 use stats::RunResult;
 use stats::wire::{RESULT_BYTES_MAX, decode_result};

@@ -3,8 +3,8 @@
 //! A client repeats what had no answer, and a factor that is said twice would count twice. So the client asks what
 //! is in force, and sets the product: that can be repeated.
 
-use control::schedule;
 use fence::JobId;
+use schedule;
 
 use super::{FleetClient, FleetError, Steering};
 use crate::wire::proto::{JobStatus, SteerReply, WorkflowStatus};

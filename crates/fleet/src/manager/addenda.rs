@@ -1,4 +1,4 @@
-//! Reports of workers that come back when their job has ended (`control::fleet::late`): kept by any manager, then let
+//! Reports of workers that come back when their job has ended (`control::late`): kept by any manager, then let
 //! go of by the worker; and what they change in a result that is shown.
 //!
 //! The worker is answered at once and told to forget its report when it is durable. If that word is lost, it says its
@@ -7,11 +7,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use control::fleet::late::{self, Late};
-use control::fleet::message::{Ask, EndReport, Told};
-use control::ledger::{Addendum, AttemptRecord, Counters, Job, Reply, State, Word};
+use control::late::{self, Late};
+use control::message::{Ask, EndReport, Told};
 use fence::{Attempt, NodeId};
 use ledger::{ReadLevel, Written};
+use ledger_state::{Addendum, AttemptRecord, Counters, Job, Reply, State, Word};
 use stats::{Added, AttemptKey};
 use tonic::Status;
 

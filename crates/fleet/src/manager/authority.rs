@@ -6,10 +6,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use control::fleet::message::Tell;
-use control::ledger::{BlobRef, State};
+use control::message::Tell;
 use fence::{Attempt, JobId, NodeId, ShardKey};
 use ledger::ReadLevel;
+use ledger_state::{BlobRef, State};
 use tonic::{Request, Status};
 use trust::{Identity, Role};
 
@@ -172,11 +172,11 @@ pub fn manager<T>(shared: &Shared, request: &Request<T>) -> Result<Option<NodeId
 
 #[cfg(test)]
 mod tests {
-    use control::ledger::{
+    use fence::{BootId, GroupId, Hlc, WorkflowNo};
+    use ledger_state::{
         Command, CreateJob, IdempotencyKey, Lapse, Limits, Proposal, Reply, RequestId, SessionId,
         Submission,
     };
-    use fence::{BootId, GroupId, Hlc, WorkflowNo};
 
     use super::*;
 
@@ -209,7 +209,7 @@ mod tests {
         let Reply::Claimed { epoch } = run(claim) else { panic!() };
         let shard = ShardKey { job, workflow: WorkflowNo(0), shard: 0 };
         let (attempt, worker, boot, after) = (Attempt(1), NodeId(9), BootId(1), Lapse::First);
-        let terms = control::ledger::AttemptTerms::default();
+        let terms = ledger_state::AttemptTerms::default();
         let start = Command::StartAttempt { shard, epoch, attempt, worker, boot, after, terms };
         assert!(matches!(run(start), Reply::Done { .. }));
         (state, shard)

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use control::breaker::{self, Change, Failure, Outcome, Permit, State, Tripped};
-use control::fleet::message::{Answer, Ask, Refused};
+use control::message::{Answer, Ask, Refused};
 use fence::{BootId, JobId, NodeId};
 use tokio::sync::watch;
 use tokio::task::JoinSet;

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use control::fleet::claims::{Duty, Managers, duties, lost};
-use control::fleet::owner::Event;
-use control::fleet::pool::Worker;
-use control::fleet::queue;
-use control::ledger::{Command, Phase, Reply, State};
+use control::claims::{Duty, Managers, duties, lost};
+use control::owner::Event;
+use control::pool::Worker;
+use control::queue;
 use fence::{Epoch, JobId};
 use ledger::{ReadLevel, Written};
+use ledger_state::{Command, Phase, Reply, State};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval};

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use control::fleet::{owner, queue};
+use control::{owner, queue};
 use membership::discovery::Seed;
 
 use crate::local::ledger_of;
@@ -15,9 +15,9 @@ pub const KEEP_JOBS_MIN: Duration = Duration::from_secs(600);
 
 /// Limits of a ledger that keeps ended jobs for so long, and not shorter than clients need.
 #[must_use]
-pub fn keeping(jobs: Duration) -> control::ledger::Limits {
+pub fn keeping(jobs: Duration) -> ledger_state::Limits {
     let kept_ms = super::millis(jobs.max(KEEP_JOBS_MIN));
-    control::ledger::Limits { kept_ms, ..control::ledger::Limits::default() }
+    ledger_state::Limits { kept_ms, ..ledger_state::Limits::default() }
 }
 
 /// Limits that somebody has given by name. They count when the group is founded; a difference is said.
@@ -45,7 +45,7 @@ pub struct ManagerConfig {
     /// When a worker that does not answer gets nothing new, and for how long.
     pub breaker: control::breaker::Settings,
     /// What the ledger may hold, and for how long: see [`KEEP_JOBS`]. Counts when the group is founded.
-    pub state_limits: control::ledger::Limits,
+    pub state_limits: ledger_state::Limits,
     pub asked: AskedLimits,
     /// The folder of the CA. With it this manager makes workers of those who show a join token; see `docs/security.md`.
     pub ca: Option<PathBuf>,

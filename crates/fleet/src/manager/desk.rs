@@ -13,11 +13,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use control::fleet::message::{Answer, EndReport, Frames, FramesAnswer, Steer, Tell};
-use control::fleet::owner::{Effect, Event, Owner, ShardState};
-use control::fleet::statistics::Statistics;
-use control::ledger::{BlobRef, Counters};
+use control::message::{Answer, EndReport, Frames, FramesAnswer, Steer, Tell};
+use control::owner::{Effect, Event, Owner, ShardState};
+use control::statistics::Statistics;
 use fence::{Epoch, JobId, NodeId};
+use ledger_state::{BlobRef, Counters};
 use stats::RunState;
 use stats::feed::{Feed, FeedLimits};
 use tokio::sync::{mpsc, oneshot, watch};

@@ -6,12 +6,12 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use control::fleet::message::{Answer, Ask};
-use control::fleet::owner::{Event, NoAnswer, blob_of};
-use control::ledger::{BlobRef, Command};
+use control::message::{Answer, Ask};
+use control::owner::{Event, NoAnswer, blob_of};
 use fence::{JobId, NodeId};
 use futures_util::StreamExt;
 use ledger::{NotCommitted, ReadLevel, Written};
+use ledger_state::{BlobRef, Command};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 use tonic::Streaming;

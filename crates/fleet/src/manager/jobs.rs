@@ -11,9 +11,9 @@ mod submit;
 use std::sync::Arc;
 use std::time::Duration;
 
-use control::ledger::{BlobRef, Job};
 use fence::JobId;
 use ledger::ReadLevel;
+use ledger_state::{BlobRef, Job};
 use tonic::transport::Channel;
 use tonic::{Request, Response, Status, Streaming};
 use trust::{Identity, Role};

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use control::fleet::message::{Frames, FramesAnswer, Renew, Tell, Told};
-use control::fleet::relay::Way;
-use control::ledger::State;
+use control::message::{Frames, FramesAnswer, Renew, Tell, Told};
+use control::relay::Way;
 use fence::{JobId, NodeId};
 use ledger::ReadLevel;
+use ledger_state::State;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tonic::{Request, Response, Status};

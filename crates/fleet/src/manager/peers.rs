@@ -4,7 +4,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use control::fleet::message::{Ask, Frames, FramesAnswer, Renew, Tell, Told};
+use control::message::{Ask, Frames, FramesAnswer, Renew, Tell, Told};
 use fence::JobId;
 use futures_util::{Stream, stream};
 use tonic::{Request, Response, Status, Streaming};

@@ -7,8 +7,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use control::fleet::message::{Answer, Ask};
-use control::fleet::owner::{Event, NoAnswer};
+use control::message::{Answer, Ask};
+use control::owner::{Event, NoAnswer};
 use fence::NodeId;
 use futures_util::future::{Either, select};
 use tokio::net::TcpStream;

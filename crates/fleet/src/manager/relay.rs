@@ -1,16 +1,16 @@
 //! The messages between a worker and the owner of its job that go through this manager, because they do not reach each
-//! other (R26). Which way they take is decided in `control::fleet::relay`.
+//! other (R26). Which way they take is decided in `control::relay`.
 //!
 //! A manager vouches for the worker that spoke to it, whose certificate it has seen.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use control::fleet::message::{Answer, Ask, Renew, Renewal};
-use control::fleet::relay::{by_job, notices};
-use control::ledger::State;
+use control::message::{Answer, Ask, Renew, Renewal};
+use control::relay::{by_job, notices};
 use fence::{Attempt, NodeId, ShardKey};
 use ledger::ReadLevel;
+use ledger_state::State;
 use tokio::time::timeout;
 
 use super::{Parts, Shared, errands, lock};
@@ -114,7 +114,7 @@ pub fn tell_desks(shared: &Shared, renewed: &Renew) {
     for (job, attempts) in by_job(&renewed.attempts) {
         let Some(desk) = shared.desk(job) else { continue };
         let (worker, boot) = (renewed.worker, renewed.boot);
-        let event = control::fleet::owner::Event::Renewed { worker, boot, attempts };
+        let event = control::owner::Event::Renewed { worker, boot, attempts };
         desk.send(super::desk::Input::Event(event));
     }
 }

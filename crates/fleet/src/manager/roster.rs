@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use control::breaker::{self, Tripped};
-use control::fleet::pool;
-use control::fleet::routing::{Pace, Presence, Routing, Signs, Why};
+use control::pool;
+use control::routing::{Pace, Presence, Routing, Signs, Why};
 use fence::{BootId, NodeId};
 use membership::agent::View;
 use membership::health::{Assessment, Progress};

@@ -193,7 +193,7 @@ impl Manager {
             address: config.ledger_address(),
             listen: Some(config.ledger_listens()),
             bootstrap,
-            state_limits: control::ledger::Limits {
+            state_limits: ledger_state::Limits {
                 lease_ms: super::millis(config.settings.lease.length()),
                 ..config.state_limits.clone()
             },

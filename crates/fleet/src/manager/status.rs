@@ -3,11 +3,11 @@
 use base::clock;
 use std::time::Duration;
 
-use control::fleet::owner::{Conclusion, LoadNow, Owner, Queued, ShardState, context};
-use control::fleet::statistics::Statistics;
-use control::ledger::{self, Counters, Job, Phase};
+use control::owner::{Conclusion, LoadNow, Owner, Queued, ShardState, context};
+use control::statistics::Statistics;
 use engine::secrets::mask_credentials;
 use fence::JobId;
+use ledger_state::{self, Counters, Job, Phase};
 use stats::merge::{Head, ScriptHead};
 use stats::{AttemptKey, RunResult, ScriptFailure, StopReason, TimelineEntry, WorkflowResult};
 
@@ -161,7 +161,7 @@ pub fn of_owner(owner: &Owner, bundle: &BundleHead) -> JobStatus {
     });
     let timeline = owner.timeline();
     let recent = &timeline[timeline.len().saturating_sub(NOTES_MAX)..];
-    let note = |note: &control::fleet::owner::Note| Note {
+    let note = |note: &control::owner::Note| Note {
         at_ms: super::millis(note.at),
         text: mask_credentials(note.text.clone()),
     };
@@ -184,8 +184,8 @@ pub fn join(mut status: JobStatus, details: JobStatus) -> JobStatus {
 
 /// A result as the ledger decided it. A cancel may have come when the result was made and the outcome not yet written:
 /// then whoever cancelled is told so (R5), whatever the result says.
-pub fn as_decided(content: Vec<u8>, outcome: ledger::Outcome) -> Vec<u8> {
-    if outcome != ledger::Outcome::Cancelled {
+pub fn as_decided(content: Vec<u8>, outcome: ledger_state::Outcome) -> Vec<u8> {
+    if outcome != ledger_state::Outcome::Cancelled {
         return content;
     }
     let Ok(mut result) = stats::wire::decode_result(&content) else { return content };

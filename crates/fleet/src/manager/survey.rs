@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use control::fleet::pool::Worker;
-use control::fleet::routing::Routing;
+use control::pool::Worker;
+use control::routing::Routing;
 use fence::NodeId;
 use membership::Entry;
 use tokio::task::JoinSet;

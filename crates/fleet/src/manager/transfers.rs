@@ -14,10 +14,10 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
-use control::ledger::BlobRef;
 use fence::NodeId;
 use futures_util::{Stream, stream};
 use ledger::blobs::BlobReader;
+use ledger_state::BlobRef;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 use tonic::Status;

@@ -10,12 +10,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use control::fleet::message::{Answer, Ask};
-use control::fleet::worker::{Event, Figures, Run, RunEnd, RunHow, Settings, Worker};
-use control::ledger::Counters;
+use control::message::{Answer, Ask};
+use control::worker::{Event, Figures, Run, RunEnd, RunHow, Settings, Worker};
 use engine::attempt::{Ending, Report, ScriptWish};
 use engine::machine;
 use fence::{JobId, NodeId};
+use ledger_state::Counters;
 use membership::agent::View;
 use node::Member;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -314,7 +314,7 @@ impl Actor {
         if abandoned {
             let (counters, frames) = (end.counters, end.frames);
             let answers = attempt.progress().answers;
-            let progress = control::fleet::worker::Progress { counters, elapsed, frames, answers };
+            let progress = control::worker::Progress { counters, elapsed, frames, answers };
             self.state.next.push_back(Event::Abandoned { run, progress });
             self.state.abandoned.push(attempt);
         } else {

@@ -9,15 +9,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use control::fleet::message::{Dispatch, Halt, RowBlock, Steer, Task};
-use control::fleet::worker::{Run, RunEnd, RunHow};
-use control::job::WorkflowEnd;
-use control::ledger::Counters;
-use control::schedule::rate_per_second;
+use control::message::{Dispatch, Halt, RowBlock, Steer, Task};
+use control::worker::{Run, RunEnd, RunHow};
 use engine::attempt::{
     Aside, AsideRun, AsideSpec, AsideWiring, Counted, Ending, Loaded, ShardEnd, ShardRun, Stop,
     collect_provided, load_end,
 };
+use ledger_state::Counters;
+use schedule::job::WorkflowEnd;
+use schedule::rate_per_second;
 use stats::Window;
 use stats::wire::{Content, Generator, StreamKey};
 

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use control::fleet::message::{Answer, Ask};
+use control::message::{Answer, Ask};
 use fence::NodeId;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;

@@ -11,12 +11,12 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use control::fleet::codec;
-use control::fleet::message::EndReport;
-use control::fleet::worker::{Event, IssuedFile, Run};
-use control::ledger::Counters;
+use control::codec;
+use control::message::EndReport;
+use control::worker::{Event, IssuedFile, Run};
 use fence::{Attempt, BootId, ShardKey};
 use ledger::store::files;
+use ledger_state::Counters;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 

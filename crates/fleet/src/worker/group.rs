@@ -1,11 +1,11 @@
-//! Who may command this worker: the members of the managers' group (`control::fleet::group`), asked of the managers
+//! Who may command this worker: the members of the managers' group (`control::group`), asked of the managers
 //! themselves now and then, and at once when somebody unknown calls.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use control::fleet::group::{Group as Known, Statement};
+use control::group::{Group as Known, Statement};
 use fence::{GroupId, NodeId};
 use node::Member;
 use tokio::task::JoinSet;

@@ -7,10 +7,10 @@ use std::fmt::Write;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use control::ledger::BlobRef;
 use engine::attempt::{LoadError, LoadOptions, Loaded};
 use engine::secrets::{self, Secrets};
 use fence::{JobId, NodeId};
+use ledger_state::BlobRef;
 use script::log::{Level, Line, Logger};
 use sha2::{Digest, Sha256};
 use stats::stream::Sender;

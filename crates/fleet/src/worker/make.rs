@@ -6,14 +6,14 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use control::fleet::message::{Dispatch, RowBlock, Task};
-use control::fleet::owner::context::{self, Handed};
-use control::fleet::worker::Run;
-use control::ledger::Payload;
+use control::message::{Dispatch, RowBlock, Task};
+use control::owner::context::{self, Handed};
+use control::worker::Run;
 use engine::attempt::{
     AsideSpec, Join, LoadOptions, Loaded, Provided, ShardRun, ShardSpec, Values, Wiring,
 };
 use fence::BootId;
+use ledger_state::Payload;
 use stats::stream::{Sender, SenderLimits};
 use stats::wire::{Schema, StreamKey};
 use tokio::task::spawn_blocking;

@@ -10,8 +10,8 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use control::breaker::{self, Breakers, Change, Failure, Outcome, Permit};
-use control::fleet::codec::{Message, Renewals};
-use control::fleet::message::{Frames, FramesAnswer, Renew, Tell, Told};
+use control::codec::{Message, Renewals};
+use control::message::{Frames, FramesAnswer, Renew, Tell, Told};
 use fence::{BootId, Moment, NodeId};
 use membership::State;
 use membership::agent::View;

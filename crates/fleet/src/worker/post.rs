@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use control::fleet::message::{Frames, FramesAnswer};
+use control::message::{Frames, FramesAnswer};
 use fence::{BootId, NodeId};
 use stats::wire::StreamKey;
 use tokio::time::{Instant, sleep_until};

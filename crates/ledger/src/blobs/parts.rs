@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use control::ledger::BlobRef;
+use ledger_state::BlobRef;
 use sha2::{Digest, Sha256};
 use wal::DiskFile;
 

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use control::ledger::{Command, Proposal, RequestId};
 use fence::{Hlc, JobId, ShardKey};
+use ledger_state::{Command, Proposal, RequestId};
 
 use crate::store::record::{Base, Content, Members, Record, Stored};
 use crate::store::{Ballot, Position};

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use control::ledger::BlobRef;
+use ledger_state::BlobRef;
 use wal::{Disk, Reader, TornTail};
 
 use super::InspectError;

@@ -5,8 +5,8 @@
 
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use control::ledger::{Limits, Reply, State};
 use fence::GroupId;
+use ledger_state::{Limits, Reply, State};
 use tokio::sync::watch;
 
 use super::record::{MembersAt, Position};

@@ -8,8 +8,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use base::checked::{Format, Unreadable};
-use control::ledger::Limits;
 use fence::{BootId, GroupId, NodeId};
+use ledger_state::Limits;
 use serde::{Deserialize, Serialize};
 use wal::Disk;
 

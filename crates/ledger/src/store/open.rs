@@ -8,8 +8,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use control::ledger::Limits;
 use fence::{BootId, GroupId, NodeId};
+use ledger_state::Limits;
 use wal::{Disk, Log, LogIdentity, Wal};
 
 use super::applied::{Applied, Instant};

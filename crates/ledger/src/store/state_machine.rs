@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use control::ledger::{Reply, State};
+use ledger_state::{Reply, State};
 use openraft::storage::RaftStateMachine;
 use openraft::{
     EntryPayload, ErrorSubject, ErrorVerb, OptionalSend, RaftSnapshotBuilder, Snapshot,

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use crate::store_support::{folder, open, options, run};
 use bytes::Bytes;
-use control::ledger::BlobRef;
 use ledger::blobs::{self, BlobError, BlobLimits, Blobs};
 use ledger::store::{Storage, StoreOptions, WalOwner};
+use ledger_state::BlobRef;
 use tokio::time::{Instant, advance};
 use wal::faulty::{CrashMode, Fault, Injection};
 use wal::{FaultyDisk, RealDisk};

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::store_support::{GROUP, NODE, blank, command, create_job, limits, log_id, options};
-use control::ledger::{Proposal, RequestId, SessionId};
 use fence::{BootId, Hlc};
 use ledger::store::{Storage, WalOwner};
 use ledger::types::{Batch, Entry};
+use ledger_state::{Proposal, RequestId, SessionId};
 use openraft::storage::{RaftLogStorageExt, RaftStateMachine, StorageHelper};
 use openraft::{EntryPayload, RaftSnapshotBuilder};
 use wal::RealDisk;
@@ -64,7 +64,7 @@ fn what_a_snapshot_costs() {
                 let copy = shared.copy();
                 let copied = begin.elapsed();
                 let begin = Instant::now();
-                let bytes = shared.read(control::ledger::State::encode);
+                let bytes = shared.read(ledger_state::State::encode);
                 let encoded = begin.elapsed();
                 let begin = Instant::now();
                 drop(copy);

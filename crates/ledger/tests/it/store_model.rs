@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::store_support::{GROUP, NODE, command, limits, log_id, open, run};
-use control::ledger::State;
 use ledger::store::{LogStore, StateMachine, Storage};
 use ledger::types::{LogId, SnapshotBytes, Vote};
+use ledger_state::State;
 use openraft::storage::{RaftLogStorage, RaftLogStorageExt, RaftStateMachine, StorageHelper};
 use openraft::{EntryPayload, RaftLogReader, RaftSnapshotBuilder, Snapshot};
 use proptest::prelude::*;

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::store_support::{GROUP, command, folder, limits, log_id, open, run};
-use control::ledger::State;
 use fence::GroupId;
 use ledger::store::{OpenError, SnapshotError, Storage};
 use ledger::types::SnapshotBytes;
+use ledger_state::State;
 use openraft::RaftSnapshotBuilder;
 use openraft::storage::{RaftLogStorage, RaftLogStorageExt, RaftStateMachine, StorageHelper};
 use wal::FaultyDisk;

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use control::schedule;
 use plan::{Executor, Rate, Stage};
+use schedule;
 
 use super::resolve::{ENDLESS, Resolved, Scenario};
 use super::segment::Segment;

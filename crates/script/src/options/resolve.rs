@@ -197,7 +197,7 @@ fn scenario(written: &ScenarioOptions, load: Load, stripes: Option<&Stripes>) ->
         let all = written.max_vus.or(written.vus).unwrap_or(0);
         stripes.map_or(all, |stripes| stripes.share(u64::from(all)) as u32)
     } else {
-        control::schedule::vus_max(&load)
+        schedule::vus_max(&load)
     };
     Scenario {
         name: written.name.clone(),

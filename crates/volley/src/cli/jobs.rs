@@ -173,7 +173,7 @@ pub struct SubmitArgs {
     pub queue_at_most: Duration,
     /// At most one job for this key and certificate, however often it is submitted
     #[arg(long, value_name = "KEY", value_parser = values::job_key)]
-    pub key: Option<control::ledger::IdempotencyKey>,
+    pub key: Option<ledger_state::IdempotencyKey>,
     /// How long to try while no manager can accept it
     #[arg(long, value_parser = values::length, value_name = "TIME", default_value = "30s")]
     pub patience: Duration,

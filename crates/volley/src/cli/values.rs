@@ -137,8 +137,8 @@ pub fn key_id(text: &str) -> Result<u32, String> {
 }
 
 /// `client:sequence:nonce`, or whatever else tells submissions apart.
-pub fn job_key(text: &str) -> Result<control::ledger::IdempotencyKey, String> {
-    use control::ledger::IdempotencyKey;
+pub fn job_key(text: &str) -> Result<ledger_state::IdempotencyKey, String> {
+    use ledger_state::IdempotencyKey;
     let key = text.parse().unwrap_or_else(|_| IdempotencyKey {
         client: text.to_owned(),
         sequence: 0,

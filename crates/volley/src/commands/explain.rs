@@ -1,9 +1,9 @@
 //! `volley plan PLAN`: what would run, without running it.
 
-use control::allocation::{self, arrange, candidates};
-use control::schedule;
 use plan::{Action, Plan, Step, WorkflowClass};
 use report::format;
+use schedule;
+use schedule::allocation::{self, arrange, candidates};
 use serde_json::{Value, json};
 
 use super::run::read;

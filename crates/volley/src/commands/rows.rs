@@ -1,8 +1,8 @@
 //! Data rows that cannot last: known before the first request.
 
-use control::schedule;
 use plan::{DataOrder, Plan, WhenExhausted};
 use report::format;
+use schedule;
 
 /// A sentence for each workflow that will find no row left.
 pub fn short_of_rows(plan: &Plan) -> Vec<String> {

@@ -17,6 +17,8 @@ const LADDER: &[(&str, &[&str])] = &[
             "script",
             "client",
             "control",
+            "ledger_state",
+            "schedule",
             "stats",
             "plan",
             "target",
@@ -33,8 +35,8 @@ const LADDER: &[(&str, &[&str])] = &[
     ),
     ("dashboard", &["report", "stats", "plan"]),
     ("report", &["stats", "plan", "base"]),
-    ("engine", &["script", "client", "permit", "control", "stats", "plan", "base", "fence"]),
-    ("script", &["client", "permit", "control", "stats", "plan", "base", "fence"]),
+    ("engine", &["script", "client", "permit", "schedule", "stats", "plan", "base", "fence"]),
+    ("script", &["client", "permit", "schedule", "stats", "plan", "base", "fence"]),
     ("client", &["permit", "stats", "plan", "base", "fence"]),
     (
         "fleet",
@@ -46,6 +48,8 @@ const LADDER: &[(&str, &[&str])] = &[
             "membership",
             "wal",
             "control",
+            "ledger_state",
+            "schedule",
             "stats",
             "plan",
             "fence",
@@ -55,10 +59,12 @@ const LADDER: &[(&str, &[&str])] = &[
         ],
     ),
     ("node", &["ledger", "membership", "wal", "fence", "trust", "base"]),
-    ("ledger", &["wal", "control", "base", "fence"]),
+    ("ledger", &["wal", "ledger_state", "base", "fence"]),
     ("membership", &["trust", "base", "fence"]),
     ("wal", &["base", "fence"]),
-    ("control", &["stats", "plan", "base", "fence"]),
+    ("control", &["ledger_state", "schedule", "stats", "plan", "base", "fence"]),
+    ("ledger_state", &["schedule", "base", "fence"]),
+    ("schedule", &["stats", "plan"]),
     ("stats", &["plan", "base"]),
     ("plan", &["base"]),
     ("trust", &["base", "fence"]),
@@ -69,7 +75,7 @@ const LADDER: &[(&str, &[&str])] = &[
 ];
 
 /// Rooms that decide and never do: no sockets, no timers, no tasks.
-const PURE: &[&str] = &["fence", "plan", "stats", "control"];
+const PURE: &[&str] = &["fence", "plan", "stats", "schedule", "ledger_state", "control"];
 
 const LINES_MAX: usize = 1000;
 const LINES_WARN: usize = 600;
@@ -250,7 +256,7 @@ const FAMILIES: &[&str] =
 const NOWHERE: &[&str] = &["X", "S", "G", "C", "A", "OX", "IX", "WX", "BX", "SC", "GAP", "ISS"];
 
 /// The owner of a job is being rewritten, and its comments with it. Empty this list then.
-const REWRITTEN: &[&str] = &["crates/control/src/fleet/owner"];
+const REWRITTEN: &[&str] = &["crates/control/src/owner"];
 
 /// What can be cited: rulings and promises in `docs/decisions`, requirements in
 /// `docs/requirements`.

@@ -1,7 +1,7 @@
 //! The desks of the jobs that a manager owns: how they are opened, what their owners want done, what they keep.
 
-use control::fleet::owner::check::{check_effects, check_owner};
-use control::fleet::owner::{Adoption, Effect, Event, Owner, blob_of, decode_report};
+use control::owner::check::{check_effects, check_owner};
+use control::owner::{Adoption, Effect, Event, Owner, blob_of, decode_report};
 use fence::{Epoch, JobId};
 
 use super::super::desk::Desk;
@@ -236,7 +236,7 @@ impl World {
                 for one in &conclusion.unrun {
                     event!("{} units of {} were never run", one.count, one.shard);
                 }
-                let policy = control::fleet::owner::OnWorkerLoss::default();
+                let policy = control::owner::OnWorkerLoss::default();
                 let finished = statistics.finish(&conclusion, policy, clock);
                 if repeats > 0 {
                     self.reach(Mark::Repeated);

@@ -1,11 +1,11 @@
 //! What goes through a manager because a worker and the owner of its job do not reach each other: the product's own
-//! decisions (`control::fleet::relay`), with messages that may be lost on each of the two ways.
+//! decisions (`control::relay`), with messages that may be lost on each of the two ways.
 
 use std::time::Duration;
 
-use control::fleet::message::{Answer, Ask, FramesAnswer, Renew, Renewal, Told};
-use control::fleet::owner::{Event, NoAnswer};
-use control::fleet::relay::{by_job, notices};
+use control::message::{Answer, Ask, FramesAnswer, Renew, Renewal, Told};
+use control::owner::{Event, NoAnswer};
+use control::relay::{by_job, notices};
 use fence::{Attempt, NodeId, ShardKey};
 
 use super::super::plan::Mark;

@@ -10,7 +10,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use control::detector::{Detector, Patience};
+use base::detector::{Detector, Patience};
 use fence::NodeId;
 
 use super::super::world::{Host, Lane, Packet, World};

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use control::breaker::{Change, Outcome, Permit};
-use control::fleet::message::{Ask, Frames, FramesAnswer, Renew, Tell, Told};
-use control::fleet::owner::{Event, NoAnswer};
-use control::fleet::relay::Way;
-use control::fleet::routing::{self, Pace, Presence, Signs};
-use control::ledger::{self, Command};
+use control::message::{Ask, Frames, FramesAnswer, Renew, Tell, Told};
+use control::owner::{Event, NoAnswer};
+use control::relay::Way;
+use control::routing::{self, Pace, Presence, Signs};
 use fence::{BootId, Epoch, JobId, NodeId};
+use ledger_state::{self, Command};
 
 use super::super::plan::Mark;
 use super::super::world::{Beat, Host, Item, Packet, Word, World};
@@ -212,7 +212,7 @@ impl World {
                         counters,
                         result: None,
                         sent_until_ms: None,
-                        word: ledger::Word::of_worker(report.certain),
+                        word: ledger_state::Word::of_worker(report.certain),
                     };
                     self.propose(m, what, command);
                 }

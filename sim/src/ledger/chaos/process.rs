@@ -161,7 +161,7 @@ impl Chaos {
         }
         let Some(host) = self.pick_victim() else { return };
         // Before there is a group there is nothing to forget.
-        if self.world.hosts[host].state(control::ledger::State::applied).unwrap_or(0) == 0 {
+        if self.world.hosts[host].state(ledger_state::State::applied).unwrap_or(0) == 0 {
             return;
         }
         self.take_down(sim, host, Some(CrashMode::LoseAll));

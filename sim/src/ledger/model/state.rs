@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use control::ledger::{AttemptStatus, BlobRef, Command, Outcome, Rejection, Submission};
 use fence::{Attempt, Epoch, ShardKey, WorkflowNo};
+use ledger_state::{AttemptStatus, BlobRef, Command, Outcome, Rejection, Submission};
 
 use super::{Seen, SeenCourse};
 

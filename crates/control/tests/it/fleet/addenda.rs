@@ -1,10 +1,10 @@
 //! Workers that come back when their attempts were given up: their word is taken, once, and changes no outcome (R5).
 
-use control::fleet::late::{self, Late};
-use control::fleet::message::EndReport;
-use control::fleet::owner::blob_of;
-use control::ledger::{AttemptRecord, Lapse, Outcome, Word};
+use control::late::{self, Late};
+use control::message::EndReport;
+use control::owner::blob_of;
 use fence::{Attempt, BootId};
+use ledger_state::{AttemptRecord, Lapse, Outcome, Word};
 use stats::Issued;
 
 use crate::fleet::world::{World, manifest, ms, part, worker};
@@ -59,7 +59,7 @@ fn a_worker_that_is_back_while_the_job_runs_is_heard() {
         assert_eq!(world.finish(), Outcome::Completed);
         let told = world.record().totals.issued + added.issued;
         assert_eq!(issued(&world), Issued::Exact(told), "takeover: {takeover}");
-        let note = |note: &control::fleet::owner::Note| note.text.contains("is back");
+        let note = |note: &control::owner::Note| note.text.contains("is back");
         assert!(takeover || world.owner().timeline().iter().any(note));
     }
 }
@@ -109,6 +109,6 @@ fn a_late_report_that_is_too_large_is_kept_without_its_statistics() {
     assert_eq!(world.finish(), Outcome::Completed);
     let report = world.worker(gone).outbox.values().next().unwrap().clone();
     let large = EndReport { totals: vec![7; 5_000], ..report.clone() };
-    let kept = control::fleet::owner::decode_report(&late::content(&large, 4_000)).unwrap();
+    let kept = control::owner::decode_report(&late::content(&large, 4_000)).unwrap();
     assert_eq!((kept.totals.len(), kept.counters), (0, report.counters));
 }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use control::fleet::message::{Ask, Halt, Task};
-use control::fleet::owner::Manifest;
-use control::ledger::{AttemptStatus, Outcome, Phase, Reply};
+use control::message::{Ask, Halt, Task};
+use control::owner::Manifest;
 use fence::Moment;
+use ledger_state::{AttemptStatus, Outcome, Phase, Reply};
 use stats::StopReason;
 
 use crate::fleet::worker::Behaviour;
@@ -230,7 +230,7 @@ fn a_repeated_message_is_no_second_cancel() {
     world.until(runs_load);
     world.cancel();
     let before = world.record().cancel.clone();
-    let again = control::ledger::Command::CancelJob {
+    let again = ledger_state::Command::CancelJob {
         job: world.job,
         reason: "enough".to_owned(),
         requestor: "eve".to_owned(),
@@ -271,8 +271,8 @@ fn a_cancel_in_setup_still_tears_down_with_what_the_setup_left() {
     let teardown = world.dispatched(1).into_iter().find(|one| one.order.shard.shard == 1);
     let teardown = teardown.expect("a teardown");
     assert_eq!(teardown.task, Task::Teardown { of: None });
-    let control::ledger::Payload::Inline(context) = &teardown.context else { panic!("inline") };
-    let handed = control::fleet::owner::context::decode(context).unwrap();
+    let ledger_state::Payload::Inline(context) = &teardown.context else { panic!("inline") };
+    let handed = control::owner::context::decode(context).unwrap();
     assert_eq!(handed.variables["order"], b"17");
 }
 

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use control::fleet::claims::{Duty, Managers, duties, lost};
-use control::ledger::{Command, SessionId, preferred_owner};
+use control::claims::{Duty, Managers, duties, lost};
 use fence::{BootId, JobId, NodeId};
+use ledger_state::{Command, SessionId, preferred_owner};
 
 use crate::fleet::queue::Ledger;
 

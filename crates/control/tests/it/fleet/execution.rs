@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use control::allocation;
-use control::fleet::message::{Ask, Hold, Task};
-use control::fleet::owner::{
+use control::message::{Ask, Hold, Task};
+use control::owner::{
     Effect, Event, Manifest, Part, Policy, Provided, ShardState, WhenFull, context,
 };
-use control::ledger::{Command, Outcome, Payload, Phase};
-use control::schedule;
 use fence::WorkflowNo;
+use ledger_state::{Command, Outcome, Payload, Phase};
 use plan::Priority;
+use schedule;
+use schedule::allocation;
 
 use crate::fleet::worker::Behaviour;
 use crate::fleet::world::{World, manifest, ms, part, worker};
@@ -303,7 +303,7 @@ fn only_a_result_ends_a_workflow() {
     let mut world = World::new(manifest(vec![part("load", 1, 3)]), &[1]);
     world.own();
     world.until(|world| world.running() == 1);
-    let counters = control::ledger::Counters { completed: 1_000_000, ..Default::default() };
+    let counters = ledger_state::Counters { completed: 1_000_000, ..Default::default() };
     let (shard, attempt) = (world.key(0, 0), fence::Attempt(1));
     let told = world.clock();
     world.give(Event::Progress { shard, attempt, counters, told });
@@ -395,7 +395,7 @@ fn a_repeated_result_changes_nothing() {
     world.until(|world| !world.dispatched(1).is_empty());
     let totals = world.record().totals;
     for _ in 0..3 {
-        world.give(Event::Told(control::fleet::message::Tell::Ended(Box::new(report.clone()))));
+        world.give(Event::Told(control::message::Tell::Ended(Box::new(report.clone()))));
     }
     let forgets = world.asked(|ask| matches!(ask, Ask::Forget { .. }));
     assert!(forgets >= 4, "{forgets}");

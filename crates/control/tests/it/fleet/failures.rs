@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use control::budget;
-use control::fleet::message::{Ask, EndReport, Seat, Steer};
-use control::fleet::owner::{Event, Mended, OnWorkerLoss, ShardState, WhenNoneLeft};
-use control::ledger::{AttemptStatus, Counters, Lapse, Outcome};
+use control::message::{Ask, EndReport, Seat, Steer};
+use control::owner::{Event, Mended, OnWorkerLoss, ShardState, WhenNoneLeft};
 use fence::WorkflowNo;
+use ledger_state::{AttemptStatus, Counters, Lapse, Outcome};
 
 use crate::fleet::worker::Behaviour;
 use crate::fleet::world::{World, counted_part, manifest, ms, part, worker};
@@ -567,7 +567,7 @@ fn a_lie_is_counted() {
     world.until(|world| world.worker_report().is_some());
     let mut report = world.worker_report().unwrap();
     report.worker = worker(9);
-    world.give(Event::Told(control::fleet::message::Tell::Ended(Box::new(report))));
+    world.give(Event::Told(control::message::Tell::Ended(Box::new(report))));
     assert_eq!(world.owner().counts().lies, 1);
     assert_eq!(world.finish(), Outcome::Completed);
     assert_eq!(world.asked(|ask| matches!(ask, Ask::Stop { .. })), 0);

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use control::fleet::message::Ask;
-use control::fleet::owner::{Event, ShardState};
-use control::ledger::{Outcome, Phase};
+use control::message::Ask;
+use control::owner::{Event, ShardState};
+use ledger_state::{Outcome, Phase};
 
 use crate::fleet::worker::Behaviour;
 use crate::fleet::world::{World, manifest, ms, part, worker};
@@ -134,13 +134,9 @@ fn late_events_do_nothing() {
     assert_eq!(world.finish(), Outcome::Completed);
     let before = world.owner().history().len();
     let (shard, attempt) = (world.key(0, 0), fence::Attempt(1));
-    world.give(Event::Told(control::fleet::message::Tell::Ended(Box::new(report))));
-    world.give(Event::Told(control::fleet::message::Tell::Ready { shard, attempt }));
-    world.give(Event::Answered {
-        tag: 3,
-        answer: control::fleet::message::Answer::Done,
-        took: ms(1),
-    });
+    world.give(Event::Told(control::message::Tell::Ended(Box::new(report))));
+    world.give(Event::Told(control::message::Tell::Ready { shard, attempt }));
+    world.give(Event::Answered { tag: 3, answer: control::message::Answer::Done, took: ms(1) });
     world.give(Event::CancelSeen { reason: "late".to_owned(), hard: true, within: ms(0) });
     world.give(Event::Threshold { number: 0, reason: "late".to_owned() });
     assert_eq!(world.owner().history().len(), before);
@@ -179,8 +175,7 @@ fn a_stop_gets_harder() {
     world.until(|world| world.running() == 1);
     world.cancel();
     assert_eq!(world.finish(), Outcome::Cancelled);
-    let forced =
-        |ask: &Ask| matches!(ask, Ask::Stop { how: control::fleet::message::Halt::Now, .. });
+    let forced = |ask: &Ask| matches!(ask, Ask::Stop { how: control::message::Halt::Now, .. });
     assert_eq!(world.asked(forced), 1);
 
     let mut world = World::new(manifest(vec![part("load", 1, 60)]), &[1]);
@@ -226,10 +221,10 @@ fn a_job_gets_stuck() {
     world.behave(0, 0, &Behaviour { hangs: true, ..Behaviour::default() });
     world.own();
     world.until(|world| world.running() == 1);
-    world.steer(control::fleet::message::Steer::Pause);
+    world.steer(control::message::Steer::Pause);
     world.pass(Duration::from_secs(300));
     assert_eq!(world.running(), 1, "paused is not stuck");
-    world.steer(control::fleet::message::Steer::Resume);
+    world.steer(control::message::Steer::Resume);
     world.pass(Duration::from_secs(300));
     assert_eq!(world.running(), 1, "counts move");
     world.mute = true;
@@ -246,7 +241,7 @@ fn more_time_is_granted_and_kept() {
     let mut world = World::new(plan, &[1]);
     world.own();
     world.until(|world| world.running() == 1);
-    let more = control::fleet::message::Tell::MoreTime {
+    let more = control::message::Tell::MoreTime {
         job: world.job,
         worker: worker(0),
         boot: fence::BootId(1),

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use control::fleet::message::{EndReport, Tell};
-use control::fleet::owner::{Event, Manifest, OnWorkerLoss, Settings};
-use control::ledger::{AttemptStatus, Counters, Lapse, Outcome};
-use control::schedule::Units;
+use control::message::{EndReport, Tell};
+use control::owner::{Event, Manifest, OnWorkerLoss, Settings};
 use fence::Attempt;
+use ledger_state::{AttemptStatus, Counters, Lapse, Outcome};
+use schedule::Units;
 use stats::DropCause;
 
 use crate::fleet::worker::Behaviour;

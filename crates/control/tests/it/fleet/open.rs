@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use control::fleet::message::{Dispatch, Steer};
-use control::schedule::{self, Arrivals};
+use control::message::{Dispatch, Steer};
 use plan::Rate;
+use schedule::{self, Arrivals};
 
 /// The arrivals of one attempt.
 #[derive(Clone, Debug)]

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use control::fleet::owner::Effect;
-use control::ledger::{Command, Outcome};
+use control::owner::Effect;
 use fence::NodeId;
+use ledger_state::{Command, Outcome};
 
 use crate::fleet::world::{World, counted_part, manifest, part, worker};
 

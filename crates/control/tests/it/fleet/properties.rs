@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use control::fleet::owner::{OnWorkerLoss, Settings};
-use control::ledger::Outcome;
+use control::owner::{OnWorkerLoss, Settings};
+use ledger_state::Outcome;
 use proptest::prelude::*;
 
 use crate::fleet::world::{Faults, World, manifest, ms, part, worker};
@@ -105,7 +105,7 @@ fn strike(world: &mut World, blow: &Blow) {
         }
         Blow::Threshold => {
             let reason = "errors".to_owned();
-            world.give(control::fleet::owner::Event::Threshold { number: 0, reason });
+            world.give(control::owner::Event::Threshold { number: 0, reason });
         }
     }
 }

@@ -1,11 +1,11 @@
 //! Whose turn it is: a thousand jobs do not storm the workers, and none waits for ever.
 
-use control::fleet::queue::{Turns, turn, waiting, waiting_of};
-use control::ledger::{
+use control::queue::{Turns, turn, waiting, waiting_of};
+use fence::{Attempt, BootId, Hlc, JobId, NodeId, ShardKey, WorkflowNo};
+use ledger_state::{
     BlobRef, Command, CreateJob, IdempotencyKey, Lapse, Limits, Proposal, Reply, RequestId,
     SessionId, State, Submission,
 };
-use fence::{Attempt, BootId, Hlc, JobId, NodeId, ShardKey, WorkflowNo};
 
 use crate::fleet::world::GROUP;
 
@@ -64,7 +64,7 @@ impl Ledger {
         let Reply::Claimed { epoch } = self.claim(self.me, job) else { panic!("not claimed") };
         let shard = ShardKey { job, workflow: WorkflowNo(0), shard: 0 };
         let (attempt, worker, boot, after) = (Attempt(1), NodeId(9), BootId(1), Lapse::First);
-        let terms = control::ledger::AttemptTerms::default();
+        let terms = ledger_state::AttemptTerms::default();
         let start = Command::StartAttempt { shard, epoch, attempt, worker, boot, after, terms };
         assert!(matches!(self.run(self.me, start), Reply::Done { .. }));
     }

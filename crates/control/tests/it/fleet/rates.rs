@@ -4,11 +4,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use control::fleet::message::Steer;
-use control::fleet::owner::{Effect, Manifest};
-use control::ledger::Outcome;
-use control::schedule::{Arrivals, Units, rate_per_second};
+use control::message::Steer;
+use control::owner::{Effect, Manifest};
 use fence::WorkflowNo;
+use ledger_state::Outcome;
+use schedule::{Arrivals, Units, rate_per_second};
 
 use crate::fleet::world::{World, manifest, ms, part, worker};
 

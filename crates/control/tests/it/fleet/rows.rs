@@ -1,9 +1,9 @@
 //! Unique data: each row is issued once in the whole job (R5a).
 
-use control::fleet::message::{Ask, Tell};
-use control::fleet::owner::{DataPart, Event};
-use control::ledger::Outcome;
+use control::message::{Ask, Tell};
+use control::owner::{DataPart, Event};
 use fence::Attempt;
+use ledger_state::Outcome;
 
 use crate::fleet::worker::Behaviour;
 use crate::fleet::world::{World, manifest, ms, part, worker};

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use control::fleet::message::Steer;
-use control::fleet::owner::Effect;
-use control::ledger::Outcome;
+use control::message::Steer;
+use control::owner::Effect;
 use fence::{ShardKey, WorkflowNo};
+use ledger_state::Outcome;
 
 use crate::fleet::world::{World, manifest, ms, part, worker};
 
@@ -117,7 +117,7 @@ fn a_change_that_its_owner_could_not_send_comes_with_renewals_and_is_said_again_
 #[test]
 fn changes_of_different_kinds_do_not_displace_each_other_whatever_is_lost() {
     for seed in 1..20 {
-        let settings = control::fleet::owner::Settings::default();
+        let settings = control::owner::Settings::default();
         let mut world = World::with(manifest(vec![part("load", 2, 200)]), &[1, 1], settings, seed);
         world.own();
         world.until(|world| world.running() == 2);

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use control::fleet::message::{Ask, Steer, Steering};
-use control::fleet::owner::{Effect, Event, Provided};
-use control::ledger::{Command, Outcome, Reply};
+use control::message::{Ask, Steer, Steering};
+use control::owner::{Effect, Event, Provided};
+use ledger_state::{Command, Outcome, Reply};
 
 use crate::fleet::worker::Behaviour;
 use crate::fleet::world::{World, manifest, ms, part, worker};
@@ -84,7 +84,7 @@ fn a_deposed_owner_does_nothing() {
     };
     let now = world.now;
     let answer = world.worker(0).ask(ask, now);
-    assert!(matches!(answer, control::fleet::message::Answer::Refused(_)), "{answer:?}");
+    assert!(matches!(answer, control::message::Answer::Refused(_)), "{answer:?}");
     assert_eq!(world.finish(), Outcome::Completed);
 }
 

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use control::fleet::message::Ask;
-use control::fleet::owner::{Effect, Event};
-use control::fleet::routing::Routing;
-use control::ledger::Outcome;
+use control::message::Ask;
+use control::owner::{Effect, Event};
+use control::routing::Routing;
+use ledger_state::Outcome;
 
 use crate::fleet::world::{World, manifest, ms, part, worker};
 

@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use control::fleet::message::{
+use control::message::{
     Answer, Ask, Dispatch, EndReport, Halt, Held, HeldPhase, Hold, Holdings, Refused, RowBlock,
     Seat, Steer, Steering, Task, Tell,
 };
-use control::ledger::{AttemptStatus, Counters};
-use control::schedule::Arrivals;
 use fence::{
     Admission, Attempt, BootId, Capacity, Doorkeeper, ExecutionLease, JobId, Moment, NodeId,
     ShardKey, Terms,
 };
+use ledger_state::{AttemptStatus, Counters};
+use schedule::Arrivals;
 
 use crate::fleet::open::OpenLoad;
 

@@ -9,22 +9,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use base::random::SplitMix64;
-use control::allocation::{Basis, Need};
-use control::fleet::message::{Answer, Ask, Renew, Renewal, Steer, Tell};
-use control::fleet::owner::check::{check_effects, check_owner};
-use control::fleet::owner::{
+use control::message::{Answer, Ask, Renew, Renewal, Steer, Tell};
+use control::owner::check::{check_effects, check_owner};
+use control::owner::{
     Adoption, Conclusion, Effect, Event, Manifest, NoAnswer, Owner, Part, Policy, Settings,
     ShardState, blob_of,
 };
-use control::fleet::pool::Worker;
-use control::fleet::routing::Routing;
-use control::ledger::{
+use control::pool::Worker;
+use control::routing::Routing;
+use fence::{Attempt, BootId, Epoch, GroupId, Hlc, JobId, Moment, NodeId, ShardKey, WorkflowNo};
+use ledger_state::{
     self, BlobRef, Command, Counters, CreateJob, Grace, IdempotencyKey, Limits, Phase, Proposal,
     Reply, RequestId, SessionId, State, Submission, check_step,
 };
-use control::schedule::Units;
-use fence::{Attempt, BootId, Epoch, GroupId, Hlc, JobId, Moment, NodeId, ShardKey, WorkflowNo};
 use plan::Priority;
+use schedule::Units;
+use schedule::allocation::{Basis, Need};
 
 use crate::fleet::worker::{Behaviour, ModelWorker};
 
@@ -112,7 +112,7 @@ pub struct World {
     /// Every effect that was carried out, with its time.
     pub done: Vec<(Moment, Effect)>,
     pub conclusion: Option<Conclusion>,
-    pub outcome: Option<ledger::Outcome>,
+    pub outcome: Option<ledger_state::Outcome>,
     pub turn: bool,
     /// Membership's view of who is dead, on top of who is.
     pub suspected: BTreeSet<NodeId>,
@@ -497,7 +497,7 @@ impl World {
             }
             told.extend(model.outbox.values().cloned().map(|report| Tell::Ended(Box::new(report))));
             for (key, run) in &model.runs {
-                if run.phase == control::fleet::message::HeldPhase::Ready {
+                if run.phase == control::message::HeldPhase::Ready {
                     let attempt = run.dispatch.order.step.attempt;
                     told.push(Tell::Ready { shard: *key, attempt });
                 }

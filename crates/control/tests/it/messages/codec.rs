@@ -6,10 +6,8 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 
-use control::fleet::codec::{
-    CONTRACT, CodecError, MESSAGE_BYTES_MAX, Message, Renewals, decode, encode,
-};
-use control::fleet::message::{
+use control::codec::{CONTRACT, CodecError, MESSAGE_BYTES_MAX, Message, Renewals, decode, encode};
+use control::message::{
     Answer, Ask, EndReport, Frames, FramesAnswer, Holdings, Renew, Renewal, Tell, Told,
 };
 use fence::{BootId, JobId, NodeId};
@@ -134,7 +132,7 @@ fn every_message_survives_its_codec() {
 /// And there is no other message than those.
 #[test]
 fn every_message_is_examined() {
-    let source = include_str!("../../../src/fleet/codec.rs");
+    let source = include_str!("../../../src/codec.rs");
     let known = source.lines().filter_map(|line| line.strip_prefix("impl Message for "));
     let known: BTreeSet<&str> = known.map(|name| name.trim_end_matches(" {")).collect();
     let examined = [

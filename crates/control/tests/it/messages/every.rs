@@ -4,15 +4,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use control::fleet::message::{
+use control::message::{
     Dispatch, EndReport, Frames, Held, HeldPhase, Hold, Holdings, Refused, Renew, RowBlock, Seat,
     Task,
 };
-use control::ledger::{AttemptStatus, BlobRef, Counters, Payload};
 use fence::{
     Act, Attempt, BootId, Epoch, GroupId, JobId, NodeId, Order, OrderRefusal, Refusal, ShardKey,
     Step, WorkflowNo,
 };
+use ledger_state::{AttemptStatus, BlobRef, Counters, Payload};
 use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::*;

@@ -6,16 +6,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::time::Duration;
 
-use control::fleet::codec::{Message, Renewals, encode};
-use control::fleet::message::{
+use control::codec::{Message, Renewals, encode};
+use control::message::{
     Answer, Ask, Dispatch, EndReport, Frames, FramesAnswer, Halt, Held, HeldPhase, Hold, Holdings,
     Refused, Renew, Renewal, RowBlock, Seat, Steer, Steering, Task, Tell, Told,
 };
-use control::ledger::{AttemptStatus, BlobRef, Counters, Payload};
 use fence::{
     Act, Attempt, BootId, Epoch, GroupId, JobId, NodeId, Order, OrderRefusal, Refusal, ShardKey,
     Step, WorkflowNo,
 };
+use ledger_state::{AttemptStatus, BlobRef, Counters, Payload};
 use stats::wire::StreamKey;
 
 use crate::messages::every::Every;

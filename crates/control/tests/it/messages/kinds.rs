@@ -1,6 +1,6 @@
 //! How each message is made.
 
-use control::fleet::message::{
+use control::message::{
     Answer, Ask, Dispatch, FramesAnswer, Halt, Renewal, Steer, Steering, Tell, Told,
 };
 use proptest::collection::vec;
@@ -81,7 +81,7 @@ every!(Answer:
     Answer::Stopped { .. } =>
         option::of(report().prop_map(Box::new)).prop_map(|report| Answer::Stopped { report }),
     Answer::Holding(_) => holdings().prop_map(|held| Answer::Holding(Box::new(held))),
-    Answer::Refused(_) => control::fleet::message::Refused::any().prop_map(Answer::Refused),
+    Answer::Refused(_) => control::message::Refused::any().prop_map(Answer::Refused),
 );
 
 every!(Tell:

@@ -5,11 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
-use control::job::WorkflowEnd;
 use engine::attempt::{
     Aside, AsideEnded, AsideRun, AsideSpec, AsideWiring, Ending, LoadOptions, Loaded, Provided,
     ShardSpec, Values, collect_provided, load_end,
 };
+use schedule::job::WorkflowEnd;
 
 use super::loading::script;
 use super::{Led, PATIENCE, load, open_permit, run_all};

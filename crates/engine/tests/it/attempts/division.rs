@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use control::schedule;
+use schedule;
 use stats::DropCause;
 
 use super::{load, run_all, sum};

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use control::job::WorkflowEnd;
 use engine::attempt::{
     Content, Ending, LoadOptions, Loaded, PlanParcel, Report, ScriptParcel, ShardSpec, load_end,
 };
 use plan::ReadOptions;
+use schedule::job::WorkflowEnd;
 use script::heap::Budget;
 use script::inspect::inspect;
 use script::options::{Options, Place};

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use control::fleet::owner::{Adoption, Owner, Settings, decode_report};
-use control::fleet::statistics::Statistics;
-use control::ledger::{BlobRef, Command, Outcome};
+use control::owner::{Adoption, Owner, Settings, decode_report};
+use control::statistics::Statistics;
 use fence::{Epoch, JobId};
 use ledger::ReadLevel;
+use ledger_state::{BlobRef, Command, Outcome};
 use stats::RunState;
 use stats::feed::Feed;
 use tokio::sync::{mpsc, watch};

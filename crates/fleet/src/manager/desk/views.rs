@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use control::fleet::owner::{Conclusion, Event};
+use control::owner::{Conclusion, Event};
 use stats::{Snapshot, WorkflowSnapshot};
 use tokio::time::Instant;
 

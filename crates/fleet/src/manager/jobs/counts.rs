@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use control::ledger::Counters;
 use fence::{JobId, NodeId};
+use ledger_state::Counters;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 

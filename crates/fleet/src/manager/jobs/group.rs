@@ -10,9 +10,9 @@
 
 use std::time::Duration;
 
-use control::ledger::{Command, Reply};
 use fence::NodeId;
 use ledger::{Change, Changed, NotChanged, ReadLevel, Written};
+use ledger_state::{Command, Reply};
 use membership::discovery::Seed;
 use tonic::{Request, Response, Status};
 

@@ -1,10 +1,10 @@
 //! What people see of jobs and nodes: status, lists, results, logs.
 
-use control::fleet::owner::{blob_of, decode_report};
-use control::ledger::{AttemptRecord, BlobRef, Counters, Job};
+use control::owner::{blob_of, decode_report};
 use engine::secrets::mask_credentials;
 use fence::{JobId, NodeId};
 use ledger::ReadLevel;
+use ledger_state::{AttemptRecord, BlobRef, Counters, Job};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tonic::{Request, Response, Status};
@@ -118,7 +118,7 @@ impl Service {
             }));
         };
         let node = who.map(|who| who.node);
-        if outcome == control::ledger::Outcome::Cancelled || !addenda.is_empty() {
+        if outcome == ledger_state::Outcome::Cancelled || !addenda.is_empty() {
             // Its owner may have found another one before the cancel came; and workers may have come back since.
             let parts = self.0.serving()?;
             let _room = self.0.transfers.room(&parts, node, blob.bytes).await?;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use control::fleet::message::Steer;
-use control::ledger::{Command, Grace, Reply};
+use control::message::Steer;
 use fence::{JobId, NodeId, ShardKey, WorkflowNo};
 use ledger::Written;
+use ledger_state::{Command, Grace, Reply};
 use membership::Role as MemberRole;
 use tokio::sync::oneshot;
 use tokio::time::timeout;

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use control::fleet::owner::{Manifest, WhenFull};
-use control::fleet::queue;
-use control::ledger::{BlobRef, CreateJob, IdempotencyKey, Rejection, State, Submission};
+use control::owner::{Manifest, WhenFull};
+use control::queue;
 use fence::NodeId;
 use futures_util::StreamExt;
 use ledger::blobs::BlobError;
 use ledger::{CopyError, ReadLevel};
+use ledger_state::{BlobRef, CreateJob, IdempotencyKey, Rejection, State, Submission};
 use sha2::{Digest, Sha256};
 use tokio::time::{Instant, timeout_at};
 use tonic::{Request, Response, Status, Streaming};

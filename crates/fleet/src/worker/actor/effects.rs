@@ -4,8 +4,8 @@ use base::clock;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use control::fleet::message::{Answer, Dispatch};
-use control::fleet::worker::{Effect, Event, Run, RunHow};
+use control::message::{Answer, Dispatch};
+use control::worker::{Effect, Event, Run, RunHow};
 use fence::JobId;
 
 use super::{Actor, Slot, ended};

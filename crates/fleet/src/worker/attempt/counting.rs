@@ -4,10 +4,10 @@ use base::clock;
 use fence::Moment;
 use std::time::Duration;
 
-use control::fleet::message::Task;
-use control::fleet::worker::Progress;
-use control::ledger::Counters;
+use control::message::Task;
+use control::worker::Progress;
 use engine::attempt::Counted;
+use ledger_state::Counters;
 use stats::wire::{Content, FailureMessage};
 use stats::{Delta, Window};
 

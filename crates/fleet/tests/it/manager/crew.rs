@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use control::fleet::message::{Answer, Ask, Holdings, Refused};
+use control::message::{Answer, Ask, Holdings, Refused};
 use fence::BootId;
 use fleet::wire::proto::Sealed;
 use fleet::wire::proto::crew_server::{Crew, CrewServer};

@@ -1,8 +1,8 @@
 //! Who may call what, and what a manager does with bytes that it cannot read.
 
 use bytes::Bytes;
-use control::fleet::codec::CONTRACT;
-use control::fleet::message::{Frames, Renew, Tell};
+use control::codec::CONTRACT;
+use control::message::{Frames, Renew, Tell};
 use fence::{BootId, JobId};
 use fleet::wire::proto::desk_client::DeskClient;
 use fleet::wire::proto::office_client::OfficeClient;

@@ -5,8 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use control::fleet::owner;
-use control::ledger::IdempotencyKey;
+use control::owner;
 use engine::attempt::PlanParcel;
 use fence::{JobId, NodeId};
 use fleet::bundle::Bundle;
@@ -15,6 +14,7 @@ use fleet::local::{LocalCluster, Place};
 use fleet::manager::{Manager, ManagerConfig};
 use fleet::wire::MESSAGE_BYTES_MAX;
 use fleet::wire::proto::jobs_client::JobsClient;
+use ledger_state::IdempotencyKey;
 use node::CredentialFiles;
 use node::network::{ChannelTiming, Channels, Limits, Mutual};
 use tempfile::TempDir;

@@ -1,8 +1,7 @@
 //! What good certificates in the wrong hands cannot do: speak for others' attempts, act as an operator, command the
 //! fleet.
 
-use control::fleet::message::{EndReport, Frames, FramesAnswer, Tell};
-use control::ledger::{AttemptStatus, Counters};
+use control::message::{EndReport, Frames, FramesAnswer, Tell};
 use fence::{Attempt, BootId, JobId, ShardKey, WorkflowNo};
 use fleet::client::{ClientOptions, FleetClient};
 use fleet::wire::proto::crew_client::CrewClient;
@@ -11,6 +10,7 @@ use fleet::wire::proto::office_client::OfficeClient;
 use fleet::wire::proto::{self, change_managers_request::Step, steer_request::What};
 use fleet::wire::{blob_out, job_bytes, seal, unseal};
 use fleet::worker::{Worker, WorkerConfig};
+use ledger_state::{AttemptStatus, Counters};
 use stats::wire::StreamKey;
 use target::{Target, TargetConfig};
 use tonic::{Code, Status};

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytes::Bytes;
-use control::ledger::BlobRef;
 use fleet::client::blob_of;
 use fleet::wire::proto::{Chunk, MissingRequest};
 use fleet::wire::{CHUNK_BYTES, blob_out};
+use ledger_state::BlobRef;
 use sha2::{Digest, Sha256};
 use tokio::task::JoinSet;
 use tonic::Code;

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use control::fleet::message::{Answer, Ask, Halt, RowBlock, Steer, Steering, Tell};
-use control::ledger::AttemptStatus;
+use control::message::{Answer, Ask, Halt, RowBlock, Steer, Steering, Tell};
 use fence::{Attempt, WorkflowNo};
+use ledger_state::AttemptStatus;
 use stats::{DropCause, totals};
 
 use crate::worker::harness::{Fleet, JOB, plan, shard_key, until};

@@ -6,12 +6,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use control::fleet::message::{
-    Answer, Ask, Dispatch, EndReport, Halt, Hold, Seat, Steering, Task, Tell,
-};
-use control::fleet::owner::Policy;
-use control::fleet::owner::context::{self, Handed};
-use control::ledger::{BlobRef, Payload};
+use control::message::{Answer, Ask, Dispatch, EndReport, Halt, Hold, Seat, Steering, Task, Tell};
+use control::owner::Policy;
+use control::owner::context::{self, Handed};
 use engine::attempt::{PlanParcel, ScriptParcel};
 use fence::{
     Act, Attempt, BootId, Epoch, Fence, GroupId, JobId, NodeId, Order, ShardKey, WorkflowNo,
@@ -20,6 +17,7 @@ use fleet::bundle::Bundle;
 use fleet::wire::proto::crew_client::CrewClient;
 use fleet::wire::{MESSAGE_BYTES_MAX, seal, unseal};
 use fleet::worker::{Worker, WorkerConfig};
+use ledger_state::{BlobRef, Payload};
 use membership::discovery::Seed;
 use node::secret::GossipKey;
 use node::{Config, CredentialFiles, Member};

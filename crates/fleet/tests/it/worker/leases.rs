@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use control::fleet::message::{Answer, Halt};
-use control::ledger::AttemptStatus;
+use control::message::{Answer, Halt};
+use ledger_state::AttemptStatus;
 
 use crate::worker::harness::{Fleet, plan, until};
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use control::fleet::message::{EndReport, Frames, FramesAnswer, Renew, Renewal, Tell, Told};
+use control::message::{EndReport, Frames, FramesAnswer, Renew, Renewal, Tell, Told};
 use fence::GroupId;
 use fleet::wire::proto::office_server::{Office, OfficeServer};
 use fleet::wire::proto::{BlobRef, Chunk, GroupReply, GroupRequest, Sealed};
@@ -63,9 +63,9 @@ impl Desk {
             .max_encoding_message_size(MESSAGE_BYTES_MAX)
     }
 
-    pub fn put(&self, bytes: Vec<u8>) -> control::ledger::BlobRef {
+    pub fn put(&self, bytes: Vec<u8>) -> ledger_state::BlobRef {
         let hash: [u8; 32] = Sha256::digest(&bytes).into();
-        let blob = control::ledger::BlobRef { hash, bytes: bytes.len() as u64 };
+        let blob = ledger_state::BlobRef { hash, bytes: bytes.len() as u64 };
         self.book.lock().unwrap().blobs.insert(hash, bytes);
         blob
     }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use control::fleet::message::Answer;
-use control::ledger::AttemptStatus;
+use control::message::Answer;
+use ledger_state::AttemptStatus;
 
 use crate::worker::harness::{Fleet, plan, until};
 
@@ -42,9 +42,9 @@ async fn a_crash_leaves_what_was_issued() {
         receiver: before,
         ..fleet.dispatch(fleet.bundle(&plan("vus: 1, iterations: 1")), (0, 1), 1).order
     };
-    let ask = control::fleet::message::Ask::Stop {
+    let ask = control::message::Ask::Stop {
         order: fence::Order { shard, ..order },
-        how: control::fleet::message::Halt::Now,
+        how: control::message::Halt::Now,
         reason: String::new(),
     };
     assert!(matches!(fleet.ask(&ask).await, Answer::Refused(_)));

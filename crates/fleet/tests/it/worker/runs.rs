@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use control::fleet::message::{Answer, Ask, Refused, Seat, Task};
-use control::fleet::owner::context::{self, Handed};
-use control::ledger::{AttemptStatus, Payload};
+use control::message::{Answer, Ask, Refused, Seat, Task};
+use control::owner::context::{self, Handed};
 use fence::{Attempt, Epoch, WorkflowNo};
 use fleet::worker::End;
+use ledger_state::{AttemptStatus, Payload};
 use stats::totals;
 
 use crate::worker::harness::{Fleet, GROUP, plan, shard_key, until};
@@ -41,7 +41,7 @@ async fn two_shards_run_and_their_counts_are_exact() {
     // The stream alone has everything too.
     until("all frames", || {
         let book = fleet.desk.book.lock().unwrap();
-        let applied = |report: &control::fleet::message::EndReport| {
+        let applied = |report: &control::message::EndReport| {
             let merge = book.merge.as_ref().unwrap();
             merge
                 .resume_points()

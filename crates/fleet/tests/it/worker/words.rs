@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use control::fleet::codec::CONTRACT;
-use control::fleet::message::{Answer, Ask};
+use control::codec::CONTRACT;
+use control::message::{Answer, Ask};
 use fleet::wire::proto::Sealed;
 use fleet::wire::{MESSAGE_BYTES_MAX, is_too_new, seal};
 use ledger::wire::refusal_name;

@@ -12,7 +12,6 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use control::ledger::{Command, CreateJob, IdempotencyKey, Reply, Submission};
 use fence::{Epoch, Hlc, JobId, NodeId};
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
@@ -22,6 +21,7 @@ use ledger::{
     Bootstrap, BoxedIo, Incoming, Io, Nobody, Node, NodeConfig, Observer, ReadLevel, TcpTransport,
     Transport, Written,
 };
+use ledger_state::{Command, CreateJob, IdempotencyKey, Reply, Submission};
 use tempfile::TempDir;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, sleep};
@@ -320,7 +320,7 @@ impl Group {
         until("equal states", async || {
             let mut states = Vec::new();
             for (_, node) in self.running() {
-                let look = |state: &control::ledger::State| (state.applied(), state.digest());
+                let look = |state: &ledger_state::State| (state.applied(), state.digest());
                 let read = node.read(ReadLevel::Eventual, LONG, look).await;
                 states.push(read.unwrap().value);
             }
@@ -387,6 +387,6 @@ pub fn claimed(written: &Written) -> Epoch {
 
 /// The epoch under which a job is owned, by a strong read at this node.
 pub async fn owner_epoch(node: &Node, job: JobId) -> Option<Epoch> {
-    let look = |state: &control::ledger::State| state.job(job).and_then(|job| job.epoch);
+    let look = |state: &ledger_state::State| state.job(job).and_then(|job| job.epoch);
     node.read(ReadLevel::Strong, LONG, look).await.unwrap().value
 }

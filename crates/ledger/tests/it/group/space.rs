@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use control::ledger::{Busy, CreateJob, Limits, Submission};
 use ledger::{NotCommitted, ReadLevel, Written};
+use ledger_state::{Busy, CreateJob, Limits, Submission};
 
 use crate::group::harness::*;
 

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use control::ledger::{BlobRef, Command, Reply, RequestId, Submission};
 use fence::NodeId;
 use ledger::{NotCommitted, Observer, Overload, ReadLevel, Written};
+use ledger_state::{BlobRef, Command, Reply, RequestId, Submission};
 
 use crate::group::harness::*;
 

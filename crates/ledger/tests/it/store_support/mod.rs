@@ -4,13 +4,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use control::ledger::{
-    BlobRef, Command, CreateJob, IdempotencyKey, Limits, Proposal, RequestId, SessionId,
-};
 use fence::{BootId, GroupId, Hlc, NodeId};
 use ledger::blobs::BlobLimits;
 use ledger::store::{OpenError, Storage, StoreOptions, WalOwner};
 use ledger::types::{Batch, Entry, LogId};
+use ledger_state::{
+    BlobRef, Command, CreateJob, IdempotencyKey, Limits, Proposal, RequestId, SessionId,
+};
 use openraft::{EntryPayload, LeaderId};
 use wal::{Disk, FaultyDisk};
 

@@ -5,7 +5,7 @@ use std::process::Child;
 use std::sync::Arc;
 use std::time::Duration;
 
-use control::fleet::owner::Policy;
+use control::owner::Policy;
 use engine::attempt::PlanParcel;
 use fence::{JobId, NodeId};
 use fleet::bundle::Bundle;

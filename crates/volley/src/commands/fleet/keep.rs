@@ -14,7 +14,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use control::ledger::{BlobRef, IdempotencyKey};
+use ledger_state::{BlobRef, IdempotencyKey};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 

@@ -1,7 +1,7 @@
 //! What is submitted: the plan or the script with everything that belongs to it, read as `volley run` reads it.
 
 use ::fleet::bundle::Bundle;
-use control::fleet::owner::{OnWorkerLoss, Policy, WhenFull};
+use control::owner::{OnWorkerLoss, Policy, WhenFull};
 use engine::attempt::PlanParcel;
 use plan::ReadOptions;
 use stats::RunResult;

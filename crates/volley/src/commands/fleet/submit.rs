@@ -107,7 +107,7 @@ async fn hand_in(
 fn keep_key(
     door: &Door,
     name: &str,
-    bundle: &control::ledger::BlobRef,
+    bundle: &ledger_state::BlobRef,
 ) -> Result<Option<Kept>, Refusal> {
     let Some(state) = cluster::state_folder() else {
         eprintln!("volley: no HOME and no XDG_STATE_HOME: the submission's key is not kept");

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use control::ledger::{BlobRef, CreateJob, IdempotencyKey, Submission};
 use fence::Epoch;
 use ledger::TcpTransport;
 use ledger::client::Client;
+use ledger_state::{BlobRef, CreateJob, IdempotencyKey, Submission};
 use report::format;
 use serde_json::json;
 use tokio::task::JoinSet;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ::fleet::bundle::Bundle;
-use control::fleet::owner::Policy;
+use control::owner::Policy;
 use engine::attempt::{LoadError, ScriptParcel};
 use engine::script::ScriptRun;
 use report::k6::{Results, SummaryMode, SummaryOptions};

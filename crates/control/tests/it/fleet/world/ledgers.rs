@@ -42,7 +42,7 @@ impl World {
         }
     }
 
-    pub fn record(&self) -> &ledger::Job {
+    pub fn record(&self) -> &ledger_state::Job {
         self.state.job(self.job).expect("the job is there")
     }
 

@@ -26,7 +26,7 @@ impl World {
     }
 
     /// To the end of the job, and the checks that hold of every end.
-    pub fn finish(&mut self) -> ledger::Outcome {
+    pub fn finish(&mut self) -> ledger_state::Outcome {
         self.until(|world| matches!(world.record().phase(), Phase::Ended(_)));
         self.until(|world| world.owner.as_ref().is_none_or(Owner::is_over));
         self.check_load();
@@ -101,12 +101,12 @@ impl World {
     }
 
     /// A report that lies in some outbox.
-    pub fn worker_report(&self) -> Option<control::fleet::message::EndReport> {
+    pub fn worker_report(&self) -> Option<control::message::EndReport> {
         self.workers.values().find_map(|model| model.outbox.values().next().cloned())
     }
 
     /// All dispatches that were let in, by workflow.
-    pub fn dispatched(&self, workflow: u32) -> Vec<&control::fleet::message::Dispatch> {
+    pub fn dispatched(&self, workflow: u32) -> Vec<&control::message::Dispatch> {
         let all = self.workers.values().flat_map(|model| &model.dispatches);
         all.filter(|dispatch| dispatch.order.shard.workflow.0 == workflow).collect()
     }

@@ -1,0 +1,98 @@
+//! What the ledger answers and what workers tell, passed to where it belongs.
+
+use fence::{BootId, NodeId};
+
+use super::{Owner, Purpose};
+use crate::message::Tell;
+use ledger_state::{Command, Refusal, Reply};
+
+impl Owner {
+    pub(super) fn committed(&mut self, tag: u64, reply: Reply) {
+        let Some(purpose) = self.commits.remove(&tag) else {
+            self.counts.repeats += 1;
+            return;
+        };
+        self.in_flight = self.in_flight.saturating_sub(1);
+        self.saw(&reply);
+        self.changed();
+        if let Reply::Refused(refusal) = &reply {
+            match refusal {
+                Refusal::StaleEpoch { .. }
+                | Refusal::UnknownEpoch { .. }
+                | Refusal::Released { .. }
+                | Refusal::UnknownJob
+                | Refusal::StaleBoot { .. }
+                | Refusal::SessionClosed { .. }
+                | Refusal::UnknownSession => return self.depose(refusal.to_string()),
+                Refusal::Ended { outcome, .. } => return self.finished(*outcome),
+                Refusal::Cancelled { .. } => self.cancel("cancelled"),
+                _ => {}
+            }
+        }
+        match purpose {
+            Purpose::Provision => self.provisioned(&reply),
+            Purpose::Start(sid) => self.attempt_started(sid, &reply),
+            Purpose::Begin => self.load_begun(&reply),
+            Purpose::Revoke(sid, attempt) => self.attempt_revoked(sid, attempt, &reply),
+            Purpose::End(sid, attempt) => self.attempt_ended(sid, attempt, &reply),
+            Purpose::Context(values) => self.context_committed(values, &reply),
+            Purpose::Stop => self.stop_committed(),
+            Purpose::Steer { asked, steer } => self.steer_committed(asked, &steer, &reply),
+            Purpose::Rows { sid, attempt, set } => self.rows_granted(sid, attempt, set, &reply),
+            Purpose::Units(due) => self.units_committed(&due, &reply),
+            Purpose::Extend => {}
+            Purpose::Result => self.result_recorded(),
+            Purpose::Finish => match reply {
+                Reply::Finished { outcome, .. } | Reply::Ended { outcome, .. } => {
+                    self.finished(outcome);
+                }
+                other => self.note(format!("the outcome was not taken: {other:?}"), None),
+            },
+        }
+    }
+
+    pub(super) fn unknown(&mut self, tag: u64) {
+        self.counts.unknown_commits += 1;
+        // To stop is safe whether the ledger knows it yet or not; everything else waits for the answer.
+        if let Some(Purpose::Stop) = self.commits.get(&tag) {
+            self.stop_committed();
+        }
+    }
+
+    pub(super) fn told(&mut self, tell: Tell) {
+        match tell {
+            Tell::Ready { shard, attempt } => self.ready(shard, attempt),
+            Tell::RowsWanted { shard, attempt, set, at_least } => {
+                self.rows_wanted(shard, attempt, set, at_least);
+            }
+            Tell::Abort { shard, attempt, reason } => self.abort(shard, attempt, reason),
+            Tell::Ended(report) => self.report(*report),
+            Tell::MoreTime { job, worker, boot, progress } if job == self.id => {
+                self.more_time(worker, boot, progress);
+            }
+            Tell::MoreTime { .. } => self.counts.late += 1,
+            Tell::Draining { worker, boot } => {
+                if self.pool.is_live(worker, boot) {
+                    self.pool.set_draining(worker);
+                    self.changed();
+                }
+            }
+        }
+    }
+
+    pub(super) fn more_time(&mut self, worker: NodeId, boot: BootId, progress: u64) {
+        let suspect = !self.pool.is_live(worker, boot);
+        match self.timeouts.ask(worker, progress, suspect, self.now) {
+            Ok(total) => {
+                let total_ms = u64::try_from(total.as_millis()).unwrap_or(u64::MAX);
+                let (job, epoch) = (self.id, self.epoch);
+                self.commit(Purpose::Extend, Command::ExtendJob { job, epoch, total_ms });
+                self.note(format!("extended by {:.1} s in all", total.as_secs_f64()), None);
+            }
+            Err(denied) if self.timeouts.is_first_denial(worker) => {
+                self.note(format!("worker {worker} gets no more time: {denied}"), None);
+            }
+            Err(_) => {}
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! Ends before their time: cancels, thresholds, time-outs, and shards whose workflow has failed.
+//!
+//! A stop that the owner decides is committed first (`StopJob`), so that a successor does not take stopped shards for
+//! lost ones and start them again. A cancel is in the ledger already when it is seen, see [`super::cancel`].
+
+use fence::{Attempt, OrderRefusal, ShardKey};
+use stats::StopReason;
+
+use super::shard::{State, Step, Stopping};
+use super::wave::{Kind, Stage, WaveStep};
+use super::{Errand, Owner, Phase, Purpose, Sid};
+use crate::message::{Answer, Halt, Refused, lapse_of};
+use ledger_state::{Command, StopCause};
+use schedule::job::{self, WorkflowEnd};
+
+impl Owner {
+    pub(super) fn is_stopping(&self) -> bool {
+        self.is_cancelled() || self.machine.stop_reason() != StopReason::Finished
+    }
+
+    /// A failed shard of the workflow that was not just abandoned.
+    pub(super) fn has_failed(&self, workflow: usize) -> bool {
+        let failed = |s: &super::Shard| s.state == State::FailedTerminal && !s.abandoned;
+        workflow != self.asides() as usize && self.shards_of(workflow).any(failed)
+    }
+
+    pub(super) fn threshold(&mut self, number: usize, reason: String) {
+        let cause = StopCause::Threshold(u32::try_from(number).unwrap_or(u32::MAX));
+        self.stop_for(cause, reason);
+    }
+
+    pub(super) fn abort(&mut self, shard: ShardKey, attempt: Attempt, reason: String) {
+        let sid = (shard.workflow.0, shard.shard);
+        let current = self.shards.get(&sid).is_some_and(|s| s.attempt() == attempt && s.is_out());
+        if current && shard.job == self.id {
+            self.stop_for(StopCause::Aborted, reason);
+        } else {
+            self.counts.late += 1;
+        }
+    }
+
+    pub(super) fn look_at_the_clock(&mut self) {
+        self.look_at_cancel();
+        if self.is_stopping() || self.stop_proposed || self.outcome.is_some() {
+            return;
+        }
+        if let Some(expired) = self.timeouts.check(self.now) {
+            // What it waited for is the reason that helps.
+            let waits = self.queued.as_ref().map(|queued| format!("; {}", queued.why));
+            let why = format!("{expired}{}", waits.unwrap_or_default());
+            return self.stop_for(StopCause::Timeout, why);
+        }
+        if !self.has_begun() && self.age() > self.manifest.policy.queue_at_most {
+            let waited = self.age().as_secs();
+            let why = match &self.queued {
+                Some(queued) => {
+                    let super::Queued { needs, free, total, .. } = queued;
+                    format!("needs {needs} cores, {free} of {total} are free: {}", queued.why)
+                }
+                None => "no cores were free".to_owned(),
+            };
+            self.fail(format!("waited {waited} s for cores; {why}"));
+        }
+    }
+
+    /// The owner's own decision to end early.
+    pub(super) fn stop_for(&mut self, cause: StopCause, reason: String) {
+        if self.is_stopping() || self.stop_proposed || self.outcome.is_some() {
+            self.counts.repeats += 1;
+            return;
+        }
+        self.stop_proposed = true;
+        self.detail.clone_from(&reason);
+        self.halting = if cause == StopCause::Timeout { Halt::Now } else { Halt::Graceful };
+        let (job, epoch, short) = (self.id, self.epoch, self.short(&reason));
+        self.stop_cause = Some((cause, reason));
+        let reason = short;
+        self.commit(Purpose::Stop, Command::StopJob { job, epoch, cause, reason });
+    }
+
+    /// The decision stands, or nobody knows yet whether it does: to stop is safe either way.
+    pub(super) fn stop_committed(&mut self) {
+        if matches!(self.phase, Phase::Recovering { .. }) {
+            // Said to the machine when it has been brought up to date.
+            self.recovery.stop_stands = true;
+            return;
+        }
+        let Some((cause, reason)) = self.stop_cause.take() else { return };
+        self.note(format!("stopped: {reason}"), None);
+        self.tell(stop_event(cause, reason));
+    }
+
+    /// Nothing new starts, and what runs ends.
+    pub(super) fn stop_all(&mut self) {
+        let how = self.halting;
+        let reason = self.detail.clone();
+        let mut never: Vec<usize> = std::mem::take(&mut self.waiting);
+        let seating = match self.wave.as_ref().map(|wave| &wave.step) {
+            Some(WaveStep::Seating(seating)) => Some(seating.clone()),
+            Some(WaveStep::Provisioning(seating)) => Some(Some(seating.clone())),
+            _ => None,
+        };
+        if let Some(seating) = &seating {
+            let holds = seating.iter().flat_map(|seating| seating.holds.clone());
+            holds.collect::<Vec<_>>().into_iter().for_each(|hold| self.release(hold));
+            self.wave = None;
+        }
+        // A batch without a wave has not begun its load, unless only its teardowns are left.
+        let idle = self.wave.is_none()
+            && self.batch.as_ref().is_some_and(|batch| batch.stage != Stage::Teardowns);
+        if idle {
+            never.extend(self.batch.take().into_iter().flat_map(|batch| batch.workflows));
+        }
+        let setup_was_due = std::mem::take(&mut self.setup_due);
+        // What cleans up is left to do so.
+        let running = self
+            .wave
+            .as_ref()
+            .filter(|w| matches!(w.kind, Kind::Setup | Kind::Setups | Kind::Load));
+        let members = running.map(|wave| wave.members.clone()).unwrap_or_default();
+        for sid in members {
+            self.halt(sid, how, &reason);
+        }
+        for workflow in never {
+            let result = WorkflowEnd::Stopped;
+            self.tell(job::Event::WorkflowEnded { workflow, result });
+        }
+        if setup_was_due {
+            self.tell(job::Event::SetupEnded(Ok(())));
+        }
+    }
+
+    /// Ends one shard, wherever it is on its way.
+    pub(super) fn halt(&mut self, sid: Sid, how: Halt, reason: &str) {
+        let stopping = self.stopping(how, reason, sid);
+        let Some(shard) = self.shards.get_mut(&sid) else { return };
+        match shard.step {
+            Step::Idle | Step::Seated | Step::Lapsed => {
+                shard.step = Step::Idle;
+                self.leave_hold(sid, false);
+                self.go(sid, State::Cancelled, format!("not started: {reason}"));
+            }
+            // Whether its attempt exists is not known yet; the answer decides.
+            Step::Proposed => {
+                shard.stop.get_or_insert(stopping);
+            }
+            Step::Unsent => {
+                self.go(sid, State::Cancelling, reason);
+                self.never_ran(sid, reason);
+            }
+            Step::Sent | Step::Preparing | Step::Ready | Step::Begun | Step::Running => {
+                let attempt = shard.attempt();
+                let already = shard.stop.as_ref().is_some_and(|stop| stop.how >= how);
+                if already {
+                    return;
+                }
+                shard.stop = Some(stopping);
+                shard.due = None;
+                if shard.state != State::Cancelling {
+                    self.go(sid, State::Cancelling, reason);
+                }
+                self.send(Errand::Stop(sid, attempt));
+            }
+            Step::Ending | Step::Revoking | Step::Lapsing(_) | Step::Over => {}
+        }
+    }
+
+    /// Graceful, then by force, then without the worker: the lease ends it (G-16).
+    pub(super) fn look_at_stop(&mut self, sid: Sid) {
+        let now = self.now;
+        let Some(shard) = self.shards.get(&sid).filter(|shard| shard.is_out()) else { return };
+        let Some(stop) = shard.stop.clone().filter(|stop| stop.until <= now) else { return };
+        let attempt = shard.attempt();
+        match stop.how {
+            Halt::Graceful => {
+                let harder =
+                    Stopping { since: stop.since, ..self.stopping(Halt::Now, &stop.reason, sid) };
+                if let Some(shard) = self.shards.get_mut(&sid) {
+                    shard.stop = Some(harder);
+                }
+                self.changed();
+                self.send(Errand::Stop(sid, attempt));
+            }
+            Halt::Now => {
+                if let Some(shard) = self.shards.get_mut(&sid) {
+                    shard.stop = None;
+                }
+                self.lose(sid, "its worker does not carry out the stop", None);
+            }
+        }
+    }
+
+    pub(super) fn stop_answered(&mut self, sid: Sid, attempt: Attempt, answer: Answer, tries: u32) {
+        let Some(shard) = self.shards.get(&sid) else { return };
+        let boot = shard.tries.get(attempt.0 as usize - 1).map(|one| one.boot).unwrap_or_default();
+        let current = shard.attempt() == attempt;
+        let nothing_runs = match answer {
+            Answer::Stopped { report: Some(report) } => {
+                if (report.shard, report.attempt) != (shard.key, attempt) {
+                    self.counts.lies += 1;
+                    return;
+                }
+                self.stop_proven(sid, attempt);
+                return self.report(*report);
+            }
+            Answer::Stopped { report: None } => true,
+            // It has seen a later step of this shard: what was before is over there.
+            Answer::Refused(Refused::UnknownAttempt | Refused::Fence(OrderRefusal::Step(_))) => {
+                true
+            }
+            // Told; it ends in its own time, and says so. A lost one is asked again.
+            Answer::Done => {
+                if let Some(shard) = self.shards.get_mut(&sid).filter(|_| current) {
+                    let lapsing = matches!(shard.step, Step::Revoking | Step::Lapsing(_));
+                    if let Some(stop) = &mut shard.stop {
+                        stop.acknowledged = true;
+                    }
+                    if lapsing {
+                        self.retry_stop(sid, attempt, tries);
+                    }
+                }
+                return;
+            }
+            Answer::Refused(Refused::Fence(OrderRefusal::OtherLife { own, since, .. }))
+                if own > boot =>
+            {
+                if current {
+                    let proof = lapse_of(boot, own, since);
+                    let worker = self.shards.get(&sid).and_then(|s| s.current()).map(|t| t.worker);
+                    if let Some(worker) = worker {
+                        self.lose_worker(worker, boot, "has started again", proof);
+                    }
+                }
+                return;
+            }
+            Answer::Refused(Refused::Fence(OrderRefusal::Epoch(refusal))) => {
+                return self.depose(refusal.to_string());
+            }
+            other => {
+                self.counts.lies += 1;
+                return self.note(format!("a stop was answered with {other:?}"), None);
+            }
+        };
+        if nothing_runs && current {
+            match self.shards.get(&sid).map(|shard| &shard.step) {
+                Some(Step::Revoking | Step::Lapsing(_)) => self.stop_proven(sid, attempt),
+                // It sends nothing more, and what it has counted is in its report, which is on its way. If that never
+                // comes, the time for the stop runs out.
+                Some(Step::Begun | Step::Running) => {
+                    if let Some(stop) =
+                        self.shards.get_mut(&sid).and_then(|shard| shard.stop.as_mut())
+                    {
+                        stop.acknowledged = true;
+                    }
+                }
+                Some(_) if self.shards.get(&sid).is_some_and(super::Shard::is_out) => {
+                    self.never_ran(sid, "stopped before it ran");
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+pub(super) fn stop_event(cause: StopCause, reason: String) -> job::Event {
+    match cause {
+        StopCause::Timeout => job::Event::DeadlineReached,
+        StopCause::Threshold(number) => {
+            job::Event::StopRequested { reason: StopReason::Threshold(number as usize) }
+        }
+        StopCause::Aborted => job::Event::StopRequested { reason: StopReason::Aborted(reason) },
+    }
+}

@@ -1,0 +1,158 @@
+//! What workers say that they hold: asked of all of them at a takeover, and now and then in the search for orphans.
+
+use std::time::Duration;
+
+use fence::{BootId, NodeId, OrderRefusal};
+
+use super::shard::Step;
+use super::{Errand, Owner, Sid};
+use crate::message::{Answer, Held, HeldPhase, Holdings, Refused, lapse_of};
+
+impl Owner {
+    /// `took`: the round trip of the question.
+    pub(super) fn installed(
+        &mut self,
+        worker: NodeId,
+        boot: BootId,
+        holdings: &Holdings,
+        took: Duration,
+    ) {
+        self.recovery.asked.remove(&(worker, boot));
+        self.pool.correct(worker, holdings.cores_free, holdings.cores);
+        let mine: Vec<Sid> = self
+            .shards
+            .iter()
+            .filter(|(_, shard)| shard.unsure && shard.is_out())
+            .filter(|(_, s)| s.current().is_some_and(|t| (t.worker, t.boot) == (worker, boot)))
+            .map(|(sid, _)| *sid)
+            .collect();
+        for sid in mine {
+            let Some(shard) = self.shards.get(&sid) else { continue };
+            let (key, attempt) = (shard.key, shard.attempt());
+            let held = holdings.attempts.iter().find(|h| h.shard == key && h.attempt == attempt);
+            self.found(sid, held, took / 2);
+        }
+    }
+
+    fn found(&mut self, sid: Sid, held: Option<&Held>, ago: Duration) {
+        let ready_by = self.now.after(self.settings.ready_within);
+        let overdue = self.now.after(self.run_at_most(sid) + self.settings.overdue);
+        let Some(shard) = self.shards.get_mut(&sid) else { return };
+        shard.unsure = false;
+        if let (Some(HeldPhase::Preparing | HeldPhase::Ready), Some(one)) =
+            (held.map(|held| held.phase), shard.tries.last_mut())
+        {
+            one.may_run = false;
+        }
+        match held.map(|held| held.phase) {
+            None => {
+                shard.step = Step::Unsent;
+                shard.due = Some(ready_by);
+            }
+            Some(HeldPhase::Preparing) => {
+                shard.step = Step::Preparing;
+                shard.due = Some(ready_by);
+            }
+            Some(HeldPhase::Ready) => {
+                shard.step = Step::Ready;
+                shard.due = None;
+            }
+            Some(HeldPhase::Running | HeldPhase::Stopping | HeldPhase::Ended) => {
+                shard.due = Some(overdue);
+                if let Some(held) = held.filter(|held| held.phase == HeldPhase::Running) {
+                    self.heard_elapsed(sid, held.elapsed.saturating_add(ago));
+                }
+                let ran = held.and_then(|held| held.ran);
+                self.was_mended(sid, ran.map(|ran| ran.saturating_add(ago)));
+                self.runs(sid);
+            }
+        }
+        self.changed();
+    }
+
+    /// Where a running shard is in its schedule. The furthest one counts: what may have been issued is spent, so the
+    /// schedule never goes back. No shard is further than its load is long.
+    fn heard_elapsed(&mut self, sid: Sid, elapsed: Duration) {
+        let part = self.manifest.workflows.get(sid.0 as usize);
+        let most =
+            part.map_or(Duration::ZERO, |part| part.length.saturating_add(part.graceful_stop));
+        let (elapsed, now) = (elapsed.min(most), self.now);
+        let known = self.recovery.elapsed.entry(sid.0).or_insert((elapsed, now));
+        if known.0.saturating_add(now.since(known.1)) < elapsed {
+            *known = (elapsed, now);
+        }
+    }
+
+    pub(super) fn not_installed(&mut self, worker: NodeId, boot: BootId, answer: &Answer) {
+        self.recovery.asked.remove(&(worker, boot));
+        match answer {
+            Answer::Refused(Refused::Fence(OrderRefusal::OtherLife { own, since, .. }))
+                if *own > boot =>
+            {
+                let proof = lapse_of(boot, *own, *since);
+                self.lose_worker(worker, boot, "has started again", proof);
+            }
+            Answer::Refused(Refused::Fence(OrderRefusal::Epoch(refusal))) => {
+                self.depose(refusal.to_string());
+            }
+            _ => {
+                self.counts.lies += 1;
+                self.lose_worker(worker, boot, "does not say what it holds", None);
+            }
+        }
+    }
+
+    /// GATE-107, C-78: only this job's owner looks, and only an attempt that is missing twice in a row is an orphan.
+    pub(super) fn scan(&mut self) {
+        if self.now < self.scan_at {
+            return;
+        }
+        self.scan_at = self.now.after(self.settings.scan_every);
+        let mut workers: Vec<(NodeId, BootId)> = self
+            .shards
+            .values()
+            .filter(|shard| matches!(shard.step, Step::Preparing | Step::Ready | Step::Running))
+            .filter_map(|shard| shard.current().map(|one| (one.worker, one.boot)))
+            .collect();
+        workers.sort_unstable();
+        workers.dedup();
+        workers.into_iter().for_each(|(worker, boot)| self.send(Errand::Scan(worker, boot)));
+    }
+
+    pub(super) fn scanned(&mut self, worker: NodeId, boot: BootId, holdings: &Holdings) {
+        if holdings.boot != boot {
+            if holdings.boot > boot {
+                let proof = lapse_of(boot, holdings.boot, holdings.since);
+                self.lose_worker(worker, boot, "has started again", proof);
+            }
+            return;
+        }
+        let mut orphans = Vec::new();
+        for (sid, shard) in &self.shards {
+            let (attempt, here) = (shard.attempt(), shard.current());
+            let here = here.is_some_and(|one| (one.worker, one.boot) == (worker, boot));
+            if !here || !matches!(shard.step, Step::Preparing | Step::Ready | Step::Running) {
+                continue;
+            }
+            let held = |held: &Held| held.shard == shard.key && held.attempt == attempt;
+            if holdings.attempts.iter().any(held) {
+                self.absent.remove(&(*sid, attempt));
+            } else if !self.absent.insert((*sid, attempt)) {
+                orphans.push(*sid);
+            }
+        }
+        for sid in orphans {
+            self.lose(sid, "orphaned: not found on its worker", None);
+        }
+        // The other way round: what runs there and is not current here is stopped.
+        for held in &holdings.attempts {
+            let sid = (held.shard.workflow.0, held.shard.shard);
+            let Some(shard) = self.shards.get(&sid).filter(|shard| shard.key == held.shard) else {
+                continue;
+            };
+            if held.attempt < shard.attempt() && held.phase != HeldPhase::Ended {
+                self.send(Errand::Stop(sid, held.attempt));
+            }
+        }
+    }
+}

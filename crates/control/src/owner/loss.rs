@@ -1,0 +1,275 @@
+//! Attempts: started, lost, proven to have stopped, and started anew (R4, R5a).
+//!
+//! ```text
+//! worker dead, restarted, silent, or says so ──▶ FAILED, revoke proposed, stop asked for
+//!        revoke committed ──▶ waits for: stop acknowledged | higher boot | 1.25 L ──▶ PENDING, attempt n+1
+//!                                                                                  ╰▶ FAILED_TERMINAL after the last
+//! ```
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use fence::{Attempt, BootId, Handover, Holding, NodeId};
+
+use super::manifest::OnWorkerLoss;
+use super::shard::{State, Step, Try};
+use super::tools::millis;
+use super::{Errand, Owner, Purpose, Sid};
+use crate::message::Task;
+use ledger_state::{Command, Counters, Lapse, Refusal, Reply};
+
+impl Owner {
+    /// The ledger's answer to `StartAttempt`.
+    pub(super) fn attempt_started(&mut self, sid: Sid, reply: &Reply) {
+        let Some(shard) = self.shards.get_mut(&sid).filter(|shard| shard.step == Step::Proposed)
+        else {
+            self.counts.late += 1;
+            return;
+        };
+        let terms = shard.proposed.take().unwrap_or_default();
+        if let Reply::Refused(refusal) = reply {
+            let refusal = *refusal;
+            return self.attempt_refused(sid, &refusal);
+        }
+        let Some(place) = shard.place else { return };
+        let one = Try {
+            worker: place.worker,
+            boot: place.boot,
+            shared: place.hold.is_none(),
+            lease: fence::Terms::new(Duration::from_millis(terms.lease_ms)),
+            before: terms.units_before,
+            before_rates: 0,
+            budget: self.budget(sid, &terms, 0),
+            counters: Counters::default(),
+            may_run: false,
+            known: false,
+            since: self.age(),
+            alive: self.now,
+            heard: None,
+            reporting: false,
+            by_owner: false,
+            issued_late: 0,
+            end: None,
+            revoked: false,
+            suspected: false,
+        };
+        self.count_lost(sid);
+        let Some(shard) = self.shards.get_mut(&sid) else { return };
+        shard.tries.push(one);
+        shard.step = Step::Sent;
+        shard.again = None;
+        shard.seatings = 0;
+        shard.due = Some(self.now.after(self.settings.ready_within));
+        let (attempt, worker) = (shard.attempt(), place.worker);
+        let unwanted = shard.stop.is_some();
+        self.say_not_queued();
+        if attempt.0 > 1 {
+            self.counts.retries += 1;
+        }
+        self.go(sid, State::Dispatched, format!("attempt {attempt} on worker {worker}"));
+        if unwanted {
+            // The stop came while the start was on its way into the ledger: nothing was dispatched yet.
+            self.go(sid, State::Cancelling, "stopped before it was dispatched");
+            return self.never_ran(sid, "stopped before it was dispatched");
+        }
+        if !self.pool.is_live(worker, place.boot) {
+            return self.lose(sid, "its worker was lost before the dispatch", None);
+        }
+        self.steer_worker(worker, place.boot);
+        self.send(Errand::Dispatch(sid, attempt));
+    }
+
+    fn attempt_refused(&mut self, sid: Sid, refusal: &Refusal) {
+        self.leave_hold(sid, false);
+        self.set(sid, Step::Idle);
+        match refusal {
+            // The job is being stopped by now, and this shard with it.
+            Refusal::Cancelled { .. } => {
+                self.go(sid, State::Cancelled, "the job was cancelled");
+            }
+            Refusal::Settled { status, .. } => self.settled(sid, *status),
+            other => self.give_up(sid, format!("the ledger refused its attempt: {other}")),
+        }
+    }
+
+    /// What membership says now, against where attempts are.
+    pub(super) fn look_at_workers(&mut self) {
+        let mut gone: BTreeMap<(NodeId, BootId), &'static str> = BTreeMap::new();
+        for shard in self.shards.values() {
+            let placed = shard.place.map(|place| (place.worker, place.boot));
+            let tried = shard.current().filter(|one| one.end.is_none());
+            let tried = tried.map(|one| (one.worker, one.boot));
+            for (node, boot) in placed.into_iter().chain(tried) {
+                match self.pool.get(node) {
+                    Some(worker) if worker.boot > boot => {
+                        gone.insert((node, boot), "is said to have started again");
+                    }
+                    Some(worker)
+                        if !worker.live && worker.boot == boot && !self.is_heard(node, boot) =>
+                    {
+                        gone.insert((node, boot), "was lost");
+                    }
+                    _ => {}
+                }
+            }
+        }
+        // Gossip proves nothing (R26), a higher boot as little as a death. The stop that goes out with the revoke is
+        // answered by whoever runs there now, over mutual TLS; that answer may be the proof.
+        for ((node, boot), what) in gone {
+            self.lose_worker(node, boot, what, None);
+        }
+        self.changed();
+    }
+
+    /// Without a proof it is only taken for lost, by hints; see [`super::shard::Try::was_lost_falsely`].
+    ///
+    /// LIFE-22: all its shards, in one step. LIFE-30: a second time does nothing.
+    pub(super) fn lose_worker(
+        &mut self,
+        node: NodeId,
+        boot: BootId,
+        what: &str,
+        proof: Option<Lapse>,
+    ) {
+        self.timeouts.forget(node);
+        self.recovery.asked.remove(&(node, boot));
+        let mut lost: BTreeMap<u32, u32> = BTreeMap::new();
+        let here: Vec<Sid> = self.shards.keys().copied().collect();
+        for sid in here {
+            let Some(shard) = self.shards.get_mut(&sid) else { continue };
+            if let Some(place) = shard.place
+                && (place.worker, place.boot) == (node, boot)
+                && matches!(shard.step, Step::Idle | Step::Seated)
+            {
+                shard.step = Step::Idle;
+                self.leave_hold(sid, false);
+                self.changed();
+                continue;
+            }
+            let Some(one) = shard.tries.last() else { continue };
+            if (one.worker, one.boot) != (node, boot) {
+                continue;
+            }
+            if let Some(Lapse::HigherBoot(now)) = proof
+                && matches!(shard.step, Step::Revoking | Step::Lapsing(_))
+            {
+                match &mut shard.step {
+                    Step::Lapsing(handover) => handover.boot_seen(node, now),
+                    // The revoke is on its way into the ledger.
+                    _ => shard.proof = Lapse::HigherBoot(now),
+                }
+                self.changed();
+            } else if shard.is_out() || shard.step == Step::Unsent {
+                *lost.entry(sid.0).or_default() += 1;
+                self.lose_by(sid, &format!("worker {node} {what}"), proof, proof.is_none());
+            }
+        }
+        if lost.is_empty() {
+            return;
+        }
+        self.counts.lost_workers += 1;
+        let policy = match self.manifest.policy.on_worker_loss {
+            OnWorkerLoss::Rebalance => "rebalance",
+            OnWorkerLoss::Continue => "continue",
+            OnWorkerLoss::Fail => "fail",
+        };
+        for (workflow, count) in lost {
+            let text = match self.divided.get(&(workflow as usize)) {
+                Some(of) => {
+                    let name = self.machine.name(workflow as usize);
+                    format!("worker {node} {what}, with {count} of {of} shards of {name}")
+                }
+                None => format!("worker {node} {what} during a setup or teardown"),
+            };
+            self.note(format!("{text} (on_worker_loss: {policy})"), None);
+        }
+    }
+
+    /// An attempt that can no longer be relied on. It may still run; what follows makes sure that it does not.
+    pub(super) fn lose(&mut self, sid: Sid, why: &str, proof: Option<Lapse>) {
+        self.lose_by(sid, why, proof, false);
+    }
+
+    fn lose_by(&mut self, sid: Sid, why: &str, proof: Option<Lapse>, suspected: bool) {
+        let age = self.age();
+        let Some(shard) = self.shards.get_mut(&sid) else { return };
+        if !shard.is_out() && shard.step != Step::Unsent {
+            return;
+        }
+        let Some(one) = shard.tries.last_mut() else { return };
+        (one.revoked, one.suspected) = (true, suspected);
+        let (node, boot) = (one.worker, one.boot);
+        // That it was lost is noticed later than it was: since its last word nothing is certain.
+        let heard = one.heard.unwrap_or(one.since.min(age));
+        let may_run = one.may_run;
+        let attempt = shard.attempt();
+        // Taken over from another owner, it may have run without having said so here.
+        if (shard.step == Step::Running || may_run) && shard.task == Task::Load {
+            shard.lost_at.get_or_insert(heard);
+        }
+        let lost_at = shard.lost_at;
+        shard.failed_on.push((node, boot));
+        shard.step = Step::Revoking;
+        shard.due = None;
+        shard.unsure = false;
+        shard.proof = proof.unwrap_or(Lapse::LeaseLapsed);
+        let (key, cancelling) = (shard.key, shard.state == State::Cancelling);
+        self.absent.remove(&(sid, attempt));
+        self.rows.retain(|(other, _), _| *other != sid);
+        self.leave_hold(sid, false);
+        if !cancelling {
+            self.go(sid, State::Failed, why);
+        }
+        let (epoch, reason) = (self.epoch, self.short(why));
+        let heard_ms = lost_at.map(millis);
+        self.commit(
+            Purpose::Revoke(sid, attempt),
+            Command::RevokeAttempt { shard: key, epoch, attempt, reason, heard_ms, suspected },
+        );
+        // If it lives, it says at once that it has stopped, and nobody has to wait.
+        self.send(Errand::Stop(sid, attempt));
+    }
+
+    pub(super) fn attempt_revoked(&mut self, sid: Sid, attempt: Attempt, reply: &Reply) {
+        if let Reply::Refused(refusal) = reply {
+            let text = format!("the ledger refused a revoke: {refusal}");
+            return self.note(text, None);
+        }
+        let now = self.now;
+        let Some(shard) = self.shards.get_mut(&sid) else { return };
+        if shard.attempt() != attempt || shard.step != Step::Revoking {
+            self.counts.late += 1;
+            return;
+        }
+        let (key, proof) = (shard.key, shard.proof);
+        let Some(one) = shard.current() else { return };
+        let holding = Holding { shard: key, attempt, worker: one.worker, boot: one.boot };
+        let ended = one.end.is_some();
+        let mut handover = Handover::revoke_seen_committed(holding, one.lease, now);
+        match proof {
+            Lapse::HigherBoot(boot) => handover.boot_seen(holding.worker, boot),
+            Lapse::Stopped => handover.stop_acknowledged(&holding),
+            Lapse::First | Lapse::LeaseLapsed => {}
+        }
+        if ended {
+            handover.stop_acknowledged(&holding);
+        }
+        shard.step = Step::Lapsing(handover);
+    }
+
+    /// The worker of a revoked attempt says that nothing runs there any more.
+    pub(super) fn stop_proven(&mut self, sid: Sid, attempt: Attempt) {
+        let Some(shard) = self.shards.get_mut(&sid).filter(|shard| shard.attempt() == attempt)
+        else {
+            return;
+        };
+        let Some(one) = shard.tries.last() else { return };
+        let by = Holding { shard: shard.key, attempt, worker: one.worker, boot: one.boot };
+        match &mut shard.step {
+            Step::Revoking => shard.proof = Lapse::Stopped,
+            Step::Lapsing(handover) => handover.stop_acknowledged(&by),
+            _ => return,
+        }
+        self.changed();
+    }
+}
