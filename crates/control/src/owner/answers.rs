@@ -2,19 +2,19 @@
 
 use fence::{BootId, NodeId};
 
-use super::{Owner, Purpose};
+use super::Owner;
+use super::commits::Purpose;
 use crate::message::Tell;
 use ledger_state::{Command, Refusal, Reply};
 
 impl Owner {
     pub(super) fn committed(&mut self, tag: u64, reply: Reply) {
-        let Some(purpose) = self.commits.remove(&tag) else {
-            self.counts.repeats += 1;
+        let Some(purpose) = self.outgoing.committed(tag) else {
+            self.journal.count_repeat();
             return;
         };
-        self.in_flight = self.in_flight.saturating_sub(1);
         self.saw(&reply);
-        self.changed();
+        self.outgoing.changed();
         if let Reply::Refused(refusal) = &reply {
             match refusal {
                 Refusal::StaleEpoch { .. }
@@ -52,9 +52,9 @@ impl Owner {
     }
 
     pub(super) fn unknown(&mut self, tag: u64) {
-        self.counts.unknown_commits += 1;
+        self.journal.count_unknown_commit();
         // To stop is safe whether the ledger knows it yet or not; everything else waits for the answer.
-        if let Some(Purpose::Stop) = self.commits.get(&tag) {
+        if self.outgoing.commits().purpose(tag) == Some(&Purpose::Stop) {
             self.stop_committed();
         }
     }
@@ -67,29 +67,29 @@ impl Owner {
             }
             Tell::Abort { shard, attempt, reason } => self.abort(shard, attempt, reason),
             Tell::Ended(report) => self.report(*report),
-            Tell::MoreTime { job, worker, boot, progress } if job == self.id => {
+            Tell::MoreTime { job, worker, boot, progress } if job == self.spec.id() => {
                 self.more_time(worker, boot, progress);
             }
-            Tell::MoreTime { .. } => self.counts.late += 1,
+            Tell::MoreTime { .. } => self.journal.count_late(),
             Tell::Draining { worker, boot } => {
-                if self.pool.is_live(worker, boot) {
-                    self.pool.set_draining(worker);
-                    self.changed();
+                if self.capacity.pool().is_live(worker, boot) {
+                    self.capacity.set_draining(worker);
+                    self.outgoing.changed();
                 }
             }
         }
     }
 
     pub(super) fn more_time(&mut self, worker: NodeId, boot: BootId, progress: u64) {
-        let suspect = !self.pool.is_live(worker, boot);
-        match self.timeouts.ask(worker, progress, suspect, self.now) {
+        let suspect = !self.capacity.pool().is_live(worker, boot);
+        match self.time.extend(worker, progress, suspect) {
             Ok(total) => {
                 let total_ms = u64::try_from(total.as_millis()).unwrap_or(u64::MAX);
-                let (job, epoch) = (self.id, self.epoch);
-                self.commit(Purpose::Extend, Command::ExtendJob { job, epoch, total_ms });
+                let (job, epoch) = (self.spec.id(), self.spec.epoch());
+                self.outgoing.commit(Purpose::Extend, Command::ExtendJob { job, epoch, total_ms });
                 self.note(format!("extended by {:.1} s in all", total.as_secs_f64()), None);
             }
-            Err(denied) if self.timeouts.is_first_denial(worker) => {
+            Err((denied, true)) => {
                 self.note(format!("worker {worker} gets no more time: {denied}"), None);
             }
             Err(_) => {}

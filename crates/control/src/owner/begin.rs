@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use fence::{Attempt, BootId, Moment, NodeId, ShardKey, WorkflowNo};
 
-use super::shard::{Place, Shard, Step};
-use super::wave::{Clock, Kind, WaveStep};
-use super::{Errand, Owner, Purpose, Sid};
+use super::calls::Call;
+use super::commits::Purpose;
+use super::shard::{Assignment, Shard, Step};
+use super::stages::{Clock, Kind, WaveStep};
+use super::{Owner, Sid};
 use crate::message::Task;
 use ledger_state::{Command, Lapse, Reply};
 use schedule::job;
@@ -15,61 +17,64 @@ use schedule::job;
 impl Owner {
     /// Every hold of the wave was granted.
     pub(super) fn provision(&mut self) {
-        let Some(wave) = &mut self.wave else { return };
-        let WaveStep::Seating(Some(seating)) = &wave.step else { return };
-        let seating = seating.clone();
+        let Some(wave) = self.stages.wave_mut() else { return };
+        let WaveStep::Reserving(Some(placement)) = &wave.step else { return };
+        let placement = placement.clone();
         let number = |w: usize| WorkflowNo(u32::try_from(w).unwrap_or(u32::MAX));
-        let shards = seating.plan.iter().map(|(w, count)| (number(*w), *count)).collect();
-        wave.step = WaveStep::Provisioning(seating);
-        let (job, epoch) = (self.id, self.epoch);
-        self.commit(Purpose::Provision, Command::Provision { job, epoch, shards });
+        let shards = placement.plan.iter().map(|(w, count)| (number(*w), *count)).collect();
+        wave.step = WaveStep::Provisioning(placement);
+        let (job, epoch) = (self.spec.id(), self.spec.epoch());
+        self.outgoing.commit(Purpose::Provision, Command::Provision { job, epoch, shards });
     }
 
     pub(super) fn provisioned(&mut self, reply: &Reply) {
-        let step = self.wave.as_ref().map(|wave| wave.step.clone());
-        let Some(WaveStep::Provisioning(seating)) = step else {
-            self.counts.late += 1;
+        let step = self.stages.wave().map(|wave| wave.step.clone());
+        let Some(WaveStep::Provisioning(placement)) = step else {
+            self.journal.count_late();
             return;
         };
         if let Reply::Refused(refusal) = reply {
-            seating.holds.iter().for_each(|hold| self.release(*hold));
+            placement.reservations.iter().for_each(|number| self.release(*number));
             let text = format!("the ledger does not take its shards: {refusal}");
-            self.wave = None;
+            self.stages.take_wave();
             return self.fail(text);
         }
-        for (workflow, count) in &seating.plan {
-            self.divided.insert(*workflow, *count);
+        for (workflow, count) in &placement.plan {
+            self.workflows.divide(*workflow, *count);
         }
-        for (sid, number) in &seating.seats {
-            let mut shard = Shard::new(self.key(*sid), Task::Load);
+        for (sid, number) in &placement.cores {
+            let mut shard = Shard::new(self.spec.key(*sid), Task::Load);
             // Without its hold, which may have been lost meanwhile, it is seated by itself.
-            if let Some(hold) = self.holds.get(number) {
-                let (worker, boot) = (hold.worker, hold.boot);
-                shard.place = Some(Place { worker, boot, hold: Some(*number) });
-                shard.step = Step::Seated;
+            if let Some(reservation) = self.capacity.reservations().get(*number) {
+                let (worker, boot) = (reservation.worker, reservation.boot);
+                shard.placing.assignment =
+                    Some(Assignment { worker, boot, reservation: Some(*number) });
+                shard.step = Step::Placed;
             }
             self.shards.insert(*sid, shard);
         }
-        if let Some(wave) = &mut self.wave {
-            wave.members = seating.seats.iter().map(|(sid, _)| *sid).collect();
+        if let Some(wave) = self.stages.wave_mut() {
+            wave.members = placement.cores.iter().map(|(sid, _)| *sid).collect();
             wave.step = WaveStep::Dispatching;
             wave.tries = 0;
         }
         self.say_not_queued();
-        self.changed();
+        self.outgoing.changed();
     }
 
     /// Commits an attempt for each shard that has a core. This is the plan that a successor follows (X45).
-    pub(super) fn propose_seated(&mut self) {
-        let Some(wave) = &self.wave else { return };
+    pub(super) fn propose_placed(&mut self) {
+        let Some(wave) = self.stages.wave() else { return };
         for sid in wave.members.clone() {
             let Some(shard) = self.shards.get(&sid) else { continue };
-            let (Step::Seated, Some(place)) = (&shard.step, shard.place) else { continue };
-            let after = if shard.tries.is_empty() { Lapse::First } else { shard.proof };
+            let (Step::Placed, Some(place)) = (&shard.step, shard.placing.assignment) else {
+                continue;
+            };
+            let after = if shard.attempts.is_empty() { Lapse::First } else { shard.proof };
             let terms = self.next_terms(sid);
             let command = Command::StartAttempt {
                 shard: shard.key,
-                epoch: self.epoch,
+                epoch: self.spec.epoch(),
                 attempt: shard.attempt().next(),
                 worker: place.worker,
                 boot: place.boot,
@@ -80,7 +85,7 @@ impl Owner {
                 shard.proposed = Some(terms);
             }
             self.set(sid, Step::Proposed);
-            self.commit(Purpose::Start(sid), command);
+            self.outgoing.commit(Purpose::Start(sid), command);
         }
     }
 
@@ -90,27 +95,27 @@ impl Owner {
         let sid = (key.workflow.0, key.shard);
         match self.shards.get_mut(&sid) {
             Some(shard)
-                if key.job == self.id
+                if key.job == self.spec.id()
                     && shard.attempt() == attempt
                     && matches!(shard.step, Step::Sent | Step::Preparing) =>
             {
                 shard.step = Step::Ready;
                 shard.unsure = false;
                 shard.due = None;
-                self.leave_hold(sid, true);
-                self.timeouts.progressed(self.now);
-                self.changed();
+                self.leave_reservation(sid, true);
+                self.time.progressed();
+                self.outgoing.changed();
             }
             Some(shard) if shard.attempt() == attempt && shard.step == Step::Begun => {
                 // It has not heard the start yet, or says it again.
-                self.counts.repeats += 1;
+                self.journal.count_repeat();
             }
-            _ => self.counts.late += 1,
+            _ => self.journal.count_late(),
         }
     }
 
     pub(super) fn start_ready(&mut self) {
-        let Some(wave) = &self.wave else { return };
+        let Some(wave) = self.stages.wave() else { return };
         let (kind, members) = (wave.kind, wave.members.clone());
         let is = |sid: &Sid, step: &Step| self.shards.get(sid).is_some_and(|s| s.step == *step);
         match wave.step {
@@ -125,7 +130,7 @@ impl Owner {
                     self.begin_load(&members);
                 } else {
                     self.set_wave(WaveStep::Running);
-                    self.began.get_or_insert(self.timeouts.age(self.now));
+                    self.time.begin();
                     self.start_those_ready(&members);
                 }
             }
@@ -134,9 +139,8 @@ impl Owner {
     }
 
     pub(super) fn set_wave(&mut self, step: WaveStep) {
-        if let Some(wave) = &mut self.wave {
-            wave.step = step;
-            self.changed();
+        if self.stages.set_step(step) {
+            self.outgoing.changed();
         }
     }
 
@@ -145,8 +149,8 @@ impl Owner {
         let numbers: BTreeSet<u32> = members.iter().map(|sid| sid.0).collect();
         let workflows = numbers.into_iter().map(WorkflowNo).collect();
         self.set_wave(WaveStep::Beginning);
-        let (job, epoch) = (self.id, self.epoch);
-        self.commit(Purpose::Begin, Command::BeginLoad { job, epoch, workflows });
+        let (job, epoch) = (self.spec.id(), self.spec.epoch());
+        self.outgoing.commit(Purpose::Begin, Command::BeginLoad { job, epoch, workflows });
     }
 
     pub(super) fn load_begun(&mut self, reply: &Reply) {
@@ -154,24 +158,24 @@ impl Owner {
             let text = format!("the ledger does not take the start: {refusal}");
             return self.fail(text);
         }
-        let at = self.now.after(self.settings.start_ahead);
-        let Some(wave) = self.wave.as_mut().filter(|wave| wave.step == WaveStep::Beginning) else {
-            self.counts.late += 1;
+        let at = self.time.after(self.spec.settings().start_ahead);
+        let Some(wave) = self.stages.wave_mut().filter(|wave| wave.step == WaveStep::Beginning)
+        else {
+            self.journal.count_late();
             return;
         };
         wave.step = WaveStep::Running;
-        let (offset, paused, by_ledger) = (Duration::ZERO, Duration::ZERO, false);
-        wave.clock = Some(Clock { origin: at, offset, paused, by_ledger });
+        wave.clock = Some(Clock::starting(at));
         let members = wave.members.clone();
         // A pause that began before the load is none of its schedule's time.
-        self.paused = self.paused.map(|_| at);
-        let age = self.age();
-        self.began.get_or_insert(age);
+        self.control.pause_not_before(at);
+        let age = self.time.age();
+        self.time.begin();
         let numbers: BTreeSet<u32> = members.iter().map(|sid| sid.0).collect();
         for workflow in numbers.into_iter().map(|number| number as usize) {
-            self.spans.insert(workflow, (age, age));
-            let shards = self.divided.get(&workflow).copied().unwrap_or(0);
-            let name = self.machine.name(workflow).to_owned();
+            self.workflows.begin(workflow, age);
+            let shards = self.workflows.shards(workflow).unwrap_or(0);
+            let name = self.workflows.name(workflow).to_owned();
             let cores = if shards == 1 { "core" } else { "cores" };
             self.note(format!("{name} started on {shards} {cores}"), None);
             self.tell(job::Event::WorkflowReady { workflow });
@@ -188,46 +192,46 @@ impl Owner {
                 continue;
             }
             let attempt = shard.attempt();
-            let Some(one) = shard.tries.last_mut() else { continue };
+            let Some(one) = shard.attempts.last_mut() else { continue };
             one.may_run = true;
             shard.step = Step::Begun;
             shard.due = Some(overdue);
             let entry = by_worker.entry(one.worker).or_insert((one.boot, Vec::new()));
             entry.1.push((*sid, attempt));
-            self.changes += 1;
+            self.outgoing.changed();
         }
         for (worker, (boot, attempts)) in by_worker {
-            let asides = self.asides();
-            for (sid, _) in attempts.iter().filter(|(sid, _)| sid.0 == asides) {
+            let hooks = self.spec.hook_number();
+            for (sid, _) in attempts.iter().filter(|(sid, _)| sid.0 == hooks) {
                 self.note_repeat(sid.1);
             }
-            self.send(Errand::Start { worker, boot, attempts });
+            self.send(Call::Start { worker, boot, attempts });
         }
     }
 
     /// When an attempt that starts now should have ended at the latest (X22).
     pub(super) fn overdue_at(&self, sid: Sid) -> Moment {
-        self.now.after(self.run_at_most(sid) + self.settings.overdue)
+        self.time.after(self.run_at_most(sid) + self.spec.settings().overdue)
     }
 
     pub(super) fn run_at_most(&self, sid: Sid) -> Duration {
-        let Some(part) = self.manifest.workflows.get(sid.0 as usize) else {
-            return self.settings.aside_at_most;
+        let Some(part) = self.spec.part(sid.0 as usize) else {
+            return self.spec.settings().aside_at_most;
         };
         let left = part.length.saturating_sub(self.schedule_time());
-        left + part.graceful_stop + self.settings.overdue
+        left + part.graceful_stop + self.spec.settings().overdue
     }
 
     /// Where the running wave is in its schedule; zero before its start.
     pub(super) fn schedule_time(&self) -> Duration {
-        self.schedule_at(self.now)
+        self.schedule_at(self.time.now())
     }
 
     pub(super) fn schedule_at(&self, moment: Moment) -> Duration {
-        let Some(clock) = self.wave.as_ref().and_then(|wave| wave.clock) else {
+        let Some(clock) = self.stages.clock() else {
             return Duration::ZERO;
         };
-        let standing = self.paused.map_or(Duration::ZERO, |since| moment.since(since));
+        let standing = self.control.standing(moment);
         clock.at(moment).saturating_sub(standing)
     }
 }

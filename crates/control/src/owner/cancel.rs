@@ -11,12 +11,12 @@
 
 use std::time::Duration;
 
-use stats::{Outcome, StopReason};
+use stats::StopReason;
 
 use super::shard::Shard;
 use super::{Manifest, Owner, Phase, Settings, Sid};
 use crate::message::{Halt, Task};
-use ledger_state::{self, Grace};
+use ledger_state::Grace;
 use schedule::job;
 
 /// Another owner may have to take the job up before anybody can be told to stop.
@@ -32,54 +32,28 @@ impl Manifest {
         let teardowns = u32::from(own) + u32::from(self.teardown);
         let each = settings.aside_at_most.saturating_add(HANDOVER);
         let teardown = stop.saturating_add(each.saturating_mul(teardowns));
-        let asides = u32::try_from(self.workflows.len()).ok().map(fence::WorkflowNo);
+        let hooks = u32::try_from(self.workflows.len()).ok().map(fence::WorkflowNo);
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         Grace {
             stop_ms: millis(stop),
             teardown_ms: millis(teardown),
-            asides: asides.filter(|_| teardowns > 0),
+            asides: hooks.filter(|_| teardowns > 0),
         }
-    }
-}
-
-/// What is known of a cancel.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Cancelling {
-    /// Everything ends at once: it was cancelled again, or its deadline has passed.
-    pub forced: bool,
-    /// Until then teardowns may start. `None`: the ledger refused something, and has not said until when yet.
-    pub until: Option<fence::Moment>,
-}
-
-impl Cancelling {
-    /// As the ledger has it.
-    pub fn of(cancel: &ledger_state::Cancel, now_ms: u64, now: fence::Moment) -> Self {
-        let left = Duration::from_millis(cancel.teardown_until_ms.saturating_sub(now_ms));
-        Self { forced: cancel.hard.is_some(), until: Some(now.after(left)) }
     }
 }
 
 impl Owner {
     /// The tombstone was seen. It wins over everything that is on its way.
     pub(super) fn cancel_seen(&mut self, reason: &str, hard: bool, within: Duration) {
-        if self.phase > Phase::Closing {
-            self.counts.repeats += 1;
+        if self.lifecycle.is_concluding() {
+            self.journal.count_repeat();
             return;
         }
-        if !self.is_cancelled() {
+        if !self.lifecycle.is_cancelled() {
             self.cancel(reason);
         }
-        let until = self.now.after(within);
-        if let Some(cancelling) = &mut self.cancelling {
-            match &mut cancelling.until {
-                Some(known) => *known = (*known).min(until),
-                None => {
-                    cancelling.until = Some(until);
-                    self.detail = reason.to_owned();
-                }
-            }
-        }
-        self.changed();
+        self.lifecycle.cancel_until(self.time.after(within), reason);
+        self.outgoing.changed();
         if hard {
             self.force("cancelled again: everything ends at once");
         }
@@ -87,93 +61,68 @@ impl Owner {
 
     /// The job is cancelled, and it is not known yet until when its teardown may run.
     pub(super) fn cancel(&mut self, reason: &str) {
-        if self.cancelling.is_some() || self.phase > Phase::Closing {
-            self.counts.repeats += 1;
-            return;
+        if !self.lifecycle.cancel(reason) {
+            return self.journal.count_repeat();
         }
-        self.cancelling = Some(Cancelling::default());
-        self.detail = reason.to_owned();
         let why = if reason.is_empty() { String::new() } else { format!(": {reason}") };
         self.note(format!("cancelled{why}"), None);
-        self.halting = Halt::Graceful;
-        match self.phase {
-            // Said to the machine when it has been brought up to date.
-            Phase::Recovering { .. } => {}
-            // The machine is done, and the result is not made yet.
-            Phase::Closing => self.outcome = Some(Outcome::Cancelled),
-            _ => self.tell(job::Event::StopRequested { reason: StopReason::Cancelled }),
+        // A machine that is being brought up to date is told afterwards; one that is done needs no
+        // stop.
+        if self.lifecycle.phase() == Phase::Active {
+            self.tell(job::Event::StopRequested { reason: StopReason::Cancelled });
         }
-    }
-
-    pub(super) fn is_cancelled(&self) -> bool {
-        self.cancelling.is_some()
     }
 
     /// A new owner has brought the machine up to date with a job that was cancelled before.
     pub(super) fn cancel_again(&mut self) {
         self.tell(job::Event::StopRequested { reason: StopReason::Cancelled });
-        if self.cancelling.is_some_and(|cancelling| cancelling.forced) {
+        if self.lifecycle.is_forced() {
             self.stop_by_force();
         }
-    }
-
-    /// Whether what was set up may still be torn down.
-    pub(super) fn may_tear_down(&self) -> bool {
-        self.cancelling.is_none_or(|cancelling| {
-            !cancelling.forced && cancelling.until.is_none_or(|until| self.now < until)
-        })
     }
 
     /// A teardown that is worth another try, although the job is being stopped.
     pub(super) fn tears_down(&self, sid: Sid) -> bool {
         let is_teardown = |shard: &Shard| matches!(shard.task, Task::Teardown { .. });
-        self.shards.get(&sid).is_some_and(is_teardown) && self.may_tear_down()
-    }
-
-    /// The deadline of the cancel, if it has not passed.
-    pub(super) fn cancel_due(&self) -> Option<fence::Moment> {
-        self.cancelling.filter(|cancelling| !cancelling.forced)?.until
+        self.shards.get(&sid).is_some_and(is_teardown)
+            && self.lifecycle.may_tear_down(self.time.now())
     }
 
     pub(super) fn look_at_cancel(&mut self) {
-        if self.cancel_due().is_some_and(|due| due <= self.now) {
+        if self.lifecycle.cancel_due().is_some_and(|due| due <= self.time.now()) {
             self.force("the time to end after the cancel is over: everything is stopped");
         }
     }
 
     fn force(&mut self, why: &str) {
-        let Some(cancelling) = self.cancelling.as_mut().filter(|known| !known.forced) else {
-            return;
-        };
-        cancelling.forced = true;
-        if self.phase > Phase::Closing {
+        if !self.lifecycle.force() || self.lifecycle.is_concluding() {
             return;
         }
         self.note(why, None);
-        self.changed();
-        if self.phase == Phase::Active {
+        self.outgoing.changed();
+        if self.lifecycle.phase() == Phase::Active {
             self.stop_by_force();
         }
     }
 
     /// Whatever runs, teardowns among it.
     fn stop_by_force(&mut self) {
-        self.halting = Halt::Now;
-        let members = self.wave.as_ref().map(|wave| wave.members.clone()).unwrap_or_default();
-        let reason = self.detail.clone();
+        self.lifecycle.end_at_once();
+        let members = self.stages.members();
+        let reason = self.lifecycle.detail().to_owned();
         for sid in members {
             self.halt(sid, Halt::Now, &reason);
         }
-        self.changed();
+        self.outgoing.changed();
     }
 
     /// Nothing is left but the plan's teardown. Says why it is not run, if it is not.
     pub(super) fn wants_teardown(&mut self) -> bool {
-        if !self.has_begun() {
+        if !self.shards.have_begun() {
             // What never began needs none.
             return false;
         }
-        let may = self.may_tear_down();
+        let may = self.lifecycle.may_tear_down(self.time.now());
         if !may {
             self.note("teardown not run: the job had to end at once", None);
         }

@@ -90,7 +90,7 @@ fn check_stage(
 /// # Errors
 /// With the first promise that is broken.
 pub fn check_owner(owner: &Owner, job: &Job) -> Result<(), Violation> {
-    let mine = job.epoch == Some(owner.epoch) && owner.phase != Phase::Deposed;
+    let mine = job.epoch == Some(owner.spec.epoch()) && owner.lifecycle.phase() != Phase::Deposed;
     for (sid, shard) in owner.shards.iter().filter(|_| mine) {
         let committed = last_attempt(job, *sid);
         // The answer to a proposed start may be on its way.
@@ -103,17 +103,18 @@ pub fn check_owner(owner: &Owner, job: &Job) -> Result<(), Violation> {
                 shard.step
             )
         })?;
-        demand(shard.state.is_terminal() == (shard.step == Step::Over), "LIFE-1", || {
-            format!("{}: {} but {:?}", shard.key, shard.state, shard.step)
+        demand(shard.state().is_terminal() == (shard.step == Step::Over), "LIFE-1", || {
+            format!("{}: {} but {:?}", shard.key, shard.state(), shard.step)
         })?;
     }
-    if owner.phase == Phase::Finished {
-        demand(owner.holds.is_empty(), "EXEC-133", || format!("holds {:?}", owner.holds))?;
-        let open = owner.shards.values().find(|shard| !shard.state.is_terminal());
+    if owner.lifecycle.phase() == Phase::Finished {
+        let held = owner.capacity.reservations().numbers();
+        demand(held.is_empty(), "EXEC-133", || format!("holds {held:?}"))?;
+        let open = owner.shards.values().find(|shard| !shard.state().is_terminal());
         demand(open.is_none(), "LIFE-32", || format!("{open:?} has not ended"))?;
-        let workflows = owner.manifest.workflows.iter().enumerate();
-        for (number, part) in workflows.filter(|_| owner.outcome.is_some()) {
-            demand(owner.machine.status(number).is_some(), "LIFE-32", || {
+        let workflows = owner.spec.manifest().workflows.iter().enumerate();
+        for (number, part) in workflows.filter(|_| owner.lifecycle.outcome().is_some()) {
+            demand(owner.workflows.status(number).is_some(), "LIFE-32", || {
                 format!("{} has not ended", part.name)
             })?;
         }

@@ -7,7 +7,8 @@
 use fence::Attempt;
 use stats::WorkflowStatus;
 
-use super::{Conclusion, Conclusive, Effect, Owner, Part, Phase, Purpose};
+use super::commits::Purpose;
+use super::{Conclusion, Conclusive, Effect, Owner, Part, Phase};
 use ledger_state::{self, BlobRef, Command};
 
 impl Owner {
@@ -15,81 +16,82 @@ impl Owner {
     pub(super) fn close(&mut self) {
         let mut open = false;
         let mut to_seal = Vec::new();
-        for (sid, shard) in &self.shards {
-            for (place, one) in shard.tries.iter().enumerate() {
+        for (sid, shard) in self.shards.iter() {
+            for (place, one) in shard.attempts.iter().enumerate() {
                 if one.end.is_some() {
                     continue;
                 }
                 open = true;
                 let attempt = Attempt(u32::try_from(place + 1).unwrap_or(u32::MAX));
-                if !one.reporting && self.sealing.insert((*sid, attempt)) {
+                if !one.reporting && self.reports.seal(*sid, attempt) {
                     to_seal.push((shard.key, attempt));
                 }
             }
         }
         for (shard, attempt) in to_seal {
-            self.out.push(Effect::Seal { shard, attempt });
+            self.outgoing.push(Effect::Seal { shard, attempt });
         }
-        if open || !self.commits.is_empty() {
+        if open || self.outgoing.commits().are_open() {
             return;
         }
-        let holds: Vec<u32> = self.holds.keys().copied().collect();
-        holds.into_iter().for_each(|hold| self.release(hold));
-        self.phase = Phase::Concluding;
-        self.changed();
-        if self.result.is_some() {
+        let numbers = self.capacity.reservations().numbers();
+        numbers.into_iter().for_each(|number| self.release(number));
+        self.lifecycle.enter(Phase::Concluding);
+        self.outgoing.changed();
+        if self.lifecycle.has_result() {
             // A predecessor had made it.
             return self.finish();
         }
         let conclusion = self.conclusion();
-        self.out.push(Effect::Conclude(Box::new(conclusion)));
+        self.outgoing.push(Effect::Conclude(Box::new(conclusion)));
     }
 
     fn conclusion(&self) -> Conclusion {
         let workflow = |(number, part): (usize, &Part)| {
-            let (started, ended) = self.spans.get(&number).copied().unwrap_or_default();
-            let tries = self.shards_of(number).map(|shard| {
-                let lost = shard.tries.iter().rev().skip(1).filter(|one| !one.was_lost_falsely());
+            let (started, ended) = self.workflows.span(number).unwrap_or_default();
+            let tries = self.shards.of(number).map(|shard| {
+                let lost =
+                    shard.attempts.iter().rev().skip(1).filter(|one| !one.was_lost_falsely());
                 lost.count()
             });
             Conclusive {
                 name: part.name.clone(),
-                status: self.machine.status(number).cloned().unwrap_or(WorkflowStatus::Stopped),
+                status: self.workflows.status(number).cloned().unwrap_or(WorkflowStatus::Stopped),
                 started,
                 ended,
-                shards: self.divided.get(&number).copied().unwrap_or(0),
+                shards: self.workflows.shards(number).unwrap_or(0),
                 retries: u32::try_from(tries.sum::<usize>()).unwrap_or(u32::MAX),
             }
         };
         Conclusion {
-            outcome: self.outcome.unwrap_or(stats::Outcome::Failed),
-            stop: match self.is_cancelled() {
+            outcome: self.lifecycle.outcome().unwrap_or(stats::Outcome::Failed),
+            stop: match self.lifecycle.is_cancelled() {
                 true => stats::StopReason::Cancelled,
-                false => self.machine.stop_reason(),
+                false => self.workflows.stop_reason(),
             },
             detail: self.reason(),
-            began: self.began,
-            ended: self.age(),
-            workflows: self.manifest.workflows.iter().enumerate().map(workflow).collect(),
-            setup_error: self.machine.setup_error().map(str::to_owned),
-            teardown_error: self.machine.teardown_error().map(str::to_owned),
-            timeline: self.timeline.clone(),
+            began: self.time.began(),
+            ended: self.time.age(),
+            workflows: self.spec.manifest().workflows.iter().enumerate().map(workflow).collect(),
+            setup_error: self.workflows.setup_error().map(str::to_owned),
+            teardown_error: self.workflows.teardown_error().map(str::to_owned),
+            timeline: self.journal.timeline().to_vec(),
             last_words: self.last_words(),
-            cut: self.cut.clone(),
+            cut: self.reports.all_cut(),
             unrun: self.unrun(),
         }
     }
 
     pub(super) fn concluded(&mut self, result: Option<BlobRef>) {
-        if self.phase != Phase::Concluding {
-            self.counts.repeats += 1;
+        if self.lifecycle.phase() != Phase::Concluding {
+            self.journal.count_repeat();
             return;
         }
         let Some(result) = result else { return self.finish() };
-        self.result = Some(result);
-        self.phase = Phase::Recording;
-        let (job, epoch) = (self.id, self.epoch);
-        self.commit(Purpose::Result, Command::RecordResult { job, epoch, result });
+        self.lifecycle.set_result(result);
+        self.lifecycle.enter(Phase::Recording);
+        let (job, epoch) = (self.spec.id(), self.spec.epoch());
+        self.outgoing.commit(Purpose::Result, Command::RecordResult { job, epoch, result });
     }
 
     pub(super) fn result_recorded(&mut self) {
@@ -97,29 +99,33 @@ impl Owner {
     }
 
     fn finish(&mut self) {
-        self.phase = Phase::Finishing;
-        let outcome = match self.outcome.unwrap_or(stats::Outcome::Failed) {
+        self.lifecycle.enter(Phase::Finishing);
+        let outcome = match self.lifecycle.outcome().unwrap_or(stats::Outcome::Failed) {
             stats::Outcome::Completed => ledger_state::Outcome::Completed,
             stats::Outcome::Partial => ledger_state::Outcome::Partial,
             stats::Outcome::Failed => ledger_state::Outcome::Failed,
             stats::Outcome::Cancelled => ledger_state::Outcome::Cancelled,
             stats::Outcome::Timeout => ledger_state::Outcome::Timeout,
         };
-        let (job, epoch, detail) = (self.id, self.epoch, self.short(&self.reason()));
-        self.commit(Purpose::Finish, Command::FinishJob { job, epoch, outcome, detail });
+        let (job, epoch, detail) =
+            (self.spec.id(), self.spec.epoch(), self.spec.short(&self.reason()));
+        self.outgoing.commit(Purpose::Finish, Command::FinishJob { job, epoch, outcome, detail });
     }
 
     /// Why the job ended as it did, in one line: why it was stopped, or what failed first.
     fn reason(&self) -> String {
-        let failed = matches!(self.outcome, Some(stats::Outcome::Failed | stats::Outcome::Partial));
-        if !self.detail.is_empty() || !failed {
-            return self.detail.clone();
+        let failed = matches!(
+            self.lifecycle.outcome(),
+            Some(stats::Outcome::Failed | stats::Outcome::Partial)
+        );
+        if !self.lifecycle.detail().is_empty() || !failed {
+            return self.lifecycle.detail().to_owned();
         }
-        if let Some(error) = self.machine.setup_error() {
+        if let Some(error) = self.workflows.setup_error() {
             return format!("setup failed: {error}");
         }
-        let parts = self.manifest.workflows.iter().enumerate();
-        let mut errors = parts.filter_map(|(number, part)| match self.machine.status(number) {
+        let parts = self.spec.manifest().workflows.iter().enumerate();
+        let mut errors = parts.filter_map(|(number, part)| match self.workflows.status(number) {
             Some(WorkflowStatus::Failed { error }) => {
                 Some(format!("{} failed: {error}", part.name))
             }
@@ -129,11 +135,11 @@ impl Owner {
     }
 
     pub(super) fn finished(&mut self, outcome: ledger_state::Outcome) {
-        if self.phase == Phase::Finished {
+        if self.lifecycle.phase() == Phase::Finished {
             return;
         }
-        self.phase = Phase::Finished;
-        self.later.clear();
-        self.out.push(Effect::Finished { outcome });
+        self.lifecycle.enter(Phase::Finished);
+        self.outgoing.drop_retries();
+        self.outgoing.push(Effect::Finished { outcome });
     }
 }

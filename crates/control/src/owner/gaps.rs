@@ -17,10 +17,6 @@ use serde::{Deserialize, Serialize};
 use super::{Gap, Mended, Note, Owner, Sid};
 use ledger_state::{self, AttemptRecord, AttemptStatus, EventKind, Reply};
 
-/// Notes that travel with a checkpoint: the first ones, the last ones, and all gaps.
-const FIRST_MAX: usize = 100;
-const LAST_MAX: usize = 400;
-
 /// What a successor has to know beyond the ledger.
 #[derive(Serialize, Deserialize)]
 struct Memory {
@@ -35,12 +31,8 @@ impl Owner {
     /// What a successor has to know, to be stored with a checkpoint.
     #[must_use]
     pub fn memory(&self) -> Vec<u8> {
-        let last = self.timeline.len().saturating_sub(LAST_MAX);
-        let is_kept =
-            |place: usize, note: &Note| place < FIRST_MAX || place >= last || note.gap.is_some();
-        let kept = self.timeline.iter().enumerate().filter(|(place, note)| is_kept(*place, note));
-        let timeline = kept.map(|(_, note)| note.clone()).collect();
-        let memory = Memory { through: self.seen, timeline, began: self.began };
+        let (through, timeline) = (self.journal.seen(), self.journal.essence());
+        let memory = Memory { through, timeline, began: self.time.began() };
         // A type of ours always has a form in postcard.
         postcard::to_allocvec(&memory).unwrap_or_default()
     }
@@ -49,38 +41,27 @@ impl Owner {
     /// nothing: the ledger has the most of it.
     pub fn recall(&mut self, memory: &[u8]) {
         let Ok(memory) = postcard::from_bytes::<Memory>(memory) else { return };
-        self.began = memory.began.or(self.began);
+        self.time.recall(memory.began);
         let is_later = |epoch: &Epoch| memory.through.is_none_or(|through| *epoch > through);
-        let later = self.recovery.history.iter().filter(|(epoch, _)| is_later(epoch));
+        let later = self.recovery.history().iter().filter(|(epoch, _)| is_later(epoch));
         let mut timeline = memory.timeline;
         timeline.extend(later.map(|(_, note)| note.clone()));
-        let since = self.timeline.drain(..).skip(self.recovery.history.len());
-        let since: Vec<Note> = since.collect();
-        self.timeline = timeline;
-        for note in std::mem::take(&mut self.recovery.gaps) {
-            self.add_gap(note);
+        let own = self.journal.restore(timeline);
+        let since = own.into_iter().skip(self.recovery.history().len());
+        for note in self.recovery.take_gaps() {
+            self.journal.add_gap(note);
         }
         // What the owner before has seen closed is closed.
-        let gaps = self.timeline.iter().filter_map(|note| note.gap.as_ref());
+        let gaps = self.journal.timeline().iter().filter_map(|note| note.gap.as_ref());
         let closed = gaps.map(|gap| ((gap.workflow, gap.shard), gap.attempt));
         let closed: BTreeSet<_> = closed.collect();
-        self.recovery.reopened.retain(|sid, (lost, _)| {
-            let is_closed = closed.contains(&((sid.0 as usize, sid.1), *lost));
-            if let Some(shard) = self.shards.get_mut(sid).filter(|_| is_closed) {
+        let is_closed = |sid: Sid, lost| closed.contains(&((sid.0 as usize, sid.1), lost));
+        for sid in self.recovery.close_all(is_closed) {
+            if let Some(shard) = self.shards.get_mut(&sid) {
                 shard.lost_at = None;
             }
-            !is_closed
-        });
-        self.timeline.extend(since.into_iter().filter(|note| note.gap.is_none()));
-        self.timeline.sort_by_key(|note| note.at);
-    }
-
-    /// A gap that the ledger tells of, unless it is known already.
-    fn add_gap(&mut self, note: Note) {
-        let of = |note: &Note| note.gap.as_ref().map(|g| (g.workflow, g.shard, g.attempt));
-        if !self.timeline.iter().any(|known| of(known) == of(&note)) {
-            self.timeline.push(note);
         }
+        self.journal.append(since.filter(|note| note.gap.is_none()));
     }
 
     /// The ledger has taken something of this owner's.
@@ -92,9 +73,7 @@ impl Owner {
             | Reply::Rows { epoch, .. } => *epoch,
             _ => return,
         };
-        if self.seen.is_none_or(|seen| epoch > seen) {
-            self.seen = Some(epoch);
-        }
+        self.journal.saw(epoch);
     }
 
     /// The timeline so far, as far as the ledger has it. Its times are wall clocks', for people.
@@ -105,9 +84,7 @@ impl Owner {
             let wall = event.at.wall_ms;
             let first = *created.get_or_insert(wall);
             let at = Duration::from_millis(wall.saturating_sub(first));
-            if self.seen.is_none_or(|seen| event.epoch > seen) {
-                self.seen = Some(event.epoch);
-            }
+            self.journal.saw(event.epoch);
             let text = match event.kind {
                 EventKind::Claimed { owner } => format!("owned by manager {}", owner.node),
                 EventKind::AttemptRevoked { workflow, shard, attempt } => {
@@ -118,9 +95,7 @@ impl Owner {
                     format!("shard {}/{shard} was lost: {why}", workflow.0)
                 }
                 EventKind::AttemptEnded { workflow, .. } => {
-                    if let Some(span) = self.spans.get_mut(&(workflow.0 as usize)) {
-                        span.1 = span.1.max(at);
-                    }
+                    self.workflows.ended_by(workflow.0 as usize, at);
                     continue;
                 }
                 EventKind::LoadBegun { workflows: 1 } => "1 workflow started".to_owned(),
@@ -131,7 +106,7 @@ impl Owner {
                 EventKind::Paused => "paused".to_owned(),
                 EventKind::Resumed => "resumed".to_owned(),
                 EventKind::AttemptStarted { workflow, shard, attempt, .. }
-                    if workflow.0 == self.asides()
+                    if workflow.0 == self.spec.hook_number()
                         && is_repeat(job, (workflow, shard), attempt) =>
                 {
                     self.repeat_text(shard)
@@ -140,8 +115,8 @@ impl Owner {
             };
             notes.push((event.epoch, Note { at, text, gap: None }));
         }
-        self.timeline = notes.iter().map(|(_, note)| note.clone()).collect();
-        self.recovery.history = notes;
+        self.journal.restore(notes.iter().map(|(_, note)| note.clone()).collect());
+        self.recovery.set_history(notes);
         self.read_gaps(job);
     }
 
@@ -150,17 +125,17 @@ impl Owner {
         let created = job.created_ms;
         for ((WorkflowNo(number), place), known) in &job.shards {
             let sid = (*number, *place);
-            if *number == self.asides() {
+            if *number == self.spec.hook_number() {
                 continue;
             }
             let mut open: Option<(Attempt, Duration, NodeId)> = None;
             for (attempt, record) in (1..).map(Attempt).zip(&known.attempts) {
                 let to = Duration::from_millis(record.started_ms.saturating_sub(created));
                 if let Some((lost, ..)) = open.filter(|_| record.is_live()) {
-                    self.recovery.reopened.insert(sid, (lost, to));
+                    self.recovery.reopen(sid, lost, to);
                 } else if let Some((lost, from, worker)) = open.filter(|_| has_run(record)) {
                     let note = self.gap(sid, lost, worker, (from, to.max(from)), Mended::Elsewhere);
-                    self.recovery.gaps.push(note);
+                    self.recovery.add_gap(note);
                     open = None;
                 }
                 let lost = lost_at(record).map(|from| (attempt, from, record.worker));
@@ -170,8 +145,8 @@ impl Owner {
                 shard.lost_at = Some(from);
             }
         }
-        for note in self.recovery.gaps.clone() {
-            self.add_gap(note);
+        for note in self.recovery.gaps() {
+            self.journal.add_gap(note);
         }
     }
 
@@ -184,8 +159,8 @@ impl Owner {
         mended: Mended,
     ) -> Note {
         let workflow = sid.0 as usize;
-        let of = self.divided.get(&workflow).copied().unwrap_or(1);
-        let name = self.machine.name(workflow);
+        let of = self.workflows.shards(workflow).unwrap_or(1);
+        let name = self.workflows.name(workflow);
         let seconds = to.saturating_sub(from).as_secs_f64();
         let how = match mended {
             Mended::Elsewhere => format!("was missing for {seconds:.1} s, and runs again"),
@@ -205,8 +180,8 @@ impl Owner {
 
     /// A shard that was missing runs, as its worker tells a new owner, and has for so long.
     pub(super) fn was_mended(&mut self, sid: Sid, ran: Option<Duration>) {
-        let Some((_, created)) = self.recovery.reopened.remove(&sid) else { return };
-        let to = ran.map_or(created, |ran| self.age().saturating_sub(ran));
+        let Some(created) = self.recovery.close(sid) else { return };
+        let to = ran.map_or(created, |ran| self.time.age().saturating_sub(ran));
         let shared = self.shards.get(&sid).and_then(|s| s.current()).is_some_and(|one| one.shared);
         self.close_gap_at(sid, if shared { Mended::Shared } else { Mended::Elsewhere }, to);
     }
@@ -217,7 +192,7 @@ impl Owner {
 
     fn close_gap(&mut self, sid: Sid, mended: Mended) {
         let waits = if mended == Mended::Never { Duration::ZERO } else { self.waits_for_rate(sid) };
-        self.close_gap_at(sid, mended, self.age().saturating_add(waits));
+        self.close_gap_at(sid, mended, self.time.age().saturating_add(waits));
     }
 
     fn close_gap_at(&mut self, sid: Sid, mended: Mended, to: Duration) {
@@ -226,7 +201,7 @@ impl Owner {
         // The one that was lost, not the one that runs again.
         let attempt = Attempt(shard.attempt().0.saturating_sub(u32::from(mended != Mended::Never)));
         let place = (attempt.0 as usize).checked_sub(1);
-        let lost = place.and_then(|place| shard.tries.get(place));
+        let lost = place.and_then(|place| shard.attempts.get(place));
         let worker = lost.map(|one| one.worker).unwrap_or_default();
         let note = self.gap(sid, attempt, worker, (from, to.max(from)), mended);
         self.note(note.text, note.gap);

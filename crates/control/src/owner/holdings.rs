@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use fence::{BootId, NodeId, OrderRefusal};
 
+use super::calls::Call;
 use super::shard::Step;
-use super::{Errand, Owner, Sid};
+use super::{Owner, Sid};
 use crate::message::{Answer, Held, HeldPhase, Holdings, Refused, lapse_of};
 
 impl Owner {
@@ -17,13 +18,13 @@ impl Owner {
         holdings: &Holdings,
         took: Duration,
     ) {
-        self.recovery.asked.remove(&(worker, boot));
-        self.pool.correct(worker, holdings.cores_free, holdings.cores);
+        self.recovery.answered((worker, boot));
+        self.capacity.correct(worker, holdings.cores_free, holdings.cores);
         let mine: Vec<Sid> = self
             .shards
             .iter()
             .filter(|(_, shard)| shard.unsure && shard.is_out())
-            .filter(|(_, s)| s.current().is_some_and(|t| (t.worker, t.boot) == (worker, boot)))
+            .filter(|(_, s)| s.current().is_some_and(|t| t.life() == (worker, boot)))
             .map(|(sid, _)| *sid)
             .collect();
         for sid in mine {
@@ -35,12 +36,12 @@ impl Owner {
     }
 
     fn found(&mut self, sid: Sid, held: Option<&Held>, ago: Duration) {
-        let ready_by = self.now.after(self.settings.ready_within);
-        let overdue = self.now.after(self.run_at_most(sid) + self.settings.overdue);
+        let ready_by = self.time.after(self.spec.settings().ready_within);
+        let overdue = self.time.after(self.run_at_most(sid) + self.spec.settings().overdue);
         let Some(shard) = self.shards.get_mut(&sid) else { return };
         shard.unsure = false;
         if let (Some(HeldPhase::Preparing | HeldPhase::Ready), Some(one)) =
-            (held.map(|held| held.phase), shard.tries.last_mut())
+            (held.map(|held| held.phase), shard.attempts.last_mut())
         {
             one.may_run = false;
         }
@@ -67,24 +68,20 @@ impl Owner {
                 self.runs(sid);
             }
         }
-        self.changed();
+        self.outgoing.changed();
     }
 
     /// Where a running shard is in its schedule. The furthest one counts: what may have been issued is spent, so the
     /// schedule never goes back. No shard is further than its load is long.
     fn heard_elapsed(&mut self, sid: Sid, elapsed: Duration) {
-        let part = self.manifest.workflows.get(sid.0 as usize);
+        let part = self.spec.part(sid.0 as usize);
         let most =
             part.map_or(Duration::ZERO, |part| part.length.saturating_add(part.graceful_stop));
-        let (elapsed, now) = (elapsed.min(most), self.now);
-        let known = self.recovery.elapsed.entry(sid.0).or_insert((elapsed, now));
-        if known.0.saturating_add(now.since(known.1)) < elapsed {
-            *known = (elapsed, now);
-        }
+        self.recovery.heard_elapsed(sid.0, elapsed.min(most), self.time.now());
     }
 
     pub(super) fn not_installed(&mut self, worker: NodeId, boot: BootId, answer: &Answer) {
-        self.recovery.asked.remove(&(worker, boot));
+        self.recovery.answered((worker, boot));
         match answer {
             Answer::Refused(Refused::Fence(OrderRefusal::OtherLife { own, since, .. }))
                 if *own > boot =>
@@ -96,7 +93,7 @@ impl Owner {
                 self.depose(refusal.to_string());
             }
             _ => {
-                self.counts.lies += 1;
+                self.journal.count_mismatch();
                 self.lose_worker(worker, boot, "does not say what it holds", None);
             }
         }
@@ -104,19 +101,19 @@ impl Owner {
 
     /// GATE-107, C-78: only this job's owner looks, and only an attempt that is missing twice in a row is an orphan.
     pub(super) fn scan(&mut self) {
-        if self.now < self.scan_at {
+        let next = self.time.after(self.spec.settings().scan_every);
+        if !self.liveness.is_scan_due(self.time.now(), next) {
             return;
         }
-        self.scan_at = self.now.after(self.settings.scan_every);
         let mut workers: Vec<(NodeId, BootId)> = self
             .shards
             .values()
             .filter(|shard| matches!(shard.step, Step::Preparing | Step::Ready | Step::Running))
-            .filter_map(|shard| shard.current().map(|one| (one.worker, one.boot)))
+            .filter_map(|shard| shard.current().map(|one| one.life()))
             .collect();
         workers.sort_unstable();
         workers.dedup();
-        workers.into_iter().for_each(|(worker, boot)| self.send(Errand::Scan(worker, boot)));
+        workers.into_iter().for_each(|(worker, boot)| self.send(Call::Scan(worker, boot)));
     }
 
     pub(super) fn scanned(&mut self, worker: NodeId, boot: BootId, holdings: &Holdings) {
@@ -128,16 +125,16 @@ impl Owner {
             return;
         }
         let mut orphans = Vec::new();
-        for (sid, shard) in &self.shards {
+        for (sid, shard) in self.shards.iter() {
             let (attempt, here) = (shard.attempt(), shard.current());
-            let here = here.is_some_and(|one| (one.worker, one.boot) == (worker, boot));
+            let here = here.is_some_and(|one| one.life() == (worker, boot));
             if !here || !matches!(shard.step, Step::Preparing | Step::Ready | Step::Running) {
                 continue;
             }
             let held = |held: &Held| held.shard == shard.key && held.attempt == attempt;
             if holdings.attempts.iter().any(held) {
-                self.absent.remove(&(*sid, attempt));
-            } else if !self.absent.insert((*sid, attempt)) {
+                self.liveness.is_present(*sid, attempt);
+            } else if self.liveness.is_absent(*sid, attempt) {
                 orphans.push(*sid);
             }
         }
@@ -151,7 +148,7 @@ impl Owner {
                 continue;
             };
             if held.attempt < shard.attempt() && held.phase != HeldPhase::Ended {
-                self.send(Errand::Stop(sid, held.attempt));
+                self.send(Call::Stop(sid, held.attempt));
             }
         }
     }

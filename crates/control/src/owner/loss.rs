@@ -11,19 +11,22 @@ use std::time::Duration;
 
 use fence::{Attempt, BootId, Handover, Holding, NodeId};
 
+use super::attempt::{AttemptState, Revoked};
+use super::calls::Call;
+use super::commits::Purpose;
 use super::manifest::OnWorkerLoss;
-use super::shard::{State, Step, Try};
+use super::shard::{State, Step};
 use super::tools::millis;
-use super::{Errand, Owner, Purpose, Sid};
+use super::{Owner, Sid};
 use crate::message::Task;
-use ledger_state::{Command, Counters, Lapse, Refusal, Reply};
+use ledger_state::{Command, Lapse, Refusal, Reply};
 
 impl Owner {
     /// The ledger's answer to `StartAttempt`.
     pub(super) fn attempt_started(&mut self, sid: Sid, reply: &Reply) {
         let Some(shard) = self.shards.get_mut(&sid).filter(|shard| shard.step == Step::Proposed)
         else {
-            self.counts.late += 1;
+            self.journal.count_late();
             return;
         };
         let terms = shard.proposed.take().unwrap_or_default();
@@ -31,40 +34,24 @@ impl Owner {
             let refusal = *refusal;
             return self.attempt_refused(sid, &refusal);
         }
-        let Some(place) = shard.place else { return };
-        let one = Try {
-            worker: place.worker,
-            boot: place.boot,
-            shared: place.hold.is_none(),
-            lease: fence::Terms::new(Duration::from_millis(terms.lease_ms)),
-            before: terms.units_before,
-            before_rates: 0,
-            budget: self.budget(sid, &terms, 0),
-            counters: Counters::default(),
-            may_run: false,
-            known: false,
-            since: self.age(),
-            alive: self.now,
-            heard: None,
-            reporting: false,
-            by_owner: false,
-            issued_late: 0,
-            end: None,
-            revoked: false,
-            suspected: false,
-        };
+        let Some(place) = shard.placing.assignment else { return };
+        let lease = fence::Terms::new(Duration::from_millis(terms.lease_ms));
+        let mut one = AttemptState::new(place.life(), lease, self.time.age(), self.time.now());
+        one.shared = place.reservation.is_none();
+        one.units.before = terms.units_before;
+        one.units.budget = self.budget(sid, &terms, 0);
         self.count_lost(sid);
         let Some(shard) = self.shards.get_mut(&sid) else { return };
-        shard.tries.push(one);
+        shard.attempts.push(one);
         shard.step = Step::Sent;
-        shard.again = None;
-        shard.seatings = 0;
-        shard.due = Some(self.now.after(self.settings.ready_within));
+        shard.placing.retry_at = None;
+        shard.placing.tries = 0;
+        shard.due = Some(self.time.after(self.spec.settings().ready_within));
         let (attempt, worker) = (shard.attempt(), place.worker);
         let unwanted = shard.stop.is_some();
         self.say_not_queued();
         if attempt.0 > 1 {
-            self.counts.retries += 1;
+            self.journal.count_retry();
         }
         self.go(sid, State::Dispatched, format!("attempt {attempt} on worker {worker}"));
         if unwanted {
@@ -72,15 +59,15 @@ impl Owner {
             self.go(sid, State::Cancelling, "stopped before it was dispatched");
             return self.never_ran(sid, "stopped before it was dispatched");
         }
-        if !self.pool.is_live(worker, place.boot) {
+        if !self.capacity.pool().is_live(worker, place.boot) {
             return self.lose(sid, "its worker was lost before the dispatch", None);
         }
         self.steer_worker(worker, place.boot);
-        self.send(Errand::Dispatch(sid, attempt));
+        self.send(Call::Dispatch(sid, attempt));
     }
 
     fn attempt_refused(&mut self, sid: Sid, refusal: &Refusal) {
-        self.leave_hold(sid, false);
+        self.leave_reservation(sid, false);
         self.set(sid, Step::Idle);
         match refusal {
             // The job is being stopped by now, and this shard with it.
@@ -96,11 +83,11 @@ impl Owner {
     pub(super) fn look_at_workers(&mut self) {
         let mut gone: BTreeMap<(NodeId, BootId), &'static str> = BTreeMap::new();
         for shard in self.shards.values() {
-            let placed = shard.place.map(|place| (place.worker, place.boot));
+            let placed = shard.placing.assignment.map(|place| place.life());
             let tried = shard.current().filter(|one| one.end.is_none());
-            let tried = tried.map(|one| (one.worker, one.boot));
+            let tried = tried.map(|one| one.life());
             for (node, boot) in placed.into_iter().chain(tried) {
-                match self.pool.get(node) {
+                match self.capacity.pool().get(node) {
                     Some(worker) if worker.boot > boot => {
                         gone.insert((node, boot), "is said to have started again");
                     }
@@ -118,10 +105,10 @@ impl Owner {
         for ((node, boot), what) in gone {
             self.lose_worker(node, boot, what, None);
         }
-        self.changed();
+        self.outgoing.changed();
     }
 
-    /// Without a proof it is only taken for lost, by hints; see [`super::shard::Try::was_lost_falsely`].
+    /// Without a proof it is only taken for lost, by hints; see [`super::shard::AttemptState::was_lost_falsely`].
     ///
     /// LIFE-22: all its shards, in one step. LIFE-30: a second time does nothing.
     pub(super) fn lose_worker(
@@ -131,23 +118,23 @@ impl Owner {
         what: &str,
         proof: Option<Lapse>,
     ) {
-        self.timeouts.forget(node);
-        self.recovery.asked.remove(&(node, boot));
+        self.time.forget(node);
+        self.recovery.answered((node, boot));
         let mut lost: BTreeMap<u32, u32> = BTreeMap::new();
-        let here: Vec<Sid> = self.shards.keys().copied().collect();
+        let here = self.shards.sids();
         for sid in here {
             let Some(shard) = self.shards.get_mut(&sid) else { continue };
-            if let Some(place) = shard.place
-                && (place.worker, place.boot) == (node, boot)
-                && matches!(shard.step, Step::Idle | Step::Seated)
+            if let Some(place) = shard.placing.assignment
+                && place.life() == (node, boot)
+                && matches!(shard.step, Step::Idle | Step::Placed)
             {
                 shard.step = Step::Idle;
-                self.leave_hold(sid, false);
-                self.changed();
+                self.leave_reservation(sid, false);
+                self.outgoing.changed();
                 continue;
             }
-            let Some(one) = shard.tries.last() else { continue };
-            if (one.worker, one.boot) != (node, boot) {
+            let Some(one) = shard.attempts.last() else { continue };
+            if one.life() != (node, boot) {
                 continue;
             }
             if let Some(Lapse::HigherBoot(now)) = proof
@@ -158,7 +145,7 @@ impl Owner {
                     // The revoke is on its way into the ledger.
                     _ => shard.proof = Lapse::HigherBoot(now),
                 }
-                self.changed();
+                self.outgoing.changed();
             } else if shard.is_out() || shard.step == Step::Unsent {
                 *lost.entry(sid.0).or_default() += 1;
                 self.lose_by(sid, &format!("worker {node} {what}"), proof, proof.is_none());
@@ -167,16 +154,16 @@ impl Owner {
         if lost.is_empty() {
             return;
         }
-        self.counts.lost_workers += 1;
-        let policy = match self.manifest.policy.on_worker_loss {
+        self.journal.count_lost_worker();
+        let policy = match self.spec.manifest().policy.on_worker_loss {
             OnWorkerLoss::Rebalance => "rebalance",
             OnWorkerLoss::Continue => "continue",
             OnWorkerLoss::Fail => "fail",
         };
         for (workflow, count) in lost {
-            let text = match self.divided.get(&(workflow as usize)) {
+            let text = match self.workflows.shards(workflow as usize) {
                 Some(of) => {
-                    let name = self.machine.name(workflow as usize);
+                    let name = self.workflows.name(workflow as usize);
                     format!("worker {node} {what}, with {count} of {of} shards of {name}")
                 }
                 None => format!("worker {node} {what} during a setup or teardown"),
@@ -191,14 +178,14 @@ impl Owner {
     }
 
     fn lose_by(&mut self, sid: Sid, why: &str, proof: Option<Lapse>, suspected: bool) {
-        let age = self.age();
+        let age = self.time.age();
         let Some(shard) = self.shards.get_mut(&sid) else { return };
         if !shard.is_out() && shard.step != Step::Unsent {
             return;
         }
-        let Some(one) = shard.tries.last_mut() else { return };
-        (one.revoked, one.suspected) = (true, suspected);
-        let (node, boot) = (one.worker, one.boot);
+        let Some(one) = shard.attempts.last_mut() else { return };
+        one.revoked = if suspected { Revoked::Suspected } else { Revoked::Known };
+        let (node, boot) = one.life();
         // That it was lost is noticed later than it was: since its last word nothing is certain.
         let heard = one.heard.unwrap_or(one.since.min(age));
         let may_run = one.may_run;
@@ -208,26 +195,26 @@ impl Owner {
             shard.lost_at.get_or_insert(heard);
         }
         let lost_at = shard.lost_at;
-        shard.failed_on.push((node, boot));
+        shard.placing.failed_on.push((node, boot));
         shard.step = Step::Revoking;
         shard.due = None;
         shard.unsure = false;
         shard.proof = proof.unwrap_or(Lapse::LeaseLapsed);
-        let (key, cancelling) = (shard.key, shard.state == State::Cancelling);
-        self.absent.remove(&(sid, attempt));
-        self.rows.retain(|(other, _), _| *other != sid);
-        self.leave_hold(sid, false);
+        let (key, cancelling) = (shard.key, shard.state() == State::Cancelling);
+        self.liveness.is_present(sid, attempt);
+        self.grants.forget_rows(sid);
+        self.leave_reservation(sid, false);
         if !cancelling {
             self.go(sid, State::Failed, why);
         }
-        let (epoch, reason) = (self.epoch, self.short(why));
+        let (epoch, reason) = (self.spec.epoch(), self.spec.short(why));
         let heard_ms = lost_at.map(millis);
-        self.commit(
+        self.outgoing.commit(
             Purpose::Revoke(sid, attempt),
             Command::RevokeAttempt { shard: key, epoch, attempt, reason, heard_ms, suspected },
         );
         // If it lives, it says at once that it has stopped, and nobody has to wait.
-        self.send(Errand::Stop(sid, attempt));
+        self.send(Call::Stop(sid, attempt));
     }
 
     pub(super) fn attempt_revoked(&mut self, sid: Sid, attempt: Attempt, reply: &Reply) {
@@ -235,10 +222,10 @@ impl Owner {
             let text = format!("the ledger refused a revoke: {refusal}");
             return self.note(text, None);
         }
-        let now = self.now;
+        let now = self.time.now();
         let Some(shard) = self.shards.get_mut(&sid) else { return };
         if shard.attempt() != attempt || shard.step != Step::Revoking {
-            self.counts.late += 1;
+            self.journal.count_late();
             return;
         }
         let (key, proof) = (shard.key, shard.proof);
@@ -263,13 +250,13 @@ impl Owner {
         else {
             return;
         };
-        let Some(one) = shard.tries.last() else { return };
+        let Some(one) = shard.attempts.last() else { return };
         let by = Holding { shard: shard.key, attempt, worker: one.worker, boot: one.boot };
         match &mut shard.step {
             Step::Revoking => shard.proof = Lapse::Stopped,
             Step::Lapsing(handover) => handover.stop_acknowledged(&by),
             _ => return,
         }
-        self.changed();
+        self.outgoing.changed();
     }
 }

@@ -2,7 +2,9 @@
 
 use fence::{Attempt, ShardKey};
 
-use super::{Errand, Owner, Purpose, Sid};
+use super::calls::Call;
+use super::commits::Purpose;
+use super::{Owner, Sid};
 use crate::message::RowBlock;
 use ledger_state::{Command, Reply};
 
@@ -14,38 +16,33 @@ impl Owner {
         let sid = (key.workflow.0, key.shard);
         let shard = self.shards.get(&sid).filter(|shard| shard.key == key);
         let current = shard.is_some_and(|shard| shard.attempt() == attempt && shard.is_out());
-        let Some(data) = self.manifest.data.get(set as usize).filter(|_| current) else {
-            self.counts.late += 1;
+        let Some(data) = self.spec.manifest().data.get(set as usize).filter(|_| current) else {
+            self.journal.count_late();
             return;
         };
-        if let Some(again) = self.rows.get_mut(&(sid, set)) {
-            // They may have arrived: then this wish has overtaken the answer, and must not be lost.
-            *again = Some(least);
-            self.counts.repeats += 1;
-            return;
+        if !self.grants.want_rows(sid, set, least) {
+            return self.journal.count_repeat();
         }
-        self.rows.insert((sid, set), None);
         let of = if data.recycle { u64::MAX } else { data.rows };
-        let shards = self.divided.values().sum::<u32>().max(1);
+        let shards = self.workflows.shards_in_all().max(1);
         let share = data.rows / (8 * u64::from(shards));
         let count = least.max(share.min(ROWS_AT_ONCE)).max(1);
-        let epoch = self.epoch;
+        let epoch = self.spec.epoch();
         let command = Command::GrantRows { shard: key, epoch, attempt, set, count, of };
-        self.commit(Purpose::Rows { sid, attempt, set }, command);
+        self.outgoing.commit(Purpose::Rows { sid, attempt, set }, command);
     }
 
     pub(super) fn rows_granted(&mut self, sid: Sid, attempt: Attempt, set: u32, reply: &Reply) {
         let &Reply::Rows { first, end, .. } = reply else {
-            self.rows.remove(&(sid, set));
+            self.grants.end_rows(sid, set);
             return;
         };
         let rows = RowBlock { set, first, end };
-        // What was wanted before they were sent was wanted for the same reason.
-        self.rows.insert((sid, set), None);
-        if self.shards.get(&sid).is_some_and(|shard| shard.attempt() == attempt && shard.is_out()) {
-            self.send(Errand::Rows { sid, attempt, rows });
+        if self.shards.is_out(&sid, attempt) {
+            self.grants.send_rows(sid, set);
+            self.send(Call::Rows { sid, attempt, rows });
         } else {
-            self.rows.remove(&(sid, set));
+            self.grants.end_rows(sid, set);
         }
     }
 }

@@ -37,7 +37,7 @@ pub struct Settings {
     pub scan_every: Duration,
     /// All values that a job's workflows hand on (X37).
     pub context_bytes: usize,
-    /// The ledger's limits for what lies in it and beside it.
+    /// The ledger's limits for what mismatched in it and beside it.
     pub inline_bytes: usize,
     pub result_bytes: usize,
     pub text_bytes: usize,

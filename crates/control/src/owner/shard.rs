@@ -18,11 +18,11 @@
 use std::fmt;
 use std::time::Duration;
 
-use fence::{Attempt, BootId, Handover, Moment, NodeId, ShardKey, Terms};
+use fence::{Attempt, BootId, Handover, Moment, NodeId, ShardKey};
 
-use crate::budget::Budget;
+use super::attempt::{AttemptState, Life};
 use crate::message::{Halt, Task};
-use ledger_state::{AttemptStatus, AttemptTerms, Counters, Lapse};
+use ledger_state::{AttemptTerms, Lapse};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum State {
@@ -111,7 +111,7 @@ pub(super) enum Step {
     /// Has no core.
     Idle,
     /// A core is reserved for it.
-    Seated,
+    Placed,
     /// Its attempt is proposed.
     Proposed,
     /// Its attempt is committed on this worker, but a core has to be reserved again: the owner before died in between.
@@ -136,68 +136,31 @@ pub(super) enum Step {
 
 /// Where the next attempt will run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct Assignment {
     pub worker: NodeId,
     pub boot: BootId,
     /// A core of this hold; `None`: beside another shard of the workflow.
-    pub hold: Option<u32>,
+    pub reservation: Option<u32>,
 }
 
-/// One attempt, as the ledger has it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Try {
-    pub worker: NodeId,
-    pub boot: BootId,
-    pub shared: bool,
-    /// As it was started with, whoever owned the job then (R25).
-    pub lease: Terms,
-    /// Units of its schedule that attempts before it have begun, or may have.
-    pub before: u64,
-    /// Of arrivals: units that it may have begun before it knew the present rates, those before it included.
-    pub before_rates: u64,
-    /// How far it may go, if its load is a number of iterations.
-    pub budget: Option<Budget>,
-    /// What it has told so far.
-    pub counters: Counters,
-    /// It may have been told to start.
-    pub may_run: bool,
-    /// Its own last word is here, or it is certain that it never ran: its counts are all there is.
-    pub known: bool,
-    /// When the ledger took it, since the job was created.
-    pub since: Duration,
-    /// When anything was last heard of it: a renewal, a frame, an answer of its worker.
-    pub alive: Moment,
-    /// When a count of it last moved, since the job was created.
-    pub heard: Option<Duration>,
-    /// A report of it is on its way into the ledger.
-    pub reporting: bool,
-    pub end: Option<AttemptStatus>,
-    /// That end is the owner's word; its worker's own may still come.
-    pub by_owner: bool,
-    /// Requests that its worker has told of since, beyond its counters.
-    pub issued_late: u64,
-    pub revoked: bool,
-    /// It was revoked because its worker was taken for gone.
-    pub suspected: bool,
+impl Assignment {
+    pub fn life(&self) -> Life {
+        (self.worker, self.boot)
+    }
 }
 
-impl Try {
-    /// Its worker was taken for gone, and lived: no retry is used. The ledger counts the same
-    /// ([`ledger_state::AttemptRecord::was_lost_falsely`]).
-    pub fn was_lost_falsely(&self) -> bool {
-        self.suspected && self.end == Some(AttemptStatus::Stopped)
-    }
-
-    /// Units of its schedule. Of one that counts iterations and has not said its last word nothing is known but how far
-    /// it may go; what arrivals another has begun follows from the schedule.
-    pub fn may_have_begun(&self) -> u64 {
-        match &self.budget {
-            Some(budget) if self.may_run && !self.known => {
-                budget.end().saturating_sub(self.before).max(self.counters.begun)
-            }
-            _ => self.counters.begun,
-        }
-    }
+/// The search for a core, over all attempts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Placing {
+    pub assignment: Option<Assignment>,
+    /// Where attempts have failed, oldest first.
+    pub failed_on: Vec<Life>,
+    /// It is not tried before then.
+    pub retry_at: Option<Moment>,
+    /// How often cores were asked for since the last attempt.
+    pub tries: u32,
+    /// Dispatches that were refused since it last ran.
+    pub refused: u32,
 }
 
 /// A stop that was asked for.
@@ -216,31 +179,24 @@ pub(super) struct Stopping {
 pub(super) struct Shard {
     pub key: ShardKey,
     pub task: Task,
-    pub state: State,
+    state: State,
     pub step: Step,
-    pub tries: Vec<Try>,
+    pub attempts: Vec<AttemptState>,
     /// What the attempt that is on its way into the ledger starts with.
     pub proposed: Option<AttemptTerms>,
     /// What proves that the last attempt has stopped.
     pub proof: Lapse,
-    pub place: Option<Place>,
-    /// Where attempts have failed, oldest first.
-    pub failed_on: Vec<(NodeId, BootId)>,
+    pub placing: Placing,
     pub error: Option<String>,
     pub stop: Option<Stopping>,
     /// Since when its load is missing.
     pub lost_at: Option<Duration>,
     /// When its present step has taken too long: being seated, prepared, or run.
     pub due: Option<Moment>,
-    /// Not before then, and how often it was tried.
-    pub again: Option<Moment>,
-    pub seatings: u32,
     /// Taken over from another owner, and its worker has not said yet what it holds.
     pub unsure: bool,
     /// Its load is missing until the end, by policy; the workflow goes on without it.
     pub abandoned: bool,
-    /// Dispatches that were refused since it last ran.
-    pub refused: u32,
     /// It ran on when its time was over; that is final.
     pub overdue: bool,
 }
@@ -252,44 +208,66 @@ impl Shard {
             task,
             state: State::Pending,
             step: Step::Idle,
-            tries: Vec::new(),
+            attempts: Vec::new(),
             proposed: None,
             proof: Lapse::First,
-            place: None,
-            failed_on: Vec::new(),
+            placing: Placing::default(),
             error: None,
             stop: None,
             lost_at: None,
             due: None,
-            again: None,
-            seatings: 0,
             unsure: false,
             abandoned: false,
-            refused: 0,
             overdue: false,
+        }
+    }
+
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// Moves on as the table has it, and says from where; a shard that has ended has nothing more to
+    /// wait for. `None`: the table does not have that, and nothing has changed.
+    pub fn go(&mut self, to: State) -> Option<State> {
+        let from = self.state;
+        if !from.may_become(to) {
+            return None;
+        }
+        self.state = to;
+        if to.is_terminal() {
+            (self.step, self.due, self.stop) = (Step::Over, None, None);
+        }
+        Some(from)
+    }
+
+    /// The state in which an owner before has left it, as the ledger shows.
+    pub fn restore(&mut self, state: State) {
+        self.state = state;
+        if state.is_terminal() {
+            self.step = Step::Over;
         }
     }
 
     /// The last attempt that was started; 0 if there was none.
     pub fn attempt(&self) -> Attempt {
-        Attempt(u32::try_from(self.tries.len()).unwrap_or(u32::MAX))
+        Attempt(u32::try_from(self.attempts.len()).unwrap_or(u32::MAX))
     }
 
-    pub fn current(&self) -> Option<&Try> {
-        self.tries.last()
+    pub fn current(&self) -> Option<&AttemptState> {
+        self.attempts.last()
     }
 
     /// How many retries the next attempt makes.
     pub fn retries_used(&self) -> usize {
-        self.tries.iter().filter(|one| !one.was_lost_falsely()).count()
+        self.attempts.iter().filter(|one| !one.was_lost_falsely()).count()
     }
 
-    pub fn get(&self, attempt: Attempt) -> Option<&Try> {
-        self.tries.get((attempt.0 as usize).checked_sub(1)?)
+    pub fn get(&self, attempt: Attempt) -> Option<&AttemptState> {
+        self.attempts.get((attempt.0 as usize).checked_sub(1)?)
     }
 
-    pub fn attempt_mut(&mut self, attempt: Attempt) -> Option<&mut Try> {
-        self.tries.get_mut((attempt.0 as usize).checked_sub(1)?)
+    pub fn attempt_mut(&mut self, attempt: Attempt) -> Option<&mut AttemptState> {
+        self.attempts.get_mut((attempt.0 as usize).checked_sub(1)?)
     }
 
     /// Its attempt is on a worker, as far as is known.

@@ -568,7 +568,7 @@ fn a_lie_is_counted() {
     let mut report = world.worker_report().unwrap();
     report.worker = worker(9);
     world.give(Event::Told(control::message::Tell::Ended(Box::new(report))));
-    assert_eq!(world.owner().counts().lies, 1);
+    assert_eq!(world.owner().counts().mismatched, 1);
     assert_eq!(world.finish(), Outcome::Completed);
     assert_eq!(world.asked(|ask| matches!(ask, Ask::Stop { .. })), 0);
 }
@@ -580,7 +580,7 @@ fn a_worker_that_refuses_what_it_offers_holds_nobody_up() {
     world.worker(0).lies = true;
     world.own();
     assert_eq!(world.finish(), Outcome::Completed);
-    assert!(world.owner().counts().lies > 0);
+    assert!(world.owner().counts().mismatched > 0);
     assert!(world.worker(0).dispatches.is_empty());
 }
 

@@ -10,11 +10,15 @@ use std::time::Duration;
 
 use fence::{Attempt, NodeId, ShardKey};
 
-use super::context::{self, SETUP};
+use super::blobs::Store;
+use super::calls::Call;
+use super::commits::Purpose;
+use super::context;
 use super::shard::{State, Step};
+use super::spec::hook_task;
 use super::tools::millis;
-use super::{Errand, Owner, Parcel, Purpose, Sid, blob_of};
-use crate::message::EndReport;
+use super::{Owner, Sid, blob_of};
+use crate::message::{EndReport, Task};
 use ledger_state::{AttemptStatus, Command, Counters, Lapse, Payload, Reply};
 
 /// Load that was missing for less than this before a stop is not worth a word.
@@ -28,42 +32,42 @@ impl Owner {
         let may_have_begun = self.may_have_begun(sid, attempt);
         let ours = self.shards.get_mut(&sid).filter(|shard| shard.key == report.shard);
         let Some(one) = ours.and_then(|shard| shard.attempt_mut(attempt)) else {
-            self.counts.late += 1;
+            self.journal.count_late();
             return;
         };
-        if (one.worker, one.boot) != (report.worker, report.boot) {
-            self.counts.lies += 1;
+        if one.life() != (report.worker, report.boot) {
+            self.journal.count_mismatch();
             return;
         }
-        if self.sealing.contains(&(sid, attempt)) || one.by_owner {
-            return self.amend(sid, report);
+        if self.reports.is_sealed(sid, attempt) || one.by_owner {
+            return self.add_to_end(sid, report);
         }
         if one.end.is_some() {
-            self.counts.repeats += 1;
-            let errand = Errand::Forget(report.shard, attempt, report.worker);
-            return self.send(errand);
+            self.journal.count_repeat();
+            let call = Call::Forget(report.shard, attempt, report.worker);
+            return self.send(call);
         }
         if one.reporting {
-            self.counts.repeats += 1;
+            self.journal.count_repeat();
             return;
         }
         one.reporting = true;
         // The report of a process that was killed has what its file has: less than its frames had told.
-        report.counters = report.counters.at_least(&one.counters);
+        report.counters = report.counters.at_least(&one.units.counters);
         if !report.certain {
             // Its machine was restarted under it, and its file may be older than its death.
             report.counters.begun = report.counters.begun.max(may_have_begun);
-            self.unheard.push((report.shard, attempt));
+            self.reports.is_unheard(report.shard, attempt);
         }
         // The next attempt may be dispatched before the ledger has this.
-        (one.counters, one.known) = (report.counters, true);
+        (one.units.counters, one.known) = (report.counters, true);
         self.stop_proven(sid, attempt);
         let current = self.shards.get(&sid).is_some_and(|shard| shard.attempt() == attempt);
         if current && let Some(shard) = self.shards.get_mut(&sid) {
             if shard.is_out() {
                 shard.step = Step::Ending;
                 shard.due = None;
-                self.leave_hold(sid, true);
+                self.leave_reservation(sid, true);
             }
             self.check_context(sid, &mut report);
         }
@@ -76,12 +80,12 @@ impl Owner {
     fn sent_until(&self, report: &EndReport) -> Option<Duration> {
         let sid = (report.shard.workflow.0, report.shard.shard);
         let place = (report.attempt.0 as usize).checked_sub(1)?;
-        let one = self.shards.get(&sid)?.tries.get(place)?;
+        let one = self.shards.get(&sid)?.attempts.get(place)?;
         let moved = one.heard.filter(|_| report.status != AttemptStatus::Completed);
-        let could = self.began.zip(report.sent_until).map(|(began, clock)| began + clock);
+        let could = self.time.began().zip(report.sent_until).map(|(began, clock)| began + clock);
         match could {
-            Some(could) => Some(moved.map_or(could, |moved| moved.min(could)).min(self.age())),
-            None => moved.or_else(|| (one.counters.issued > 0).then_some(one.since)),
+            Some(could) => Some(moved.map_or(could, |moved| moved.min(could)).min(self.time.age())),
+            None => moved.or_else(|| (one.units.counters.issued > 0).then_some(one.since)),
         }
     }
 
@@ -89,23 +93,23 @@ impl Owner {
     pub(super) fn keep(&mut self, sid: Sid, mut report: EndReport) {
         let attempt = report.attempt;
         let mut content = encode_report(&report);
-        if content.len() > self.settings.result_bytes {
+        if content.len() > self.spec.settings().result_bytes {
             report.totals = Vec::new();
-            self.cut.push((report.shard, attempt));
+            self.reports.cut(report.shard, attempt);
             let text = format!("the statistics of shard {} were too large to keep", report.shard);
             self.note(text, None);
             content = encode_report(&report);
         }
-        self.reports.insert((sid, attempt), report);
-        self.store(Parcel::Report(sid, attempt), content);
+        self.reports.add(sid, report);
+        self.outgoing.store(Store::Report(sid, attempt), content);
     }
 
     pub(super) fn stored(&mut self, tag: u64) {
-        match self.parcels.remove(&tag) {
-            Some(Parcel::Report(sid, attempt)) => {
-                let Some(report) = self.reports.get(&(sid, attempt)) else { return };
+        match self.outgoing.stored(tag) {
+            Some(Store::Report(sid, attempt)) => {
+                let Some(report) = self.reports.get(sid, attempt) else { return };
                 let command = Command::EndAttempt {
-                    under: Some(self.epoch),
+                    under: Some(self.spec.epoch()),
                     shard: report.shard,
                     attempt,
                     status: report.status,
@@ -114,13 +118,13 @@ impl Owner {
                     sent_until_ms: self.sent_until(report).map(millis),
                     word: self.word_of(sid, report),
                 };
-                self.commit(Purpose::End(sid, attempt), command);
+                self.outgoing.commit(Purpose::End(sid, attempt), command);
             }
-            Some(Parcel::Context(values)) => {
+            Some(Store::Context(values)) => {
                 let content = context::encode_values(&values);
                 self.commit_context(values, Payload::Blob(blob_of(&content)));
             }
-            _ => self.counts.repeats += 1,
+            None => self.journal.count_repeat(),
         }
     }
 
@@ -129,14 +133,14 @@ impl Owner {
             let text = format!("the ledger refused the end of an attempt: {refusal}");
             return self.note(text, None);
         }
-        let report = self.reports.remove(&(sid, attempt));
+        let report = self.reports.take(sid, attempt);
         let status = report.as_ref().map_or(AttemptStatus::Stopped, |report| report.status);
         let Some(shard) = self.shards.get_mut(&sid) else { return };
         let current = shard.attempt() == attempt;
         let Some(one) = shard.attempt_mut(attempt) else { return };
         if one.end.is_some() && one.by_owner {
             if let Some(report) = report {
-                self.amended(sid, &report);
+                self.addendum_committed(sid, &report);
             }
             return;
         }
@@ -144,14 +148,14 @@ impl Owner {
         let by_owner = one.by_owner;
         let (worker, own_core) = (one.worker, !one.shared);
         if let Some(report) = &report {
-            one.counters = report.counters;
+            one.units.counters = report.counters;
             if own_core {
                 // A worker gives a core back before it says that an attempt has ended.
-                self.pool.returned(worker, 1);
+                self.capacity.returned(worker);
             }
             // Of what the owner has written itself its worker must not let go.
             if !by_owner {
-                self.send(Errand::Forget(report.shard, attempt, report.worker));
+                self.send(Call::Forget(report.shard, attempt, report.worker));
             }
         }
         self.count_lost(sid);
@@ -164,26 +168,23 @@ impl Owner {
     /// What the end of its last attempt means for a shard.
     fn settle(&mut self, sid: Sid, status: AttemptStatus, report: Option<EndReport>) {
         let Some(shard) = self.shards.get(&sid) else { return };
-        let (state, attempt) = (shard.state, shard.attempt());
+        let (state, attempt) = (shard.state(), shard.attempt());
         if shard.step == Step::Over {
             return;
         }
-        let age = self.age();
-        if let Some(span) = self.spans.get_mut(&(sid.0 as usize)) {
-            span.1 = age;
-        }
+        let age = self.time.age();
+        self.workflows.ends(sid.0 as usize, age);
         if state == State::Pending && self.settle_pending(sid, status, report.as_ref()) {
             return;
         }
         if state == State::Cancelling {
             self.note_lost_before_stop(sid, status, report.as_ref());
             // A setup that had come to its end all the same has left what the teardown needs.
-            if sid.0 == self.asides()
+            if self.spec.is_hook(sid)
                 && status == AttemptStatus::Completed
                 && let Some(report) = report
             {
-                self.provided.entry(sid.0 as usize).or_default().insert(sid.1, report.provided);
-                self.aside_provided(sid);
+                self.provide(sid, report.provided);
             }
             // the cancel wins, the counts are kept.
             self.go(sid, State::Cancelled, format!("attempt {attempt} has {status}"));
@@ -192,11 +193,7 @@ impl Owner {
         match status {
             AttemptStatus::Completed => {
                 if let Some(report) = report {
-                    let shards = self.provided.entry(sid.0 as usize).or_default();
-                    shards.insert(sid.1, report.provided);
-                    if sid.0 == self.asides() {
-                        self.aside_provided(sid);
-                    }
+                    self.provide(sid, report.provided);
                 }
                 self.go(sid, State::Completed, "worker reported success");
             }
@@ -212,21 +209,21 @@ impl Owner {
                 let why = why.unwrap_or_else(|| format!("attempt {attempt} was {status}"));
                 if state != State::Failed {
                     let Some(shard) = self.shards.get_mut(&sid) else { return };
-                    if let Some((node, boot)) = shard.current().map(|one| (one.worker, one.boot))
+                    if let Some((node, boot)) = shard.current().map(|one| one.life())
                         && status == AttemptStatus::Interrupted
                     {
-                        shard.failed_on.push((node, boot));
+                        shard.placing.failed_on.push((node, boot));
                         shard.error = Some(format!("worker {node}: {why}"));
                         if state == State::Dispatched {
                             // It could not even begin there: not at once again.
-                            shard.refused = shard.refused.saturating_add(1);
+                            shard.placing.refused = shard.placing.refused.saturating_add(1);
                         }
                         self.say_interrupted(sid, node, &why);
                     }
                     let ran = self.shards.get(&sid).and_then(|shard| shard.current());
                     let ran = state == State::Running || ran.is_some_and(|one| one.may_run);
                     if ran
-                        && sid.0 != self.asides()
+                        && !self.spec.is_hook(sid)
                         && let Some(shard) = self.shards.get_mut(&sid)
                     {
                         shard.lost_at = shard.lost_at.or(sent_until).or(Some(age));
@@ -249,7 +246,7 @@ impl Owner {
         status: AttemptStatus,
         report: Option<&EndReport>,
     ) {
-        if status != AttemptStatus::Interrupted || sid.0 == self.asides() {
+        if status != AttemptStatus::Interrupted || self.spec.is_hook(sid) {
             return;
         }
         let sent_until = report.and_then(|report| self.sent_until(report));
@@ -263,10 +260,10 @@ impl Owner {
     }
 
     fn say_interrupted(&mut self, sid: Sid, node: NodeId, why: &str) {
-        let of = self.divided.get(&(sid.0 as usize)).copied().unwrap_or(1);
-        let what = match sid.0 == self.asides() {
+        let of = self.workflows.shards(sid.0 as usize).unwrap_or(1);
+        let what = match self.spec.is_hook(sid) {
             true => "a setup or teardown".to_owned(),
-            false => format!("1 of {of} shards of {}", self.machine.name(sid.0 as usize)),
+            false => format!("1 of {of} shards of {}", self.workflows.name(sid.0 as usize)),
         };
         self.note(format!("worker {node} gave up {what}: {why}"), None);
     }
@@ -287,15 +284,12 @@ impl Owner {
             AttemptStatus::Failed => shard.error = report.and_then(|report| report.error.clone()),
             AttemptStatus::Completed => {
                 let provided = report.map(|report| report.provided.clone()).unwrap_or_default();
-                self.provided.entry(sid.0 as usize).or_default().insert(sid.1, provided);
-                if sid.0 == self.asides() {
-                    self.aside_provided(sid);
-                }
+                self.provide(sid, provided);
             }
         }
         if !proposed {
             self.set(sid, Step::Idle);
-            self.leave_hold(sid, false);
+            self.leave_reservation(sid, false);
             self.settled(sid, status);
         }
         true
@@ -312,33 +306,29 @@ impl Owner {
         self.give_up(sid, error.unwrap_or_else(|| "it failed without a reason".to_owned()));
     }
 
-    /// What a setup leaves: the plan's is a stage of its own, a workflow's is for its own shards.
-    pub(super) fn aside_provided(&mut self, sid: Sid) {
-        let asides = self.asides() as usize;
-        let values = self.provided.get_mut(&asides).and_then(|shards| shards.remove(&sid.1));
-        let values = values.unwrap_or_default();
-        if sid.1 == 0 {
-            self.fresh.entry(0).or_default().insert(SETUP.to_owned(), values);
-        } else if sid.1.is_multiple_of(2) {
-            self.own_setups.insert((sid.1 as usize - 2) / 2, values);
+    /// What a shard leaves: that of the plan's setup is a stage of its own, that of a workflow's own
+    /// setup is for the workflow's shards, and teardowns leave nothing.
+    pub(super) fn provide(&mut self, sid: Sid, values: BTreeMap<String, Vec<u8>>) {
+        if !self.spec.is_hook(sid) {
+            return self.context.provide(sid.0 as usize, sid.1, values);
         }
-    }
-
-    pub(super) fn own_setup(&self, workflow: usize) -> Option<&BTreeMap<String, Vec<u8>>> {
-        self.own_setups.get(&workflow)
+        match hook_task(sid.1) {
+            Task::Setup { of: None } => self.context.set_up(values),
+            Task::Setup { of: Some(number) } => {
+                self.context.set_up_workflow(number.0 as usize, values);
+            }
+            Task::Teardown { .. } | Task::Load => {}
+        }
     }
 
     /// X37: a shard that provides more than the job may hand on has failed, and says so.
     fn check_context(&mut self, sid: Sid, report: &mut EndReport) {
-        let committed: usize = self.values.values().map(context::size).sum();
-        let fresh: usize = self.fresh.values().flat_map(|v| v.values()).map(context::size).sum();
-        let lowest = self.provided.values().filter_map(|shards| shards.values().next());
-        let present: usize = lowest.map(context::size).sum();
-        if let Some(part) = self.manifest.workflows.get(sid.0 as usize) {
+        let present = self.context.bytes();
+        if let Some(part) = self.spec.part(sid.0 as usize) {
             report.provided.retain(|key, _| part.provide.iter().any(|one| one.key == *key));
         }
-        let (more, most) = (context::size(&report.provided), self.settings.context_bytes);
-        if committed + fresh + present + more > most && report.status == AttemptStatus::Completed {
+        let (more, most) = (context::size(&report.provided), self.spec.settings().context_bytes);
+        if present + more > most && report.status == AttemptStatus::Completed {
             report.status = AttemptStatus::Failed;
             report.provided.clear();
             report.error = Some(format!(
@@ -361,16 +351,16 @@ impl Owner {
         let may_have_begun = self.may_have_begun(sid, attempt);
         let shard = self.shards.get_mut(&sid).filter(|shard| shard.key == key);
         let Some(one) = shard.and_then(|shard| shard.attempt_mut(attempt)) else {
-            self.counts.late += 1;
+            self.journal.count_late();
             return;
         };
         if one.end.is_some() || one.reporting {
-            self.counts.repeats += 1;
+            self.journal.count_repeat();
             return;
         }
         (one.reporting, one.by_owner) = (true, true);
         let begun = counters.begun.max(may_have_begun);
-        (one.counters.begun, one.known) = (begun, true);
+        (one.units.counters.begun, one.known) = (begun, true);
         let report = EndReport {
             shard: key,
             attempt,
@@ -386,7 +376,7 @@ impl Owner {
             certain: false,
             sent_until: None,
         };
-        self.unheard.push((key, attempt));
+        self.reports.is_unheard(key, attempt);
         self.keep(sid, report);
     }
 }

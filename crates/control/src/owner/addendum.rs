@@ -1,43 +1,44 @@
 //! Workers that come back when their attempt was given up: their own word stands beside the owner's (R27).
 
-use super::{Errand, Owner, Sid};
+use super::calls::Call;
+use super::{Owner, Sid};
 use crate::message::EndReport;
 use ledger_state::Word;
 
 impl Owner {
     /// A worker is back whose attempt was ended here meanwhile. Another has its share, which counts by that end; what
     /// the worker did beyond it is kept beside it, and says how many requests there really were (R27).
-    pub(super) fn amend(&mut self, sid: Sid, report: EndReport) {
+    pub(super) fn add_to_end(&mut self, sid: Sid, report: EndReport) {
         let attempt = report.attempt;
         let known = self.shards.get(&sid).and_then(|shard| shard.get(attempt));
         let Some(one) = known.filter(|one| one.end.is_some()) else {
             // The end is on its way into the ledger. The worker says it again.
-            self.counts.repeats += 1;
+            self.journal.count_repeat();
             return;
         };
         if !one.by_owner {
-            self.counts.repeats += 1;
-            return self.send(Errand::Forget(report.shard, attempt, report.worker));
+            self.journal.count_repeat();
+            return self.send(Call::Forget(report.shard, attempt, report.worker));
         }
-        if self.reports.contains_key(&(sid, attempt)) {
-            self.counts.repeats += 1;
+        if self.reports.get(sid, attempt).is_some() {
+            self.journal.count_repeat();
             return;
         }
         self.keep(sid, report);
     }
 
     /// The ledger has what a worker did beyond the end that was written for it.
-    pub(super) fn amended(&mut self, sid: Sid, report: &EndReport) {
+    pub(super) fn addendum_committed(&mut self, sid: Sid, report: &EndReport) {
         let (key, attempt) = (report.shard, report.attempt);
         let Some(one) = self.shards.get_mut(&sid).and_then(|shard| shard.attempt_mut(attempt))
         else {
             return;
         };
         one.by_owner = false;
-        one.issued_late = report.counters.beyond(&one.counters).issued;
+        one.issued_late = report.counters.beyond(&one.units.counters).issued;
         let (worker, more) = (one.worker, one.issued_late);
         if report.certain {
-            self.unheard.retain(|unheard| *unheard != (key, attempt));
+            self.reports.is_heard(key, attempt);
         }
         self.note(
             format!(
@@ -46,7 +47,7 @@ impl Owner {
             ),
             None,
         );
-        self.send(Errand::Forget(key, attempt, worker));
+        self.send(Call::Forget(key, attempt, worker));
     }
 
     pub(super) fn word_of(&self, sid: Sid, report: &EndReport) -> Word {

@@ -1,36 +1,36 @@
 //! Cores one by one: for retries, for setups, and for what an owner before has left.
 
 use super::manifest::WhenNoneLeft;
-use super::shard::{Place, Step};
-use super::wave::Kind;
+use super::shard::{Assignment, Step};
 use super::{Owner, Sid};
 use crate::pool::Worker;
 
 impl Owner {
-    pub(super) fn seat_stragglers(&mut self) {
-        let Some(wave) = &self.wave else { return };
+    pub(super) fn place_stragglers(&mut self) {
+        let Some(wave) = self.stages.wave() else { return };
         for sid in wave.members.clone() {
             let Some(shard) = self.shards.get(&sid) else { continue };
-            let ready = shard.again.is_none_or(|at| at <= self.now) && shard.place.is_none();
+            let ready = shard.placing.retry_at.is_none_or(|at| at <= self.time.now())
+                && shard.placing.assignment.is_none();
             match shard.step {
-                Step::Idle if ready => self.seat_one(sid),
-                Step::Unsent if ready => self.seat_again(sid),
+                Step::Idle if ready => self.place_one(sid),
+                Step::Unsent if ready => self.place_again(sid),
                 _ => {}
             }
         }
     }
 
     /// An attempt that was committed but never dispatched: the same worker, if it still has a core (X45).
-    fn seat_again(&mut self, sid: Sid) {
+    fn place_again(&mut self, sid: Sid) {
         let Some(one) = self.shards.get(&sid).and_then(|shard| shard.current()) else { return };
-        let (node, boot) = (one.worker, one.boot);
-        match self.pool.get(node).copied() {
+        let (node, boot) = one.life();
+        match self.capacity.pool().get(node).copied() {
             Some(worker) if worker.boot == boot && worker.takes_work() => {
                 self.reserve_for(sid, &worker);
             }
             // A verdict is a hint and takes nothing away (R6). What is not ready in its time goes elsewhere anyway.
             Some(worker) if worker.boot == boot && worker.live && !worker.draining => {
-                self.seat_later(sid);
+                self.place_later(sid);
             }
             _ => self.lose(sid, "its worker is gone or draining", None),
         }
@@ -39,31 +39,35 @@ impl Owner {
     fn reserve_for(&mut self, sid: Sid, worker: &Worker) {
         let number = self.reserve(worker, 1, vec![sid]);
         if let Some(shard) = self.shards.get_mut(&sid) {
-            shard.place =
-                Some(Place { worker: worker.node, boot: worker.boot, hold: Some(number) });
-            shard.seatings = shard.seatings.saturating_add(1);
+            shard.placing.assignment = Some(Assignment {
+                worker: worker.node,
+                boot: worker.boot,
+                reservation: Some(number),
+            });
+            shard.placing.tries = shard.placing.tries.saturating_add(1);
         }
-        self.changed();
+        self.outgoing.changed();
     }
 
-    pub(super) fn seat_later(&mut self, sid: Sid) {
-        let seatings = self.shards.get(&sid).map_or(0, |shard| shard.seatings);
-        let at = self.backoff(seatings);
+    pub(super) fn place_later(&mut self, sid: Sid) {
+        let placements = self.shards.get(&sid).map_or(0, |shard| shard.placing.tries);
+        let at = self.backoff(placements);
         if let Some(shard) = self.shards.get_mut(&sid) {
-            shard.place = None;
-            shard.again = Some(at);
+            shard.placing.assignment = None;
+            shard.placing.retry_at = Some(at);
         }
-        self.changed();
+        self.outgoing.changed();
     }
 
-    fn seat_one(&mut self, sid: Sid) {
+    fn place_one(&mut self, sid: Sid) {
         if !self.has_turn(1) {
             return;
         }
-        self.ask_anew();
+        self.capacity.refresh(self.time.now());
         let Some(shard) = self.shards.get(&sid) else { return };
-        let failed_on = shard.failed_on.clone();
-        let works: Vec<Worker> = self.pool.workers().filter(|w| w.takes_work()).copied().collect();
+        let failed_on = shard.placing.failed_on.clone();
+        let works: Vec<Worker> =
+            self.capacity.pool().workers().filter(|w| w.takes_work()).copied().collect();
         let last_failure = |worker: &Worker| {
             failed_on.iter().rposition(|seat| *seat == (worker.node, worker.boot))
         };
@@ -71,56 +75,48 @@ impl Owner {
             works.iter().partition(|worker| last_failure(worker).is_none());
         if eligible.is_empty()
             && !tried.is_empty()
-            && self.manifest.policy.when_none_left == WhenNoneLeft::Fail
+            && self.spec.manifest().policy.when_none_left == WhenNoneLeft::Fail
         {
             let text = format!("it failed on every worker there is ({})", works.len());
             return self.give_up(sid, text);
         }
-        if let Some(worker) = self.slot(&eligible) {
+        if let Some(worker) = self.capacity.slot(&eligible) {
             return self.reserve_for(sid, &worker);
         }
         // G-10, X44: the one on which it failed longest ago. That worker lives, so the attempt was taken from it for a
         // freeze, a cut or a full disk; a free core of it is worth more than waiting for another.
         tried.sort_by_key(last_failure);
-        if let Some(worker) = tried.iter().find_map(|worker| self.slot(&[*worker])) {
+        if let Some(worker) = tried.iter().find_map(|worker| self.capacity.slot(&[*worker])) {
             return self.reserve_for(sid, &worker);
         }
         eligible.extend(tried);
         if let Some(worker) = self.survivor(sid, &eligible) {
             if let Some(shard) = self.shards.get_mut(&sid) {
-                shard.place = Some(Place { worker: worker.node, boot: worker.boot, hold: None });
-                shard.step = Step::Seated;
+                shard.placing.assignment =
+                    Some(Assignment { worker: worker.node, boot: worker.boot, reservation: None });
+                shard.step = Step::Placed;
             }
-            return self.changed();
+            return self.outgoing.changed();
         }
-        let (free, total) = (self.pool.free(), self.pool.total());
-        let aside = self.set_aside();
+        let (free, total) = (self.capacity.pool().free(), self.capacity.pool().total());
+        let aside = self.capacity.set_aside();
         let why = match works.len() {
             0 => format!("there are no workers{aside}"),
             _ => format!("1 core is needed, {free} of {total} are free{aside}"),
         };
-        self.say_queued(1, free, total, why);
-        self.ask_for_room();
-        self.seat_later(sid);
-    }
-
-    /// A worker with a free core; one with whom something is odd only if there is no other.
-    fn slot(&mut self, workers: &[Worker]) -> Option<Worker> {
-        let [slots, odd] = self.pool.slots(workers);
-        let slots = if slots.is_empty() { odd } else { slots };
-        (!slots.is_empty()).then(|| slots[self.dice.index(slots.len())])
+        self.say_queued(1, why);
+        self.ask_for_capacity();
+        self.place_later(sid);
     }
 
     /// R14: a worker that runs other shards of the same workflow, the one with the fewest of them; one with whom
     /// something is odd only if there is no other.
     fn survivor(&self, sid: Sid, eligible: &[Worker]) -> Option<Worker> {
-        let wave = self.wave.as_ref().filter(|wave| wave.kind == Kind::Load)?;
+        let wave = self.stages.load()?;
         let runs_here = |worker: &Worker| {
             let here = wave.members.iter().filter(|other| other.0 == sid.0 && **other != sid);
             let here = here.filter_map(|other| self.shards.get(other)).filter(|other| {
-                let on = other
-                    .current()
-                    .is_some_and(|t| (t.worker, t.boot) == (worker.node, worker.boot));
+                let on = other.current().is_some_and(|t| t.life() == (worker.node, worker.boot));
                 other.is_out() && on
             });
             here.count()

@@ -1,18 +1,19 @@
 //! Shards whose time has come: replaced, tried again, given up (R5a).
 
+use super::commits::Purpose;
 use super::manifest::OnWorkerLoss;
 use super::shard::{State, Step, Stopping};
-use super::wave::{Kind, WaveStep};
-use super::{Effect, Owner, Purpose, Sid};
+use super::stages::{Kind, WaveStep};
+use super::{Effect, Owner, Sid};
 use crate::message::Halt;
 use ledger_state::{AttemptStatus, Command, Counters, Lapse, Word};
 
 impl Owner {
     /// Timers of shards: proofs, preparing that takes too long, runs that do not end, stops that are not carried out.
     pub(super) fn look_at_shards(&mut self) {
-        let now = self.now;
-        let sids: Vec<Sid> = self.shards.keys().copied().collect();
-        let retries = self.settings.retries as usize;
+        let now = self.time.now();
+        let sids = self.shards.sids();
+        let retries = self.spec.settings().retries as usize;
         for sid in sids {
             let Some(shard) = self.shards.get_mut(&sid) else { continue };
             // Its last retry, lost by hints, and its worker is there after all: its own word, which is on its way,
@@ -21,7 +22,7 @@ impl Owner {
                 && handover.may_start(now) == Some(fence::Lapse::Stopped)
                 && handover.next_at() > now
                 && shard.retries_used() > retries
-                && shard.current().is_some_and(|one| one.suspected && one.end.is_none())
+                && shard.current().is_some_and(|one| one.is_suspected() && one.end.is_none())
             {
                 continue;
             }
@@ -34,7 +35,7 @@ impl Owner {
                     fence::Lapse::LeaseLapsed => Lapse::LeaseLapsed,
                 };
                 shard.step = Step::Lapsed;
-                self.changes += 1;
+                self.outgoing.changed();
             }
             if shard.step == Step::Lapsed {
                 self.replace(sid);
@@ -47,24 +48,24 @@ impl Owner {
 
     fn look_at_due(&mut self, sid: Sid) {
         let Some(shard) = self.shards.get_mut(&sid) else { return };
-        let standing = self.paused.is_some() && shard.step == Step::Running;
-        if standing || shard.due.is_none_or(|due| due > self.now) {
+        let standing = self.control.is_paused() && shard.step == Step::Running;
+        if standing || shard.due.is_none_or(|due| due > self.time.now()) {
             return;
         }
         shard.due = None;
-        let seconds = self.settings.ready_within.as_secs();
+        let seconds = self.spec.settings().ready_within.as_secs();
         match shard.step {
             Step::Sent | Step::Unsent | Step::Preparing => {
                 self.lose(sid, &format!("not ready within {seconds} s"), None);
             }
             // S36, X22: alive but silent. It is stopped, and has failed; that is final.
-            Step::Begun | Step::Running if shard.state != State::Cancelling => {
+            Step::Begun | Step::Running if shard.state() != State::Cancelling => {
                 shard.error = Some("no result: it did not end when its time was over".to_owned());
                 shard.overdue = true;
                 self.lose(sid, "no result in time", None);
             }
             Step::Idle => {
-                let seconds = self.settings.seat_within.as_secs();
+                let seconds = self.spec.settings().seat_within.as_secs();
                 self.give_up(
                     sid,
                     format!("no eligible worker had a core for it within {seconds} s"),
@@ -77,8 +78,8 @@ impl Owner {
     /// The attempt before has provably stopped: what now?
     fn replace(&mut self, sid: Sid) {
         let Some(shard) = self.shards.get(&sid) else { return };
-        let (attempt, state, key) = (shard.attempt(), shard.state, shard.key);
-        let word = self.reports.get(&(sid, attempt));
+        let (attempt, state, key) = (shard.attempt(), shard.state(), shard.key);
+        let word = self.reports.get(sid, attempt);
         if word.is_some_and(|report| report.status.is_final()) {
             // It had come to its end after all, and has counted what it left. When the ledger has that, it settles the
             // shard; another attempt would count the same again.
@@ -86,10 +87,10 @@ impl Owner {
         }
         let unheard = shard.current().is_some_and(|one| one.end.is_none() && !one.reporting);
         let (proof, used) = (shard.proof, shard.retries_used());
-        if unheard && proof == Lapse::LeaseLapsed && self.sealing.insert((sid, attempt)) {
+        if unheard && proof == Lapse::LeaseLapsed && self.reports.seal(sid, attempt) {
             // Its worker is gone. What is known of it is made durable now; its own word, if it ever comes, is added.
-            self.out.push(Effect::Seal { shard: key, attempt });
-            self.changed();
+            self.outgoing.push(Effect::Seal { shard: key, attempt });
+            self.outgoing.changed();
         }
         if state == State::Cancelling {
             self.go(sid, State::Cancelled, format!("stopped: {proof:?}"));
@@ -106,7 +107,7 @@ impl Owner {
             return;
         }
         if self.load_has_begun(sid) {
-            match self.manifest.policy.on_worker_loss {
+            match self.spec.manifest().policy.on_worker_loss {
                 OnWorkerLoss::Rebalance => {}
                 OnWorkerLoss::Continue => {
                     if let Some(shard) = self.shards.get_mut(&sid) {
@@ -122,18 +123,18 @@ impl Owner {
                 }
             }
         }
-        if used > self.settings.retries as usize {
-            let retries = self.settings.retries;
+        if used > self.spec.settings().retries as usize {
+            let retries = self.spec.settings().retries;
             let last = failed.unwrap_or_else(|| "its worker was lost".to_owned());
             return self.give_up(sid, format!("{last}; {retries} retries were made"));
         }
-        self.try_again(sid, &format!("{proof:?}"));
+        self.start_again(sid, &format!("{proof:?}"));
     }
 
-    fn try_again(&mut self, sid: Sid, why: &str) {
-        let by = self.now.after(self.settings.seat_within);
+    fn start_again(&mut self, sid: Sid, why: &str) {
+        let by = self.time.after(self.spec.settings().seat_within);
         // Each attempt counts. Whoever refuses one now may take it in a moment, when it has heard what others have.
-        let refused = self.shards.get(&sid).map_or(0, |shard| shard.refused);
+        let refused = self.shards.get(&sid).map_or(0, |shard| shard.placing.refused);
         let again = (refused > 0).then(|| self.backoff(refused + 1));
         if self.go(sid, State::Pending, format!("to be started again: {why}"))
             && let Some(shard) = self.shards.get_mut(&sid)
@@ -141,13 +142,13 @@ impl Owner {
             shard.step = Step::Idle;
             shard.stop = None;
             shard.due = Some(by);
-            shard.again = again;
-            shard.seatings = 0;
+            shard.placing.retry_at = again;
+            shard.placing.tries = 0;
         }
     }
 
     fn load_has_begun(&self, sid: Sid) -> bool {
-        let wave = self.wave.as_ref().filter(|wave| wave.members.contains(&sid));
+        let wave = self.stages.wave().filter(|wave| wave.members.contains(&sid));
         wave.is_some_and(|wave| wave.kind == Kind::Load && wave.step == WaveStep::Running)
     }
 
@@ -155,8 +156,8 @@ impl Owner {
     pub(super) fn give_up(&mut self, sid: Sid, text: String) {
         let Some(shard) = self.shards.get_mut(&sid) else { return };
         shard.error = Some(text.clone());
-        let state = shard.state;
-        self.leave_hold(sid, false);
+        let state = shard.state();
+        self.leave_reservation(sid, false);
         if state != State::Failed {
             self.go(sid, State::Failed, text.clone());
         }
@@ -167,11 +168,10 @@ impl Owner {
 
     /// R5: an error of one shard is the workflow's; the others need not go on.
     pub(super) fn stop_siblings(&mut self, sid: Sid) {
-        if sid.0 == self.asides() {
+        if self.spec.is_hook(sid) {
             return;
         }
-        let others: Vec<Sid> =
-            self.shards.range((sid.0, 0)..=(sid.0, u32::MAX)).map(|(other, _)| *other).collect();
+        let others = self.shards.sids_of(sid.0);
         for other in others {
             self.halt(other, Halt::Graceful, "another shard of the workflow has failed");
         }
@@ -181,18 +181,18 @@ impl Owner {
     pub(super) fn never_ran(&mut self, sid: Sid, why: &str) {
         let Some(shard) = self.shards.get_mut(&sid) else { return };
         let attempt = shard.attempt();
-        let (key, cancelling) = (shard.key, shard.state == State::Cancelling);
-        let Some(one) = shard.tries.last_mut() else { return };
+        let (key, cancelling) = (shard.key, shard.state() == State::Cancelling);
+        let Some(one) = shard.attempts.last_mut() else { return };
         (one.reporting, one.known) = (true, true);
         shard.step = Step::Ending;
         shard.due = None;
         shard.stop = shard.stop.take().filter(|_| cancelling);
-        self.leave_hold(sid, false);
+        self.leave_reservation(sid, false);
         if !cancelling {
             self.go(sid, State::Failed, why);
         }
         let command = Command::EndAttempt {
-            under: Some(self.epoch),
+            under: Some(self.spec.epoch()),
             shard: key,
             attempt,
             status: AttemptStatus::Stopped,
@@ -201,17 +201,23 @@ impl Owner {
             sent_until_ms: None,
             word: Word::Whole,
         };
-        self.commit(Purpose::End(sid, attempt), command);
-        self.out.push(Effect::NeverRan { shard: key, attempt });
+        self.outgoing.commit(Purpose::End(sid, attempt), command);
+        self.outgoing.push(Effect::NeverRan { shard: key, attempt });
     }
 
     pub(super) fn stopping(&self, how: Halt, reason: &str, sid: Sid) -> Stopping {
-        let graceful = self.manifest.workflows.get(sid.0 as usize).map(|part| part.graceful_stop);
+        let graceful = self.spec.part(sid.0 as usize).map(|part| part.graceful_stop);
         let patience = match how {
-            Halt::Graceful => graceful.unwrap_or_default() + self.settings.stop_within,
-            Halt::Now => self.settings.stop_within,
+            Halt::Graceful => graceful.unwrap_or_default() + self.spec.settings().stop_within,
+            Halt::Now => self.spec.settings().stop_within,
         };
-        let until = self.now.after(patience);
-        Stopping { how, reason: reason.to_owned(), since: self.age(), until, acknowledged: false }
+        let until = self.time.after(patience);
+        Stopping {
+            how,
+            reason: reason.to_owned(),
+            since: self.time.age(),
+            until,
+            acknowledged: false,
+        }
     }
 }

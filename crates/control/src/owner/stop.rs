@@ -6,22 +6,24 @@
 use fence::{Attempt, OrderRefusal, ShardKey};
 use stats::StopReason;
 
-use super::shard::{State, Step, Stopping};
-use super::wave::{Kind, Stage, WaveStep};
-use super::{Errand, Owner, Phase, Purpose, Sid};
+use super::calls::Call;
+use super::commits::Purpose;
+use super::shard::{Shard, State, Step, Stopping};
+use super::stages::{Kind, Stage, WaveStep};
+use super::{Owner, Sid};
 use crate::message::{Answer, Halt, Refused, lapse_of};
 use ledger_state::{Command, StopCause};
 use schedule::job::{self, WorkflowEnd};
 
 impl Owner {
     pub(super) fn is_stopping(&self) -> bool {
-        self.is_cancelled() || self.machine.stop_reason() != StopReason::Finished
+        self.lifecycle.is_cancelled() || self.workflows.stop_reason() != StopReason::Finished
     }
 
     /// A failed shard of the workflow that was not just abandoned.
     pub(super) fn has_failed(&self, workflow: usize) -> bool {
-        let failed = |s: &super::Shard| s.state == State::FailedTerminal && !s.abandoned;
-        workflow != self.asides() as usize && self.shards_of(workflow).any(failed)
+        let failed = |s: &Shard| s.state() == State::FailedTerminal && !s.abandoned;
+        workflow != self.spec.hook_number() as usize && self.shards.of(workflow).any(failed)
     }
 
     pub(super) fn threshold(&mut self, number: usize, reason: String) {
@@ -32,27 +34,31 @@ impl Owner {
     pub(super) fn abort(&mut self, shard: ShardKey, attempt: Attempt, reason: String) {
         let sid = (shard.workflow.0, shard.shard);
         let current = self.shards.get(&sid).is_some_and(|s| s.attempt() == attempt && s.is_out());
-        if current && shard.job == self.id {
+        if current && shard.job == self.spec.id() {
             self.stop_for(StopCause::Aborted, reason);
         } else {
-            self.counts.late += 1;
+            self.journal.count_late();
         }
     }
 
     pub(super) fn look_at_the_clock(&mut self) {
         self.look_at_cancel();
-        if self.is_stopping() || self.stop_proposed || self.outcome.is_some() {
+        if self.is_stopping()
+            || self.lifecycle.is_stop_proposed()
+            || self.lifecycle.outcome().is_some()
+        {
             return;
         }
-        if let Some(expired) = self.timeouts.check(self.now) {
+        if let Some(expired) = self.time.expired() {
             // What it waited for is the reason that helps.
-            let waits = self.queued.as_ref().map(|queued| format!("; {}", queued.why));
+            let waits = self.capacity.queued().map(|queued| format!("; {}", queued.why));
             let why = format!("{expired}{}", waits.unwrap_or_default());
             return self.stop_for(StopCause::Timeout, why);
         }
-        if !self.has_begun() && self.age() > self.manifest.policy.queue_at_most {
-            let waited = self.age().as_secs();
-            let why = match &self.queued {
+        if !self.shards.have_begun() && self.time.age() > self.spec.manifest().policy.queue_at_most
+        {
+            let waited = self.time.age().as_secs();
+            let why = match self.capacity.queued() {
                 Some(queued) => {
                     let super::Queued { needs, free, total, .. } = queued;
                     format!("needs {needs} cores, {free} of {total} are free: {}", queued.why)
@@ -65,57 +71,57 @@ impl Owner {
 
     /// The owner's own decision to end early.
     pub(super) fn stop_for(&mut self, cause: StopCause, reason: String) {
-        if self.is_stopping() || self.stop_proposed || self.outcome.is_some() {
-            self.counts.repeats += 1;
+        if self.is_stopping()
+            || self.lifecycle.is_stop_proposed()
+            || self.lifecycle.outcome().is_some()
+        {
+            self.journal.count_repeat();
             return;
         }
-        self.stop_proposed = true;
-        self.detail.clone_from(&reason);
-        self.halting = if cause == StopCause::Timeout { Halt::Now } else { Halt::Graceful };
-        let (job, epoch, short) = (self.id, self.epoch, self.short(&reason));
-        self.stop_cause = Some((cause, reason));
-        let reason = short;
-        self.commit(Purpose::Stop, Command::StopJob { job, epoch, cause, reason });
+        let short = self.spec.short(&reason);
+        self.lifecycle.propose_stop(cause, reason);
+        let (job, epoch, reason) = (self.spec.id(), self.spec.epoch(), short);
+        self.outgoing.commit(Purpose::Stop, Command::StopJob { job, epoch, cause, reason });
     }
 
     /// The decision stands, or nobody knows yet whether it does: to stop is safe either way.
     pub(super) fn stop_committed(&mut self) {
-        if matches!(self.phase, Phase::Recovering { .. }) {
+        if self.lifecycle.is_recovering() {
             // Said to the machine when it has been brought up to date.
-            self.recovery.stop_stands = true;
+            self.recovery.own_stop_stands();
             return;
         }
-        let Some((cause, reason)) = self.stop_cause.take() else { return };
+        let Some((cause, reason)) = self.lifecycle.take_stop() else { return };
         self.note(format!("stopped: {reason}"), None);
         self.tell(stop_event(cause, reason));
     }
 
     /// Nothing new starts, and what runs ends.
     pub(super) fn stop_all(&mut self) {
-        let how = self.halting;
-        let reason = self.detail.clone();
-        let mut never: Vec<usize> = std::mem::take(&mut self.waiting);
-        let seating = match self.wave.as_ref().map(|wave| &wave.step) {
-            Some(WaveStep::Seating(seating)) => Some(seating.clone()),
-            Some(WaveStep::Provisioning(seating)) => Some(Some(seating.clone())),
+        let how = self.lifecycle.how();
+        let reason = self.lifecycle.detail().to_owned();
+        let mut never: Vec<usize> = self.stages.take_waiting();
+        let placement = match self.stages.wave().map(|wave| &wave.step) {
+            Some(WaveStep::Reserving(placement)) => Some(placement.clone()),
+            Some(WaveStep::Provisioning(placement)) => Some(Some(placement.clone())),
             _ => None,
         };
-        if let Some(seating) = &seating {
-            let holds = seating.iter().flat_map(|seating| seating.holds.clone());
-            holds.collect::<Vec<_>>().into_iter().for_each(|hold| self.release(hold));
-            self.wave = None;
+        if let Some(placement) = &placement {
+            let numbers = placement.iter().flat_map(|placement| &placement.reservations);
+            numbers.for_each(|number| self.release(*number));
+            self.stages.take_wave();
         }
         // A batch without a wave has not begun its load, unless only its teardowns are left.
-        let idle = self.wave.is_none()
-            && self.batch.as_ref().is_some_and(|batch| batch.stage != Stage::Teardowns);
+        let idle = self.stages.wave().is_none()
+            && self.stages.batch().is_some_and(|batch| batch.stage != Stage::Teardowns);
         if idle {
-            never.extend(self.batch.take().into_iter().flat_map(|batch| batch.workflows));
+            never.extend(self.stages.take_batch().into_iter().flat_map(|batch| batch.workflows));
         }
-        let setup_was_due = std::mem::take(&mut self.setup_due);
+        let setup_was_due = self.stages.take_setup();
         // What cleans up is left to do so.
         let running = self
-            .wave
-            .as_ref()
+            .stages
+            .wave()
             .filter(|w| matches!(w.kind, Kind::Setup | Kind::Setups | Kind::Load));
         let members = running.map(|wave| wave.members.clone()).unwrap_or_default();
         for sid in members {
@@ -135,9 +141,9 @@ impl Owner {
         let stopping = self.stopping(how, reason, sid);
         let Some(shard) = self.shards.get_mut(&sid) else { return };
         match shard.step {
-            Step::Idle | Step::Seated | Step::Lapsed => {
+            Step::Idle | Step::Placed | Step::Lapsed => {
                 shard.step = Step::Idle;
-                self.leave_hold(sid, false);
+                self.leave_reservation(sid, false);
                 self.go(sid, State::Cancelled, format!("not started: {reason}"));
             }
             // Whether its attempt exists is not known yet; the answer decides.
@@ -156,10 +162,10 @@ impl Owner {
                 }
                 shard.stop = Some(stopping);
                 shard.due = None;
-                if shard.state != State::Cancelling {
+                if shard.state() != State::Cancelling {
                     self.go(sid, State::Cancelling, reason);
                 }
-                self.send(Errand::Stop(sid, attempt));
+                self.send(Call::Stop(sid, attempt));
             }
             Step::Ending | Step::Revoking | Step::Lapsing(_) | Step::Over => {}
         }
@@ -167,7 +173,7 @@ impl Owner {
 
     /// Graceful, then by force, then without the worker: the lease ends it (G-16).
     pub(super) fn look_at_stop(&mut self, sid: Sid) {
-        let now = self.now;
+        let now = self.time.now();
         let Some(shard) = self.shards.get(&sid).filter(|shard| shard.is_out()) else { return };
         let Some(stop) = shard.stop.clone().filter(|stop| stop.until <= now) else { return };
         let attempt = shard.attempt();
@@ -178,8 +184,8 @@ impl Owner {
                 if let Some(shard) = self.shards.get_mut(&sid) {
                     shard.stop = Some(harder);
                 }
-                self.changed();
-                self.send(Errand::Stop(sid, attempt));
+                self.outgoing.changed();
+                self.send(Call::Stop(sid, attempt));
             }
             Halt::Now => {
                 if let Some(shard) = self.shards.get_mut(&sid) {
@@ -190,14 +196,21 @@ impl Owner {
         }
     }
 
-    pub(super) fn stop_answered(&mut self, sid: Sid, attempt: Attempt, answer: Answer, tries: u32) {
+    pub(super) fn stop_answered(
+        &mut self,
+        sid: Sid,
+        attempt: Attempt,
+        answer: Answer,
+        retries: u32,
+    ) {
         let Some(shard) = self.shards.get(&sid) else { return };
-        let boot = shard.tries.get(attempt.0 as usize - 1).map(|one| one.boot).unwrap_or_default();
+        let boot =
+            shard.attempts.get(attempt.0 as usize - 1).map(|one| one.boot).unwrap_or_default();
         let current = shard.attempt() == attempt;
         let nothing_runs = match answer {
             Answer::Stopped { report: Some(report) } => {
                 if (report.shard, report.attempt) != (shard.key, attempt) {
-                    self.counts.lies += 1;
+                    self.journal.count_mismatch();
                     return;
                 }
                 self.stop_proven(sid, attempt);
@@ -216,7 +229,7 @@ impl Owner {
                         stop.acknowledged = true;
                     }
                     if lapsing {
-                        self.retry_stop(sid, attempt, tries);
+                        self.retry_stop(sid, attempt, retries);
                     }
                 }
                 return;
@@ -237,7 +250,7 @@ impl Owner {
                 return self.depose(refusal.to_string());
             }
             other => {
-                self.counts.lies += 1;
+                self.journal.count_mismatch();
                 return self.note(format!("a stop was answered with {other:?}"), None);
             }
         };
@@ -253,7 +266,7 @@ impl Owner {
                         stop.acknowledged = true;
                     }
                 }
-                Some(_) if self.shards.get(&sid).is_some_and(super::Shard::is_out) => {
+                Some(_) if self.shards.get(&sid).is_some_and(Shard::is_out) => {
                     self.never_ran(sid, "stopped before it ran");
                 }
                 _ => {}

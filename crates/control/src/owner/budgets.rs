@@ -12,14 +12,16 @@
 //! begun, or may have, and nobody has counted, was lost with its worker. That is known when its end is; a tail that
 //! comes late is in its counts by then, so nothing is counted twice.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
-use fence::{Attempt, ShardKey, WorkflowNo};
+use fence::{Attempt, WorkflowNo};
 use stats::{AttemptKey, LastWords, Unheard};
 
-use super::shard::{Shard, Try};
-use super::{Effect, Errand, Owner, Purpose, Sid};
+use super::attempt::{AttemptState, Revoked, Units};
+use super::calls::Call;
+use super::commits::Purpose;
+use super::shard::Shard;
+use super::{Effect, Owner, Sid};
 use crate::budget::{self, Budget};
 use ledger_state::{AttemptRecord, AttemptTerms, Command, Reply, UnitGrant};
 
@@ -27,8 +29,8 @@ impl Owner {
     /// The users and the iterations of a shard, if its load is a number of iterations: then another attempt must not
     /// begin what this one may have begun (R5a).
     fn counted(&self, sid: Sid) -> Option<(u64, u64)> {
-        let units = &self.manifest.workflows.get(sid.0 as usize)?.units;
-        let shards = self.divided.get(&(sid.0 as usize)).copied().unwrap_or(1).max(1) as usize;
+        let units = &self.spec.part(sid.0 as usize)?.units;
+        let shards = self.workflows.shards(sid.0 as usize).unwrap_or(1).max(1) as usize;
         units.counted(sid.1 as usize, shards)
     }
 
@@ -37,11 +39,12 @@ impl Owner {
         let last =
             self.shards.get(&sid).and_then(|shard| Some((shard.current()?, shard.attempt())));
         let units_before = last.map_or(0, |(one, attempt)| {
-            one.before.saturating_add(self.may_have_begun(sid, attempt))
+            one.units.before.saturating_add(self.may_have_begun(sid, attempt))
         });
         let first = |(users, whole): (u64, u64)| budget::first(units_before, users).min(whole);
         AttemptTerms {
-            lease_ms: u64::try_from(self.settings.lease.length().as_millis()).unwrap_or(u64::MAX),
+            lease_ms: u64::try_from(self.spec.settings().lease.length().as_millis())
+                .unwrap_or(u64::MAX),
             units_before,
             units_end: self.counted(sid).map(first),
         }
@@ -51,10 +54,10 @@ impl Owner {
     /// also those of a schedule that was in force before.
     pub(super) fn may_have_begun(&self, sid: Sid, attempt: Attempt) -> u64 {
         let place = (attempt.0 as usize).checked_sub(1);
-        let tries = self.shards.get(&sid).map(|shard| &shard.tries);
+        let tries = self.shards.get(&sid).map(|shard| &shard.attempts);
         let one = tries.zip(place).and_then(|(tries, place)| tries.get(place));
         one.map_or(0, |one| {
-            let old_rates = self.begun_by_old_rates(sid, one).saturating_sub(one.before);
+            let old_rates = self.begun_by_old_rates(sid, one).saturating_sub(one.units.before);
             one.may_have_begun().max(old_rates)
         })
     }
@@ -68,55 +71,60 @@ impl Owner {
     }
 
     /// An attempt as the ledger has it. `may_run`: it may have been told to start.
-    pub(super) fn as_try(&self, sid: Sid, record: &AttemptRecord, may_run: bool) -> Try {
+    pub(super) fn as_recorded(
+        &self,
+        sid: Sid,
+        record: &AttemptRecord,
+        may_run: bool,
+    ) -> AttemptState {
         let counters = record.end.as_ref().map(|end| end.counters).unwrap_or_default();
-        Try {
-            worker: record.worker,
-            boot: record.boot,
-            shared: false,
-            lease: fence::Terms::new(Duration::from_millis(record.terms.lease_ms)),
-            before: record.terms.units_before,
-            before_rates: 0,
-            budget: self.budget(sid, &record.terms, counters.begun),
-            counters,
+        let lease = fence::Terms::new(Duration::from_millis(record.terms.lease_ms));
+        let (life, since) = ((record.worker, record.boot), self.spec.age_at(record.started_ms));
+        AttemptState {
+            units: Units {
+                before: record.terms.units_before,
+                before_rates: 0,
+                budget: self.budget(sid, &record.terms, counters.begun),
+                counters,
+            },
             may_run,
             known: record.end.is_some(),
-            since: Duration::from_millis(record.started_ms.saturating_sub(self.created_ms)),
-            alive: self.now,
-            heard: None,
-            reporting: false,
             by_owner: record.is_unheard(),
             issued_late: record.added().map_or(0, |added| added.issued),
             end: record.end.as_ref().map(|end| end.status),
-            revoked: record.revoked.is_some(),
-            suspected: record.revoked.as_ref().is_some_and(|revoked| revoked.suspected),
+            revoked: match record.revoked.as_ref().map(|revoked| revoked.suspected) {
+                None => Revoked::No,
+                Some(false) => Revoked::Known,
+                Some(true) => Revoked::Suspected,
+            },
+            ..AttemptState::new(life, lease, since, self.time.now())
         }
     }
 
     /// A frame says how far an attempt has come. True: something is to be written.
     pub(super) fn heard_units(&mut self, sid: Sid, attempt: Attempt, told: Duration) -> bool {
-        let now = self.now;
+        let now = self.time.now();
         let Some(shard) = self.shards.get_mut(&sid) else { return false };
         let current = shard.attempt() == attempt && shard.is_out() && shard.stop.is_none();
         let Some(one) = shard.attempt_mut(attempt) else { return false };
-        let taken = one.before.saturating_add(one.counters.begun);
-        let Some(budget) = &mut one.budget else { return false };
+        let taken = one.units.before.saturating_add(one.units.counters.begun);
+        let Some(budget) = &mut one.units.budget else { return false };
         budget.heard(taken, told, now);
         current && self.grant_units()
     }
 
     /// Grants what is due to whom it is due, in one entry; and one entry at a time.
     pub(super) fn grant_units(&mut self) -> bool {
-        if self.granting || self.is_stopping() {
+        if self.grants.is_granting() || self.is_stopping() {
             return false;
         }
-        let (now, mut due) = (self.now, Vec::new());
-        for (sid, shard) in &mut self.shards {
+        let (now, mut due) = (self.time.now(), Vec::new());
+        for (sid, shard) in self.shards.iter_mut() {
             let attempt = shard.attempt();
             if !shard.is_out() || shard.stop.is_some() {
                 continue;
             }
-            let budget = shard.tries.last_mut().and_then(|one| one.budget.as_mut());
+            let budget = shard.attempts.last_mut().and_then(|one| one.units.budget.as_mut());
             if let Some(end) = budget.and_then(|budget| budget.due(now)) {
                 due.push((*sid, attempt, end));
             }
@@ -131,24 +139,24 @@ impl Owner {
             end,
         };
         let grants = due.iter().map(grant).collect();
-        let (job, epoch) = (self.id, self.epoch);
-        self.granting = true;
-        self.commit(Purpose::Units(due), Command::GrantUnits { job, epoch, grants });
+        let (job, epoch) = (self.spec.id(), self.spec.epoch());
+        self.grants.set_granting(true);
+        self.outgoing.commit(Purpose::Units(due), Command::GrantUnits { job, epoch, grants });
         true
     }
 
     pub(super) fn units_committed(&mut self, due: &[(Sid, Attempt, u64)], reply: &Reply) {
-        self.granting = false;
-        let now = self.now;
+        self.grants.set_granting(false);
+        let now = self.time.now();
         let refused = matches!(reply, Reply::Refused(_));
         for (sid, attempt, end) in due {
             let Some(shard) = self.shards.get_mut(sid) else { continue };
-            let budget = shard.attempt_mut(*attempt).and_then(|one| one.budget.as_mut());
+            let budget = shard.attempt_mut(*attempt).and_then(|one| one.units.budget.as_mut());
             let Some(budget) = budget else { continue };
             if refused {
                 budget.refused();
             } else if budget.granted(*end, now) {
-                self.send(Errand::Units(*sid, *attempt));
+                self.send(Call::Units(*sid, *attempt));
             }
         }
         if !refused {
@@ -159,11 +167,10 @@ impl Owner {
     /// How many requests were begun. An attempt that has not said its last word may have begun more than it told of: at
     /// most all of what was lost with it.
     pub(super) fn last_words(&self) -> LastWords {
-        let tries = self.shards.values().flat_map(|shard| &shard.tries);
-        let issued = tries.map(|one| one.counters.issued.saturating_add(one.issued_late));
+        let tries = self.shards.values().flat_map(|shard| &shard.attempts);
+        let issued = tries.map(|one| one.units.counters.issued.saturating_add(one.issued_late));
         let told = issued.fold(0, u64::saturating_add);
-        let unheard: BTreeSet<(ShardKey, Attempt)> = self.unheard.iter().copied().collect();
-        let unheard = unheard.into_iter().map(|(key, attempt)| Unheard {
+        let unheard = self.reports.unheard().into_iter().map(|(key, attempt)| Unheard {
             of: AttemptKey { workflow: key.workflow.0, shard: key.shard, attempt: attempt.0 },
             more_at_most: self.more_at_most((key.workflow.0, key.shard), attempt),
         });
@@ -172,21 +179,20 @@ impl Owner {
 
     /// What an attempt that was not heard again can have begun beyond what it told of.
     fn more_at_most(&self, sid: Sid, attempt: Attempt) -> Option<u64> {
-        let part = self.manifest.workflows.get(sid.0 as usize)?;
+        let part = self.spec.part(sid.0 as usize)?;
         // What an attempt has issued at a rate is bounded by where the next one began.
         let replaced = self.shards.get(&sid).is_some_and(|shard| shard.attempt() > attempt);
         let bounded = part.units.is_counted() || part.units.is_open() && replaced;
         let each = part.requests_max.filter(|_| bounded)?;
         // Arrivals that were due before the next one joined are counted as lost with that one.
-        let since = self.lost_units.range((sid, attempt)..=(sid, Attempt(u32::MAX)));
-        let lost = since.fold(0, |sum: u64, (_, count)| sum.saturating_add(*count));
+        let lost = self.grants.lost_since(sid, attempt);
         Some(lost.saturating_mul(each))
     }
 
     /// What was lost with an attempt whose end is known, and with those before it.
     pub(super) fn count_lost(&mut self, sid: Sid) {
-        let Some(part) = self.manifest.workflows.get(sid.0 as usize) else { return };
-        let Some(shards) = self.divided.get(&(sid.0 as usize)).copied() else { return };
+        let Some(part) = self.spec.part(sid.0 as usize) else { return };
+        let Some(shards) = self.workflows.shards(sid.0 as usize) else { return };
         let rates = self.rates(sid.0);
         let Some(whole) = part.units.of_shard(sid.1, shards, Duration::MAX, &rates) else {
             return;
@@ -198,24 +204,25 @@ impl Owner {
         };
         let key = shard.key;
         for (attempt, count) in lost.into_iter().filter(|(_, count)| *count > 0) {
-            self.lost_units.insert((sid, attempt), count);
-            self.out.push(Effect::Lost { shard: key, attempt, count });
+            self.grants.lose(sid, attempt, count);
+            self.outgoing.push(Effect::Lost { shard: key, attempt, count });
         }
     }
 }
 
 /// Each attempt has a stretch of its own, which ends where the next one begins: its end alone says what was lost.
 fn lost_iterations(shard: &Shard, whole: u64) -> Vec<(Attempt, u64)> {
-    let starts = shard.tries.iter().skip(1).map(|one| one.before);
+    let starts = shard.attempts.iter().skip(1).map(|one| one.units.before);
     let starts = starts.map(Some).chain([shard.proposed.map(|terms| terms.units_before)]);
     let mut lost = Vec::new();
-    for (number, (one, next)) in (1..).zip(shard.tries.iter().zip(starts)) {
+    for (number, (one, next)) in (1..).zip(shard.attempts.iter().zip(starts)) {
         if one.end.is_none() {
             continue;
         }
-        let begun = next.map_or(one.counters.begun, |next| next.saturating_sub(one.before));
-        let begun = begun.min(whole.saturating_sub(one.before));
-        lost.push((Attempt(number), begun.saturating_sub(one.counters.counted())));
+        let begun =
+            next.map_or(one.units.counters.begun, |next| next.saturating_sub(one.units.before));
+        let begun = begun.min(whole.saturating_sub(one.units.before));
+        lost.push((Attempt(number), begun.saturating_sub(one.units.counters.counted())));
     }
     lost
 }
@@ -224,9 +231,9 @@ fn lost_iterations(shard: &Shard, whole: u64) -> Vec<(Attempt, u64)> {
 /// and not yet told. So what was lost is known when all attempts up to it have ended.
 fn lost_arrivals(shard: &Shard, whole: u64) -> Vec<(Attempt, u64)> {
     let (mut accounted, mut lost) = (0u64, Vec::new());
-    for (number, one) in (1..).zip(&shard.tries).take_while(|(_, one)| one.end.is_some()) {
-        accounted = accounted.saturating_add(one.counters.counted());
-        let passed = one.before.saturating_add(one.counters.begun).min(whole);
+    for (number, one) in (1..).zip(&shard.attempts).take_while(|(_, one)| one.end.is_some()) {
+        accounted = accounted.saturating_add(one.units.counters.counted());
+        let passed = one.units.before.saturating_add(one.units.counters.begun).min(whole);
         let count = passed.saturating_sub(accounted);
         accounted = accounted.saturating_add(count);
         lost.push((Attempt(number), count));
