@@ -10,13 +10,13 @@ const GOLDEN: &str = include_str!("../../crates/control/tests/messages/golden.tx
 fn choice(kind: &str) -> Option<u8> {
     let name = kind.split("::").next()?;
     Some(match name {
-        "Ask" => 0,
-        "Answer" => 6,
-        "Tell" => 7,
-        "Told" => 8,
-        "Frames" => 11,
-        "FramesAnswer" => 12,
-        "Renew" => 13,
+        "WorkerRequest" => 0,
+        "WorkerResponse" => 6,
+        "WorkerReport" => 7,
+        "ReportAck" => 8,
+        "FrameBatch" => 11,
+        "FrameBatchAck" => 12,
+        "RenewRequest" => 13,
         "Renewals" => 14,
         _ => return None,
     })

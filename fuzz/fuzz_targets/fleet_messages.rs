@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use control::codec::{self, Message, Renewals};
 use control::message::{
-    Answer, Ask, EndReport, Frames, FramesAnswer, Holdings, Renew, Tell, Told,
+    WorkerResponse, WorkerRequest, EndReport, FrameBatch, FrameBatchAck, WorkerInventory, RenewRequest, WorkerReport, ReportAck,
 };
 use control::worker::{Event, Settings, Worker};
 use fence::{BootId, Moment, NodeId};
@@ -83,7 +83,7 @@ fn put(mut bytes: &[u8]) {
         let (message, rest) = rest.split_at(rest.len().min(usize::from(*length)));
         bytes = rest;
         second += 1;
-        if let Some(ask) = sealed::<Ask>(message) {
+        if let Some(ask) = sealed::<WorkerRequest>(message) {
             let now = Moment::since_boot(Duration::from_secs(second));
             drop(worker.step(Event::Asked { id: second, from: NodeId(1), ask }, now));
         }
@@ -95,14 +95,14 @@ fuzz_target!(|input: &[u8]| {
     let Some((choice, bytes)) = input.split_first() else { return };
     match choice % 32 {
         0..=5 => put(bytes),
-        6 => drop(sealed::<Answer>(bytes)),
-        7 => drop(sealed::<Tell>(bytes)),
-        8 => drop(sealed::<Told>(bytes)),
-        9 => drop(sealed::<Holdings>(bytes)),
+        6 => drop(sealed::<WorkerResponse>(bytes)),
+        7 => drop(sealed::<WorkerReport>(bytes)),
+        8 => drop(sealed::<ReportAck>(bytes)),
+        9 => drop(sealed::<WorkerInventory>(bytes)),
         10 => drop(sealed::<EndReport>(bytes)),
-        11 => drop(sealed::<Frames>(bytes)),
-        12 => drop(sealed::<FramesAnswer>(bytes)),
-        13 => drop(sealed::<Renew>(bytes)),
+        11 => drop(sealed::<FrameBatch>(bytes)),
+        12 => drop(sealed::<FrameBatchAck>(bytes)),
+        13 => drop(sealed::<RenewRequest>(bytes)),
         14 => drop(sealed::<Renewals>(bytes)),
         15 => {
             // A list that claims as many workflows as there are bytes left is given room for them.
@@ -137,8 +137,8 @@ fuzz_target!(|input: &[u8]| {
         }
         27 => drop(plain::<proto::Checkpoint>(bytes)),
         28 => drop(plain::<proto::PromiseReply>(bytes)),
-        29 => drop(plain::<proto::EnlistRequest>(bytes)),
-        30 => drop(plain::<proto::EnlistReply>(bytes)),
-        _ => drop(plain::<proto::Sealed>(bytes)),
+        29 => drop(plain::<proto::EnrolRequest>(bytes)),
+        30 => drop(plain::<proto::EnrolReply>(bytes)),
+        _ => drop(plain::<proto::Envelope>(bytes)),
     }
 });

@@ -34,7 +34,7 @@ use turmoil::Sim;
 use chaos::Chaos;
 use check::Checks;
 use class::{Class, Mark};
-use client::{Client, Office};
+use client::{Client, WorkerReports};
 use converge::Convergence;
 use plan::Plan;
 use world::World;
@@ -62,7 +62,7 @@ fn run(order: &Order) -> Outcome {
     event!("{plan:?}");
     let world = World::new(plan);
     panic::set_hook(Box::new(|info| world::note_panic(info.to_string())));
-    let office = Office::new(Rc::clone(&world));
+    let office = WorkerReports::new(Rc::clone(&world));
     let mut sim = build(&world, &office);
     let histories = drive(&mut sim, &world, &office);
     // Destructors must not run on half of a world: the process ends anyway.
@@ -83,7 +83,7 @@ fn run(order: &Order) -> Outcome {
     }
 }
 
-fn build(world: &Rc<World>, office: &Rc<Office>) -> Sim<'static> {
+fn build(world: &Rc<World>, office: &Rc<WorkerReports>) -> Sim<'static> {
     let plan = &world.plan;
     let mut sim = turmoil::Builder::new()
         .rng_seed(plan.seed)
@@ -112,7 +112,11 @@ fn build(world: &Rc<World>, office: &Rc<Office>) -> Sim<'static> {
 }
 
 /// Both phases.
-fn drive(sim: &mut Sim<'_>, world: &Rc<World>, office: &Rc<Office>) -> crate::outcome::Histories {
+fn drive(
+    sim: &mut Sim<'_>,
+    world: &Rc<World>,
+    office: &Rc<WorkerReports>,
+) -> crate::outcome::Histories {
     let mut chaos = Chaos::new(Rc::clone(world));
     let mut checks = Checks::new(Rc::clone(world));
     let mut convergence: Option<Convergence> = None;

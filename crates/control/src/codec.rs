@@ -12,13 +12,14 @@
 
 use std::fmt;
 
-use fence::{Attempt, OrderRefusal, Refusal as TurnstileRefusal, ShardKey};
+use fence::{Attempt, FenceRefusal, Refusal as TurnstileRefusal, ShardKey};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::message::{
-    Answer, Ask, Dispatch, EndReport, Frames, FramesAnswer, Halt, HeldPhase, Holdings, Refused,
-    Renew, Renewal, Seat, Steer, Steering, Task, Tell, Told,
+    AttemptPhase, Dispatch, EndReport, FrameBatch, FrameBatchAck, Placement, RenewRequest, Renewal,
+    ReportAck, Steer, Steering, StopMode, Task, WorkerInventory, WorkerRefusal, WorkerReport,
+    WorkerRequest, WorkerResponse,
 };
 use ledger_state::{AttemptStatus, Payload};
 
@@ -138,7 +139,7 @@ fn words(error: &postcard::Error) -> &'static str {
     }
 }
 
-impl Message for Ask {
+impl Message for WorkerRequest {
     const NAME: &'static str = "an owner's question";
 
     fn since(&self) -> u8 {
@@ -152,7 +153,7 @@ impl Message for Ask {
             | Self::Inspect { .. } => 1,
             Self::Dispatch(dispatch) => dispatch.since(),
             Self::Stop { how, .. } => match how {
-                Halt::Graceful | Halt::Now => 1,
+                StopMode::Graceful | StopMode::Now => 1,
             },
             Self::Start { steering, .. } | Self::Steer { steering, .. } => steering_since(steering),
         }
@@ -170,7 +171,7 @@ fn steering_since(steering: &Steering) -> u8 {
 impl Dispatch {
     fn since(&self) -> u8 {
         let seat = match self.seat {
-            Seat::Own(_) | Seat::Shared => 1,
+            Placement::Own(_) | Placement::Shared => 1,
         };
         let task = match self.task {
             Task::Load | Task::Setup { .. } | Task::Teardown { .. } => 1,
@@ -182,7 +183,7 @@ impl Dispatch {
     }
 }
 
-impl Message for Answer {
+impl Message for WorkerResponse {
     const NAME: &'static str = "a worker's answer";
 
     fn since(&self) -> u8 {
@@ -191,21 +192,21 @@ impl Message for Answer {
             Self::Stopped { report: Some(report) } => report.since(),
             Self::Holding(holdings) => holdings.since(),
             Self::Refused(refused) => match refused {
-                Refused::Fence(refusal) => since_fence(refusal),
-                Refused::NoCores { .. }
-                | Refused::UnknownHold
-                | Refused::UnknownAttempt
-                | Refused::OldContext { .. }
-                | Refused::Draining
-                | Refused::DiskFull
-                | Refused::TooMany { .. }
-                | Refused::CannotRun { .. } => 1,
+                WorkerRefusal::Fence(refusal) => since_fence(refusal),
+                WorkerRefusal::NoCores { .. }
+                | WorkerRefusal::UnknownHold
+                | WorkerRefusal::UnknownAttempt
+                | WorkerRefusal::OldContext { .. }
+                | WorkerRefusal::Draining
+                | WorkerRefusal::DiskFull
+                | WorkerRefusal::TooMany { .. }
+                | WorkerRefusal::CannotRun { .. } => 1,
             },
         }
     }
 }
 
-fn since_fence(refusal: &OrderRefusal) -> u8 {
+fn since_fence(refusal: &FenceRefusal) -> u8 {
     fn at_turnstile<T>(refusal: &TurnstileRefusal<T>) -> u8 {
         match refusal {
             TurnstileRefusal::Stale { .. }
@@ -215,28 +216,28 @@ fn since_fence(refusal: &OrderRefusal) -> u8 {
         }
     }
     match refusal {
-        OrderRefusal::OtherLife { .. } | OrderRefusal::OtherCluster { .. } => 1,
-        OrderRefusal::Epoch(refusal) => at_turnstile(refusal),
-        OrderRefusal::Step(refusal) => at_turnstile(refusal),
+        FenceRefusal::OtherLife { .. } | FenceRefusal::OtherCluster { .. } => 1,
+        FenceRefusal::Epoch(refusal) => at_turnstile(refusal),
+        FenceRefusal::Step(refusal) => at_turnstile(refusal),
     }
 }
 
-impl Message for Holdings {
+impl Message for WorkerInventory {
     const NAME: &'static str = "what a worker holds";
 
     fn since(&self) -> u8 {
         let of = |phase| match phase {
-            HeldPhase::Preparing
-            | HeldPhase::Ready
-            | HeldPhase::Running
-            | HeldPhase::Stopping
-            | HeldPhase::Ended => 1,
+            AttemptPhase::Preparing
+            | AttemptPhase::Ready
+            | AttemptPhase::Running
+            | AttemptPhase::Stopping
+            | AttemptPhase::Ended => 1,
         };
         self.attempts.iter().map(|held| of(held.phase)).max().unwrap_or(1)
     }
 }
 
-impl Message for Tell {
+impl Message for WorkerReport {
     const NAME: &'static str = "a worker's word";
 
     fn since(&self) -> u8 {
@@ -251,7 +252,7 @@ impl Message for Tell {
     }
 }
 
-impl Message for Told {
+impl Message for ReportAck {
     const NAME: &'static str = "a manager's answer to a word";
 
     fn since(&self) -> u8 {
@@ -274,7 +275,7 @@ impl Message for EndReport {
     }
 }
 
-impl Message for Frames {
+impl Message for FrameBatch {
     const NAME: &'static str = "a post of statistics";
 
     fn since(&self) -> u8 {
@@ -282,7 +283,7 @@ impl Message for Frames {
     }
 }
 
-impl Message for FramesAnswer {
+impl Message for FrameBatchAck {
     const NAME: &'static str = "an answer to statistics";
 
     fn since(&self) -> u8 {
@@ -292,7 +293,7 @@ impl Message for FramesAnswer {
     }
 }
 
-impl Message for Renew {
+impl Message for RenewRequest {
     const NAME: &'static str = "a renewal";
 
     fn since(&self) -> u8 {
@@ -300,7 +301,7 @@ impl Message for Renew {
     }
 }
 
-/// What a manager says to each attempt of a [`Renew`].
+/// What a manager says to each attempt of a [`RenewRequest`].
 pub type Renewals = Vec<(ShardKey, Attempt, Renewal)>;
 
 impl Message for Renewals {

@@ -11,7 +11,7 @@
 
 use super::message::EndReport;
 use super::owner::encode_report;
-use ledger_state::{BlobRef, Command, Job, Word};
+use ledger_state::{BlobRef, Command, Job, ReportedBy};
 
 /// What is to be done with a report of a job that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +61,6 @@ pub fn command(report: &EndReport, result: BlobRef) -> Command {
         counters,
         result: Some(result),
         sent_until_ms: None,
-        word: Word::of_worker(certain),
+        word: ReportedBy::of_worker(certain),
     }
 }

@@ -4,7 +4,7 @@
 //! ```text
 //!  ledger ◀──commit── Owner ──Reserve, Dispatch, Start, Stop──▶ Worker ──▶ engine (one thread per attempt)
 //!                       ▲                                          │
-//!                       └────────── Ready, frames, Ended ──────────┘      Renew ──▶ any manager
+//!                       └────────── Ready, frames, Ended ──────────┘      RenewRequest ──▶ any manager
 //! ```
 //!
 //! Both sides are `step(event, now) -> effects`; what they say to each other is in [`message`], how it travels in

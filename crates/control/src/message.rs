@@ -5,38 +5,38 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use fence::{Attempt, BootId, Epoch, JobId, NodeId, Order, ShardKey, WorkflowNo};
+use fence::{Attempt, BootId, Epoch, FencedCommand, JobId, NodeId, ShardKey, WorkflowNo};
 use serde::{Deserialize, Serialize};
 use stats::wire::StreamKey;
 
-use ledger_state::{AttemptStatus, BlobRef, Counters, Job, Lapse, Payload, State};
+use ledger_state::{AttemptStatus, BlobRef, Counters, Job, LapseProof, Payload, State};
 pub use ledger_state::{Steer, Steering};
 
 /// Cores held for a job on one worker until they are dispatched to, or the hold runs out. The number is the owner's
 /// own; (job, epoch, number) names one hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Hold {
+pub struct ReservationId {
     pub job: JobId,
     pub epoch: Epoch,
     pub number: u32,
 }
 
-/// What an owner asks of a worker. Everything but [`Ask::Inspect`] names the life of the worker that it is meant for.
+/// What an owner asks of a worker. Everything but [`WorkerRequest::Inspect`] names the life of the worker that it is meant for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Ask {
+pub enum WorkerRequest {
     /// First phase: all cores or none, for a time.
     Reserve {
-        hold: Hold,
+        hold: ReservationId,
         receiver: BootId,
         cores: u32,
         within: Duration,
     },
     /// Gives up what is left of a hold. Cores that were dispatched to are no longer part of it.
     Release {
-        hold: Hold,
+        hold: ReservationId,
         receiver: BootId,
     },
-    /// Second phase: this attempt, on one core of the hold. The worker prepares and says [`Tell::Ready`].
+    /// Second phase: this attempt, on one core of the hold. The worker prepares and says [`WorkerReport::Ready`].
     Dispatch(Box<Dispatch>),
     /// Begin, this long after the message was received. The owner has taken half the round trip off.
     ///
@@ -56,8 +56,8 @@ pub enum Ask {
         steering: Steering,
     },
     Stop {
-        order: Order,
-        how: Halt,
+        order: FencedCommand,
+        how: StopMode,
         reason: String,
     },
     /// All that is in force, not what has changed: one message that arrives makes up for those that did not. Attempts
@@ -68,7 +68,7 @@ pub enum Ask {
         receiver: BootId,
         steering: Steering,
     },
-    /// The answer to [`Tell::RowsWanted`], committed before it was sent. An empty block: there are none left.
+    /// The answer to [`WorkerReport::RowsWanted`], committed before it was sent. An empty block: there are none left.
     Rows {
         shard: ShardKey,
         attempt: Attempt,
@@ -89,7 +89,7 @@ pub enum Ask {
         shard: ShardKey,
         attempt: Attempt,
     },
-    /// A new owner says its epoch before it acts (R3), and is told what is there, as by [`Ask::Inspect`].
+    /// A new owner says its epoch before it acts (R3), and is told what is there, as by [`WorkerRequest::Inspect`].
     Install {
         job: JobId,
         epoch: Epoch,
@@ -104,11 +104,11 @@ pub enum Ask {
 /// What a worker's present start, in its own words over mutual TLS, proves about one of its earlier lives. Gossip
 /// tells of higher boots as well, and proves nothing (R26).
 #[must_use]
-pub fn lapse_of(life: BootId, own: BootId, since: BootId) -> Option<Lapse> {
-    (since <= life && life < own).then_some(Lapse::HigherBoot(own))
+pub fn lapse_of(life: BootId, own: BootId, since: BootId) -> Option<LapseProof> {
+    (since <= life && life < own).then_some(LapseProof::HigherBoot(own))
 }
 
-impl Ask {
+impl WorkerRequest {
     /// Whether a worker can do without it for a while: new work, and who only looks. A worker whose breaker is open
     /// gets none of it. The rest concerns what is there already, and is tried in any case: stops above all.
     #[must_use]
@@ -129,7 +129,7 @@ impl Ask {
 
 /// How an attempt is to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Halt {
+pub enum StopMode {
     /// No new iterations; running ones have the plan's graceful stop.
     Graceful,
     /// Nothing more is sent from now on.
@@ -153,9 +153,9 @@ pub enum Task {
 
 /// Which core an attempt runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Seat {
+pub enum Placement {
     /// A core of this hold, its own until it ends.
-    Own(Hold),
+    Own(ReservationId),
     /// Beside an attempt of the same workflow that runs on this worker, because no other core is free (R14).
     Shared,
 }
@@ -163,8 +163,8 @@ pub enum Seat {
 /// An attempt, with everything that a worker needs to run it: nothing is fetched but blobs, by hash.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dispatch {
-    pub order: Order,
-    pub seat: Seat,
+    pub order: FencedCommand,
+    pub seat: Placement,
     pub task: Task,
     /// This is shard `order.shard` of so many of its workflow.
     pub shards: u32,
@@ -199,23 +199,23 @@ pub struct RowBlock {
     pub end: u64,
 }
 
-/// A worker's answer to an [`Ask`].
+/// A worker's answer to an [`WorkerRequest`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Answer {
+pub enum WorkerResponse {
     Done,
     /// Stopped: not one request more will be sent for this attempt.
     Stopped {
         report: Option<Box<EndReport>>,
     },
-    Holding(Box<Holdings>),
-    Refused(Refused),
+    Holding(Box<WorkerInventory>),
+    Refused(WorkerRefusal),
 }
 
 /// Why a worker did not do it. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Refused {
+pub enum WorkerRefusal {
     /// The fence: another life, another cluster, a lower epoch, an old attempt.
-    Fence(fence::OrderRefusal),
+    Fence(fence::FenceRefusal),
     NoCores {
         asked: u32,
         free: u32,
@@ -242,22 +242,22 @@ pub enum Refused {
 
 /// What a worker holds, for an owner that has to find out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Holdings {
+pub struct WorkerInventory {
     pub boot: BootId,
     /// The processes of the lives from this one to before `boot` are certainly gone.
     pub since: BootId,
     pub cores: u32,
     pub cores_free: u32,
     pub draining: bool,
-    pub attempts: Vec<Held>,
+    pub attempts: Vec<HeldAttempt>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Held {
+pub struct HeldAttempt {
     pub shard: ShardKey,
     pub attempt: Attempt,
     pub epoch: Epoch,
-    pub phase: HeldPhase,
+    pub phase: AttemptPhase,
     /// Time in its schedule.
     pub elapsed: Duration,
     /// For how long it has run, pauses included; none if it has not begun, or has ended.
@@ -265,7 +265,7 @@ pub struct Held {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum HeldPhase {
+pub enum AttemptPhase {
     Preparing,
     Ready,
     Running,
@@ -276,7 +276,7 @@ pub enum HeldPhase {
 
 /// What a worker tells the owner of a job, sent until it is answered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Tell {
+pub enum WorkerReport {
     /// Prepared: it waits for the common start. What cannot be prepared has ended, with its error.
     Ready {
         shard: ShardKey,
@@ -310,7 +310,7 @@ pub enum Tell {
     },
 }
 
-impl Tell {
+impl WorkerReport {
     /// The job that it is about; a worker that drains tells it of all.
     #[must_use]
     pub fn job(&self) -> Option<JobId> {
@@ -325,10 +325,10 @@ impl Tell {
     }
 }
 
-/// A manager's answer to a [`Tell`]. What settles it comes from the owner: `Start` settles `Ready`, `Rows` settles
+/// A manager's answer to a [`WorkerReport`]. What settles it comes from the owner: `Start` settles `Ready`, `Rows` settles
 /// `RowsWanted`, `Forget` settles `Ended`. Until then it is told again, more slowly once it was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Told {
+pub enum ReportAck {
     /// The owner has it.
     Taken,
     /// Not mine; ask this one.
@@ -362,13 +362,13 @@ pub struct EndReport {
     /// Its counts are all that it did. Not so if its machine was restarted under it: then what its files say may be
     /// older than its death.
     pub certain: bool,
-    /// The job's clock (see [`Ask::Start`]) when the attempt could last send; none if it never started.
+    /// The job's clock (see [`WorkerRequest::Start`]) when the attempt could last send; none if it never started.
     pub sent_until: Option<Duration>,
 }
 
-/// Frames of statistics from one worker, of all its attempts of one job; about ten times a second.
+/// FrameBatch of statistics from one worker, of all its attempts of one job; about ten times a second.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Frames {
+pub struct FrameBatch {
     pub job: JobId,
     pub worker: NodeId,
     pub boot: BootId,
@@ -377,9 +377,9 @@ pub struct Frames {
     pub frames: Vec<Vec<u8>>,
 }
 
-/// A manager's answer to [`Frames`].
+/// A manager's answer to [`FrameBatch`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum FramesAnswer {
+pub enum FrameBatchAck {
     Taken {
         /// For each that was to be opened: its next frame, or why it is not counted.
         resume: Vec<(StreamKey, Result<u64, String>)>,
@@ -396,7 +396,7 @@ pub enum FramesAnswer {
 
 /// One message per worker for all its attempts, to any manager, every L/4.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Renew {
+pub struct RenewRequest {
     pub worker: NodeId,
     pub boot: BootId,
     pub attempts: Vec<(ShardKey, Attempt)>,
@@ -404,7 +404,7 @@ pub struct Renew {
     pub steered: Vec<(JobId, u64)>,
 }
 
-impl Renew {
+impl RenewRequest {
     /// R4: what a manager that has just read the ledger, by a majority, answers to each.
     #[must_use]
     pub fn decide(&self, state: &State) -> Vec<(ShardKey, Attempt, Renewal)> {

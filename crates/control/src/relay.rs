@@ -2,9 +2,9 @@
 //! (R26).
 //!
 //! ```text
-//! worker ──Renew──▶ this manager ──notice──▶ owner          who renews anywhere is not lost
-//! worker ──Tell, Frames──▶ this manager ──▶ owner           and can say what it has to say
-//! owner ──▶ this manager ──Ask──▶ worker                    through the manager that renewed it last
+//! worker ──RenewRequest──▶ this manager ──notice──▶ owner          who renews anywhere is not lost
+//! worker ──WorkerReport, FrameBatch──▶ this manager ──▶ owner           and can say what it has to say
+//! owner ──▶ this manager ──WorkerRequest──▶ worker                    through the manager that renewed it last
 //! ```
 //!
 //! A relay is one step: whoever is not the owner says so, and passes nothing on again.

@@ -61,7 +61,7 @@ pub enum Pace {
 
 /// Everything that is known of a worker's health.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Signs {
+pub struct Signals {
     pub presence: Presence,
     /// By its own word.
     pub accepting: bool,
@@ -111,21 +111,21 @@ impl fmt::Display for Why {
 
 /// The first reason that applies, from the worst.
 #[must_use]
-pub fn route(signs: &Signs) -> (Routing, Option<Why>) {
+pub fn route(signs: &Signals) -> (Routing, Option<Why>) {
     let because = |routing, why| (routing, Some(why));
     match *signs {
-        Signs { presence: Presence::Gone, .. } => because(Routing::Evict, Why::Gone),
-        Signs { overdue: true, .. } => because(Routing::Evict, Why::Overdue),
-        Signs { breaker: Some((state, tripped)), .. } => {
+        Signals { presence: Presence::Gone, .. } => because(Routing::Evict, Why::Gone),
+        Signals { overdue: true, .. } => because(Routing::Evict, Why::Overdue),
+        Signals { breaker: Some((state, tripped)), .. } => {
             because(Routing::Drain, Why::Breaker(state, tripped))
         }
-        Signs { presence: Presence::Suspect, .. } => because(Routing::Drain, Why::Suspect),
-        Signs { disk_full: true, .. } => because(Routing::Drain, Why::DiskFull),
-        Signs { accepting: false, .. } => because(Routing::Drain, Why::Draining),
-        Signs { pace: Pace::Stuck, .. } => because(Routing::Drain, Why::Stuck),
-        Signs { pace: Pace::Low, .. } => because(Routing::Investigate, Why::Slow),
-        Signs { short_of_memory: true, .. } => because(Routing::Investigate, Why::ShortOfMemory),
-        Signs { presence: Presence::There, accepting: true, pace: Pace::Usual, .. } => {
+        Signals { presence: Presence::Suspect, .. } => because(Routing::Drain, Why::Suspect),
+        Signals { disk_full: true, .. } => because(Routing::Drain, Why::DiskFull),
+        Signals { accepting: false, .. } => because(Routing::Drain, Why::Draining),
+        Signals { pace: Pace::Stuck, .. } => because(Routing::Drain, Why::Stuck),
+        Signals { pace: Pace::Low, .. } => because(Routing::Investigate, Why::Slow),
+        Signals { short_of_memory: true, .. } => because(Routing::Investigate, Why::ShortOfMemory),
+        Signals { presence: Presence::There, accepting: true, pace: Pace::Usual, .. } => {
             (Routing::Route, None)
         }
     }
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
     use crate::breaker::{Failure, State};
 
-    const WELL: Signs = Signs {
+    const WELL: Signals = Signals {
         presence: Presence::There,
         accepting: true,
         disk_full: false,
@@ -160,16 +160,16 @@ mod tests {
         let tried = Some((State::HalfOpen, tripped()));
         let rows = [
             (WELL, Routing::Route, ""),
-            (Signs { pace: Pace::Low, ..WELL }, Routing::Investigate, "slow"),
-            (Signs { short_of_memory: true, ..WELL }, Routing::Investigate, "memory"),
-            (Signs { pace: Pace::Stuck, ..WELL }, Routing::Drain, "stuck"),
-            (Signs { accepting: false, ..WELL }, Routing::Drain, "takes no more"),
-            (Signs { disk_full: true, accepting: false, ..WELL }, Routing::Drain, "disk is full"),
-            (Signs { presence: Presence::Suspect, ..WELL }, Routing::Drain, "cannot reach"),
-            (Signs { breaker: open, ..WELL }, Routing::Drain, "open: no answer 3 times in 12 s"),
-            (Signs { breaker: tried, ..WELL }, Routing::Drain, "half open"),
-            (Signs { overdue: true, ..WELL }, Routing::Evict, "too long"),
-            (Signs { presence: Presence::Gone, ..WELL }, Routing::Evict, "gone"),
+            (Signals { pace: Pace::Low, ..WELL }, Routing::Investigate, "slow"),
+            (Signals { short_of_memory: true, ..WELL }, Routing::Investigate, "memory"),
+            (Signals { pace: Pace::Stuck, ..WELL }, Routing::Drain, "stuck"),
+            (Signals { accepting: false, ..WELL }, Routing::Drain, "takes no more"),
+            (Signals { disk_full: true, accepting: false, ..WELL }, Routing::Drain, "disk is full"),
+            (Signals { presence: Presence::Suspect, ..WELL }, Routing::Drain, "cannot reach"),
+            (Signals { breaker: open, ..WELL }, Routing::Drain, "open: no answer 3 times in 12 s"),
+            (Signals { breaker: tried, ..WELL }, Routing::Drain, "half open"),
+            (Signals { overdue: true, ..WELL }, Routing::Evict, "too long"),
+            (Signals { presence: Presence::Gone, ..WELL }, Routing::Evict, "gone"),
         ];
         for (signs, routing, text) in rows {
             let (verdict, why) = route(&signs);
@@ -187,7 +187,7 @@ mod tests {
         let breakers = [None, Some((State::Open, tripped())), Some((State::HalfOpen, tripped()))];
         for number in 0..3 * 3 * 3 * 16usize {
             let flag = |place: usize| (number / 27) >> place & 1 == 1;
-            let signs = Signs {
+            let signs = Signals {
                 presence: presences[number % 3],
                 pace: paces[number / 3 % 3],
                 breaker: breakers[number / 9 % 3],
@@ -197,13 +197,13 @@ mod tests {
                 overdue: flag(2),
             };
             let alone = [
-                Signs { presence: signs.presence, ..WELL },
-                Signs { pace: signs.pace, ..WELL },
-                Signs { breaker: signs.breaker, ..WELL },
-                Signs { accepting: signs.accepting, ..WELL },
-                Signs { disk_full: signs.disk_full, ..WELL },
-                Signs { short_of_memory: signs.short_of_memory, ..WELL },
-                Signs { overdue: signs.overdue, ..WELL },
+                Signals { presence: signs.presence, ..WELL },
+                Signals { pace: signs.pace, ..WELL },
+                Signals { breaker: signs.breaker, ..WELL },
+                Signals { accepting: signs.accepting, ..WELL },
+                Signals { disk_full: signs.disk_full, ..WELL },
+                Signals { short_of_memory: signs.short_of_memory, ..WELL },
+                Signals { overdue: signs.overdue, ..WELL },
             ];
             let worst = alone.iter().map(|one| route(one).0).max();
             assert_eq!(Some(route(&signs).0), worst, "{signs:?}");

@@ -14,7 +14,7 @@ use stats::merge::{Checkpoint, Finished, Merge, OfAttempt, ReceiveError, Setting
 use stats::verdict::LostWorker;
 use stats::wire::{Frame, Schema, StreamKey, WireError};
 
-use super::message::{EndReport, Frames, FramesAnswer};
+use super::message::{EndReport, FrameBatch, FrameBatchAck};
 use super::owner::{Conclusion, Event, Mended, OnWorkerLoss, Owner};
 use ledger_state::{Counters, Job};
 
@@ -129,10 +129,10 @@ impl Statistics {
     /// are.
     pub fn frames(
         &mut self,
-        post: &Frames,
+        post: &FrameBatch,
         clock: Duration,
         is_known: impl Fn(u32, u32, u32) -> bool,
-    ) -> (FramesAnswer, BTreeSet<(u32, u32, u32)>) {
+    ) -> (FrameBatchAck, BTreeSet<(u32, u32, u32)>) {
         let now = self.at(clock);
         let (mut resume, mut refused, mut touched) = (Vec::new(), Vec::new(), BTreeSet::new());
         for key in &post.open {
@@ -175,7 +175,7 @@ impl Statistics {
         let own = self.senders.iter().filter(|(_, worker)| **worker == post.worker);
         let acks = own.map(|(key, _)| self.merge.ack(*key));
         let acks = acks.map(|ack| (ack.key, ack.applied_through, ack.durable_through)).collect();
-        (FramesAnswer::Taken { resume, acks, refused }, touched)
+        (FrameBatchAck::Taken { resume, acks, refused }, touched)
     }
 
     /// The end of an attempt, in its worker's words: the rest of its frames. Said twice, it counts once.

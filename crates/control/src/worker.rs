@@ -1,10 +1,10 @@
 //! A worker as a machine: cores, attempts, leases, and the last word on each attempt.
 //!
 //! ```text
-//! manager ──Ask──▶ door (fence) ──▶ cores ──▶ attempt ──Fetch, Prepare, Start, Halt, Kill──▶ engine
-//!    ▲  ▲                                     │  ▲ ╰──MoveGate, ShutGate──▶ the gate before every send
-//!    │  ╰──────────Renew, every L/4───────────╯  ╰── Prepared, Progress, Ended
-//!    ╰──Tell: Ready, RowsWanted, Abort, Ended ◀── outbox (files) ◀── report
+//! manager ──WorkerRequest──▶ door (fence) ──▶ cores ──▶ attempt ──Fetch, Prepare, Start, StopMode, Kill──▶ engine
+//!    ▲  ▲                                     │  ▲ ╰──ExtendPermit, WithdrawPermit──▶ the gate before every send
+//!    │  ╰──────────RenewRequest, every L/4───────────╯  ╰── Prepared, Progress, Ended
+//!    ╰──WorkerReport: Ready, RowsWanted, Abort, Ended ◀── outbox (files) ◀── report
 //! ```
 //!
 //! `step(event, now)` is the whole interface; the shell carries the effects out in their order. The clock is looked at
@@ -30,19 +30,19 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use fence::{BootId, Doorkeeper, JobId, Moment};
+use fence::{BootId, CommandFence, JobId, Moment};
 
-mod asks;
 mod cores;
 mod counts;
 mod dispatch;
 pub mod invariant;
 mod life;
-mod live;
+mod local_attempt;
 mod message;
-mod post;
 mod recover;
 mod renewal;
+mod report_queue;
+mod requests;
 mod settings;
 mod steer;
 mod sweep;
@@ -58,15 +58,15 @@ mod tables;
 mod testing;
 
 pub use counts::{Counts, Figures};
-pub use message::{Effect, Event, IssuedFile, Progress, Run, RunEnd, RunHow};
+pub use message::{Effect, EngineEnd, EngineEndKind, Event, IssuedFile, Progress, Run};
 pub use settings::{BadSettings, Limits, Settings, Times};
 
-use super::message::{Held, HeldPhase, Holdings, Renewal, Tell};
+use super::message::{AttemptPhase, HeldAttempt, Renewal, WorkerInventory, WorkerReport};
 use super::outbox::Outbox;
 use cores::{CoreLease, Cores};
-use live::Live;
-use post::{Heard, Letter, Matter, Post};
+use local_attempt::LocalAttempt;
 use renewal::Renewals;
+use report_queue::{AckOutcome, ReportBody, ReportKey, ReportQueue};
 use steer::Steered;
 
 /// What a worker remembers of a job beside its attempts.
@@ -76,7 +76,7 @@ struct Job {
     context_seen: u32,
     steered: Steered,
     /// Holds that are over: the same one cannot begin again. The oldest are forgotten.
-    holds_over: VecDeque<super::message::Hold>,
+    holds_over: VecDeque<super::message::ReservationId>,
     /// Since when nothing of it is here.
     idle_since: Option<Moment>,
     /// When more time is asked for next, if its time is limited; and how much was done the last time.
@@ -89,14 +89,14 @@ pub struct Worker {
     settings: Settings,
     /// The latest moment that was handed in. Time that goes back is taken for standing still.
     now: Moment,
-    door: Doorkeeper<()>,
+    door: CommandFence<()>,
     cores: Cores,
-    live: BTreeMap<Run, Live>,
+    local_attempt: BTreeMap<Run, LocalAttempt>,
     /// Cores of threads that did not end. They come back when the thread does.
     stuck: BTreeMap<Run, CoreLease>,
     jobs: BTreeMap<JobId, Job>,
     outbox: Outbox,
-    post: Post,
+    report_queue: ReportQueue,
     renewals: Renewals,
     draining: bool,
     disk_full: bool,
@@ -110,16 +110,16 @@ impl Worker {
     fn empty(settings: Settings) -> Self {
         let limits = &settings.limits;
         Self {
-            door: Doorkeeper::new(settings.boot, settings.cluster, limits.jobs, limits.shards)
+            door: CommandFence::new(settings.boot, settings.cluster, limits.jobs, limits.shards)
                 .outliving(settings.since),
             cores: Cores::new(settings.cores),
             outbox: Outbox::new(limits.outbox_bytes),
             settings,
             now: Moment::default(),
-            live: BTreeMap::new(),
+            local_attempt: BTreeMap::new(),
             stuck: BTreeMap::new(),
             jobs: BTreeMap::new(),
-            post: Post::default(),
+            report_queue: ReportQueue::default(),
             renewals: Renewals::default(),
             draining: false,
             disk_full: false,
@@ -152,7 +152,7 @@ impl Worker {
             Event::Progress { run, progress } => self.progressed(run, progress),
             Event::RowsWanted { run, set, at_least } => self.rows_wanted(run, set, at_least, out),
             Event::Abort { run, reason } => self.abort(run, reason),
-            Event::GateShut { run } => self.gate_shut(run, out),
+            Event::PermitWithdrawn { run } => self.gate_shut(run, out),
             Event::Ended { run, end } => self.ended(run, end, out),
             Event::Abandoned { run, progress } => {
                 self.progressed(run, progress);
@@ -181,18 +181,18 @@ impl Worker {
                 self.counts.renewals_failed += u64::from(failed);
             }
             Event::TellAnswered { number, told } => {
-                match self.post.answered(number, told, now, &self.settings.times) {
-                    Heard::Unclaimed(Matter::Ended(run)) => {
+                match self.report_queue.answered(number, told, now, &self.settings.times) {
+                    AckOutcome::Unclaimed(ReportKey::Ended(run)) => {
                         self.counts.reports_unclaimed += 1;
                         self.outbox.remove(run);
                         out.push(Effect::Remove { run });
                     }
-                    Heard::Settled(Matter::Ended(run)) => self.forget(run, out),
-                    Heard::Unclaimed(_) | Heard::Settled(_) | Heard::Nothing => {}
+                    AckOutcome::Settled(ReportKey::Ended(run)) => self.forget(run, out),
+                    AckOutcome::Unclaimed(_) | AckOutcome::Settled(_) | AckOutcome::Nothing => {}
                 }
             }
             Event::TellFailed { number } => {
-                let failed = self.post.failed(number, now, &self.settings.times);
+                let failed = self.report_queue.failed(number, now, &self.settings.times);
                 self.counts.tells_failed += u64::from(failed);
             }
             Event::Stored { run, result } => {
@@ -203,9 +203,14 @@ impl Worker {
             Event::Drain => self.drain(),
             Event::Shutdown => {
                 self.drain();
-                let runs: Vec<Run> = self.live.keys().copied().collect();
+                let runs: Vec<Run> = self.local_attempt.keys().copied().collect();
                 for run in runs {
-                    self.halt(run, live::Cause::Leaving, super::message::Halt::Now, out);
+                    self.halt(
+                        run,
+                        local_attempt::EndCause::Leaving,
+                        super::message::StopMode::Now,
+                        out,
+                    );
                 }
             }
             Event::Tick => {}
@@ -220,23 +225,28 @@ impl Worker {
         for hold in self.cores.release_where(|_, _| true) {
             self.hold_over(hold);
         }
-        let jobs: BTreeSet<JobId> = self.live.keys().map(|run| run.shard.job).collect();
+        let jobs: BTreeSet<JobId> = self.local_attempt.keys().map(|run| run.shard.job).collect();
         for job in jobs {
-            let tell = Tell::Draining { worker: self.settings.node, boot: self.settings.boot };
-            self.post.tell(Matter::Draining(job), Letter::Small(tell), self.now);
+            let tell =
+                WorkerReport::Draining { worker: self.settings.node, boot: self.settings.boot };
+            self.report_queue.tell(ReportKey::Draining(job), ReportBody::Small(tell), self.now);
         }
     }
 
     /// When the shell has to hand in a [`Event::Tick`] if nothing else happens before.
     #[must_use]
     pub fn next_due(&self) -> Option<Moment> {
-        let phases = self.live.values().filter_map(|live| live.phase_due(self.is_paused(live.run)));
-        let leases = self.live.values().filter_map(|live| live.lease.until());
+        let phases = self
+            .local_attempt
+            .values()
+            .filter_map(|local_attempt| local_attempt.phase_due(self.is_paused(local_attempt.run)));
+        let leases =
+            self.local_attempt.values().filter_map(|local_attempt| local_attempt.lease.until());
         let others = [
             self.more_time_due(),
             self.cores.next_due(),
             self.outbox.next_due(),
-            self.post.next_due(self.now),
+            self.report_queue.next_due(self.now),
             self.renewals.next_due(),
             self.renewals.send_at(self.leases_due(), self.settings.times.renew_gap),
         ];
@@ -248,28 +258,33 @@ impl Worker {
     }
 
     /// Where an attempt is in its schedule at this moment.
-    fn elapsed(&self, live: &Live) -> Duration {
-        let steered = self.jobs.get(&live.run.shard.job).map(|job| &job.steered);
+    fn elapsed(&self, local_attempt: &LocalAttempt) -> Duration {
+        let steered = self.jobs.get(&local_attempt.run.shard.job).map(|job| &job.steered);
         let paused_at = steered.and_then(|steered| steered.paused_at);
-        live.elapsed(paused_at.map_or(self.now, |at| at.min(self.now)))
+        local_attempt.elapsed(paused_at.map_or(self.now, |at| at.min(self.now)))
     }
 
     /// Cores on which an attempt sits, or a thread that did not end.
     fn taken(&self) -> BTreeSet<u32> {
-        let live = self.live.values().map(|live| live.core.core());
-        live.chain(self.stuck.values().map(CoreLease::core)).collect()
+        let local_attempt =
+            self.local_attempt.values().map(|local_attempt| local_attempt.core.core());
+        local_attempt.chain(self.stuck.values().map(CoreLease::core)).collect()
     }
 
     /// For membership's heartbeat.
     #[must_use]
     pub fn figures(&self) -> Figures {
-        let running = self.live.values().filter(|live| live.phase.is_begun()).count();
+        let running = self
+            .local_attempt
+            .values()
+            .filter(|local_attempt| local_attempt.phase.is_begun())
+            .count();
         Figures {
             accepting: !self.draining && !self.disk_full,
             disk_full: self.disk_full && !self.draining,
             cores: self.cores.total(),
             cores_free: self.cores.free(&self.taken()),
-            shards: u32::try_from(self.live.len()).unwrap_or(u32::MAX),
+            shards: u32::try_from(self.local_attempt.len()).unwrap_or(u32::MAX),
             work_done: self.work_done,
             runnable: u32::try_from(running).unwrap_or(u32::MAX),
         }
@@ -277,26 +292,27 @@ impl Worker {
 
     /// What is here, of one job or of all: also what has ended and is not yet acknowledged.
     #[must_use]
-    pub fn holdings(&self, job: Option<JobId>) -> Holdings {
+    pub fn holdings(&self, job: Option<JobId>) -> WorkerInventory {
         let wanted = |run: &Run| job.is_none_or(|job| run.shard.job == job);
         let held = |run: Run, phase, elapsed, ran| {
             let epoch = self.door.epoch(&run.shard.job).unwrap_or_default();
-            Held { shard: run.shard, attempt: run.attempt, epoch, phase, elapsed, ran }
+            HeldAttempt { shard: run.shard, attempt: run.attempt, epoch, phase, elapsed, ran }
         };
-        let live = self.live.values().filter(|live| wanted(&live.run));
-        let live = live.map(|live| {
-            let ran = live.begun.map(|begun| self.now.since(begun));
-            held(live.run, live.phase.shown(), self.elapsed(live), ran)
+        let local_attempt =
+            self.local_attempt.values().filter(|local_attempt| wanted(&local_attempt.run));
+        let local_attempt = local_attempt.map(|local_attempt| {
+            let ran = local_attempt.begun.map(|begun| self.now.since(begun));
+            held(local_attempt.run, local_attempt.phase.shown(), self.elapsed(local_attempt), ran)
         });
         let ended = self.outbox.runs().filter(wanted);
-        let ended = ended.map(|run| held(run, HeldPhase::Ended, Duration::ZERO, None));
-        Holdings {
+        let ended = ended.map(|run| held(run, AttemptPhase::Ended, Duration::ZERO, None));
+        WorkerInventory {
             boot: self.settings.boot,
             since: self.settings.since,
             cores: self.cores.total(),
             cores_free: self.cores.free(&self.taken()),
             draining: self.draining,
-            attempts: live.chain(ended).collect(),
+            attempts: local_attempt.chain(ended).collect(),
         }
     }
 

@@ -1,9 +1,9 @@
 //! One attempt of one shard, for whoever leads a job from elsewhere: what a worker runs (R2).
 //!
 //! ```text
-//! parcel ──▶ Loaded, once per job ──▶ ShardRun: prepare ─ Ready ─ start_at ─ Counted ... ─ Ended
+//! packed ──▶ Loaded, once per job ──▶ ShardRun: prepare ─ Ready ─ start_at ─ Counted ... ─ Ended
 //!            program, addresses         │  a thread with its own recorder, permit and issued counts
-//!                                       └─ AsideRun: setup and teardown, once
+//!                                       └─ HookRun: setup and teardown, once
 //! ```
 //!
 //! The conductor of a local run leads the same cores with the same commands; here each core has one
@@ -12,26 +12,26 @@
 //! **Invariant:** an attempt ends with one `Ended` report, whatever becomes of it, and its permit is withdrawn by
 //! then or shuts by itself. A thread that does not come to its end is abandoned, and cannot send.
 
-mod aside_run;
+mod hook_run;
 mod loaded;
-mod parcel;
+mod packed;
 mod reports;
 mod shard_run;
 mod sums;
 mod thread;
 
-pub use aside_run::{AsideEnded, AsideRun, AsideSpec, AsideWiring};
+pub use hook_run::{HookEnded, HookRun, HookSpec, HookWiring};
 pub use loaded::{
     LoadError, LoadOptions, Loaded, Provided, UniqueSet, Values, layout_of, layout_of_script,
 };
 pub(crate) use loaded::{base, by_name};
-pub use parcel::{Content, PlanParcel, ScriptParcel};
+pub use packed::{Content, PackedPlan, PackedScript};
 pub use permit::{IssuedCounts, IssuedFile, PermitState, SendControl, SendPermit};
 pub use reports::{Counted, Ended, Ending, Report, Reporter};
 pub use shard_run::{ShardRun, ShardSpec, Wiring};
 pub use sums::{collect_provided, load_end};
 
-pub use crate::core::Aside;
+pub use crate::core::Hook;
 pub use crate::recorder::Message;
-pub use crate::script::{AsideError, ScriptWish};
+pub use crate::script::{HookError, ScriptEnd};
 pub use crate::shard::{Join, ShardEnd, Stop};

@@ -35,7 +35,7 @@ use stats::{Layout, RunResult, RunState, SampleSink, Snapshot, StopReason, Timel
 
 use crate::aggregate;
 use crate::attempt::{Provided, Values};
-use crate::core::{Aside, Command, CoreHandle, CoreSetup, Report};
+use crate::core::{Command, CoreHandle, CoreSetup, Hook, Report};
 use crate::machine;
 use crate::options::{Controller, Request, RunOptions};
 use crate::prepare::Prepared;
@@ -294,8 +294,8 @@ impl Conductor {
         };
         for effect in effects {
             match effect {
-                Effect::RunSetup => self.run_frame(Aside::Setup),
-                Effect::RunTeardown => self.run_frame(Aside::Teardown),
+                Effect::RunSetup => self.run_frame(Hook::Setup),
+                Effect::RunTeardown => self.run_frame(Hook::Teardown),
                 Effect::StartWorkflow { workflow, cores } => self.start_workflow(workflow, cores),
                 Effect::SkipWorkflow { workflow, because_of } => {
                     let name = self.job.name(workflow).to_owned();
@@ -318,7 +318,7 @@ impl Conductor {
 
     fn take_report(&mut self, report: Report) {
         match report {
-            Report::AsideEnded { workflow, what, result } => {
+            Report::HookEnded { workflow, what, result } => {
                 self.aside_ended(workflow, what, result);
             }
             Report::ShardEnded { workflow, shard, end } => self.shard_ended(workflow, shard, end),

@@ -13,16 +13,16 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::script::book::Book;
+use ::script::recorder::ScriptRecorder;
 use stats::series::SeriesWindow;
 use stats::{Trend, Window};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-pub use orders::{Aside, Command, CoreSetup, Entry, Report, Swapped};
+pub use orders::{Command, CoreSetup, Entry, Hook, Report, Swapped};
 
 use crate::machine;
 use crate::recorder::Recorder;
-use crate::script::{self, AsideError, CoreSide};
+use crate::script::{self, CoreSide, HookError};
 use crate::shard::{self, Join, Rows, ShardContext, ShardControl, Stop};
 use crate::vars::Base;
 use crate::vu::Vu;
@@ -127,12 +127,13 @@ impl Core {
         let (sink, send_control) = (setup.sample_sink.clone(), setup.send_control.clone());
         let recorder = Recorder::new(layout, sink, setup.epoch_unix_ns, send_control);
         let script = setup.program.script.clone().map(|run| {
-            let book = Book::new(run.layout.clone(), run.sink.clone(), setup.epoch_unix_ns)
-                .noting(run.script.seen.clone());
+            let recorder =
+                ScriptRecorder::new(run.layout.clone(), run.sink.clone(), setup.epoch_unix_ns)
+                    .noting(run.script.seen.clone());
             let wishes = report.clone();
             let tell = Rc::new(move |wish| wishes(Report::Wish(wish)));
             let instance = setup.instance.clone();
-            Rc::new(CoreSide::new(core, setup.cores, run, Rc::new(book), instance, tell))
+            Rc::new(CoreSide::new(core, setup.cores, run, Rc::new(recorder), instance, tell))
         });
         Rc::new(Core {
             core,
@@ -309,10 +310,10 @@ impl Core {
         });
     }
 
-    async fn run_aside(self: Rc<Self>, workflow: usize, what: Aside, base: Base, entry: Entry) {
+    async fn run_aside(self: Rc<Self>, workflow: usize, what: Hook, base: Base, entry: Entry) {
         let context = self.context(workflow, (0, 1), base);
         entry.apply(&context);
-        if what == Aside::Teardown && !self.shut_out.get() {
+        if what == Hook::Teardown && !self.shut_out.get() {
             // It runs even after a stop; only one that comes while it runs concerns it.
             context.control.stop.set(Stop::No);
         }
@@ -324,33 +325,33 @@ impl Core {
                 result = script::run_aside(&context, what) => result.map(|json| {
                     [json.map(|json| json.into_bytes().into_boxed_slice())].into_iter().collect()
                 }),
-                () = context.told_to_stop(what == Aside::Setup) => Err(AsideError::stopped()),
+                () = context.told_to_stop(what == Hook::Setup) => Err(HookError::stopped()),
             };
             self.running.borrow_mut().remove(&workflow);
-            (self.report)(Report::AsideEnded { workflow, what, result });
+            (self.report)(Report::HookEnded { workflow, what, result });
             return;
         }
         let vu = Vu::new(context.clone(), 0);
         if context.choose_rows(&vu.vars, 0, 0).await != Rows::Chosen && context.leases_rows() {
             self.running.borrow_mut().remove(&workflow);
-            let result = Err(AsideError::steps("no data row is left for it".to_owned()));
-            (self.report)(Report::AsideEnded { workflow, what, result });
+            let result = Err(HookError::steps("no data row is left for it".to_owned()));
+            (self.report)(Report::HookEnded { workflow, what, result });
             return;
         }
         let program = context.workflow();
         let (block, stage) = match what {
-            Aside::Setup => (&program.setup, program.setup_stage),
-            Aside::Teardown => (&program.teardown, program.teardown_stage),
+            Hook::Setup => (&program.setup, program.setup_stage),
+            Hook::Teardown => (&program.teardown, program.teardown_stage),
         };
         let result = tokio::select! {
             biased;
             result = vu.run_aside(block, stage) => {
-                result.and_then(|()| values_left(&context, &vu)).map_err(AsideError::steps)
+                result.and_then(|()| values_left(&context, &vu)).map_err(HookError::steps)
             }
-            () = context.told_to_stop(what == Aside::Setup) => Err(AsideError::stopped()),
+            () = context.told_to_stop(what == Hook::Setup) => Err(HookError::stopped()),
         };
         self.running.borrow_mut().remove(&workflow);
-        (self.report)(Report::AsideEnded { workflow, what, result });
+        (self.report)(Report::HookEnded { workflow, what, result });
     }
 
     fn swap(&self, empty: Window, empty_series: Option<Box<SeriesWindow>>, last: bool) {
@@ -361,9 +362,9 @@ impl Core {
         let series = self.script.as_ref().map(|side| {
             let empty =
                 empty_series.map_or_else(|| SeriesWindow::new(&side.run.layout), |one| *one);
-            Box::new(side.book.swap(empty))
+            Box::new(side.recorder.swap(empty))
         });
-        let unsent = self.script.as_ref().map_or(0, |side| side.book.take_samples_dropped());
+        let unsent = self.script.as_ref().map_or(0, |side| side.recorder.take_samples_dropped());
         let swapped = Swapped {
             core: self.core,
             window: self.recorder.swap(empty),

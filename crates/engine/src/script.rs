@@ -1,8 +1,8 @@
 //! Runs a script: its scenarios are the workflows of a plan without steps, its virtual users are
 //! JavaScript runtimes, everything else is as for plans.
 
-mod aside;
 mod assemble;
+mod hook;
 mod instance;
 mod summary;
 mod user;
@@ -17,13 +17,13 @@ use script::program::Script;
 use stats::ScriptFailure;
 use stats::series::{SeriesLayout, SeriesSink};
 
-pub use aside::AsideError;
-pub use aside::SETUP_DATA;
-pub(crate) use aside::run_aside;
-pub use assemble::{AssembleError, Wishes};
+pub use assemble::{AssembleError, RunOverrides};
+pub use hook::HookError;
+pub use hook::SETUP_DATA;
+pub(crate) use hook::run_aside;
 pub use instance::Instance;
 pub use summary::handle_summary;
-pub use user::ScriptWish;
+pub use user::ScriptEnd;
 pub(crate) use user::{CoreSide, ScriptUser};
 
 /// What the end of a run means that a script has caused, by its reason.

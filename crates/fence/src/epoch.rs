@@ -76,7 +76,7 @@ impl fmt::Display for Epoch {
 pub struct Attempt(pub u32);
 
 impl Attempt {
-    /// The next try. The last number there is has itself as its next, which every turnstile refuses.
+    /// The next try. The last number there is has itself as its next, which every fencing_table refuses.
     #[must_use]
     pub fn next(self) -> Self {
         Self(self.0.saturating_add(1))

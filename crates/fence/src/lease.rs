@@ -13,7 +13,7 @@
 //! the attempt as current. A read that begins after the revoke was committed would show the revoke. So for every grant,
 //! however late it arrives: sent s < read < committed c <= seen r, and the lease that it gives ends at s + L, before
 //! r + L. The owner waits 1.25 L from r. Neither reading leaves its host; both clocks only have to run at nearly the
-//! same rate ([`DRIFT_PERCENT`]): [`Terms::margin`] is what is left when one runs fast and the other slow.
+//! same rate ([`DRIFT_PERCENT`]): [`LeaseTerms::margin`] is what is left when one runs fast and the other slow.
 //!
 //! **Why the lease counts from the sending.** The worker cannot know when the read was made, only that it was not
 //! before the request was sent. Counting from the arrival of the grant would add the way back, which has no bound.
@@ -92,17 +92,17 @@ const fn nanos(time: Duration) -> u64 {
 
 /// The times of a lease. All follow from its length, so they scale together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Terms {
+pub struct LeaseTerms {
     length: Duration,
 }
 
-impl Default for Terms {
+impl Default for LeaseTerms {
     fn default() -> Self {
         Self::new(Duration::from_secs(6))
     }
 }
 
-impl Terms {
+impl LeaseTerms {
     /// A lease of this length, L.
     #[must_use]
     pub const fn new(length: Duration) -> Self {
@@ -181,7 +181,7 @@ enum Standing {
 pub struct ExecutionLease {
     shard: ShardKey,
     attempt: Attempt,
-    terms: Terms,
+    terms: LeaseTerms,
     standing: Standing,
     asked: Option<Moment>,
 }
@@ -189,7 +189,7 @@ pub struct ExecutionLease {
 impl ExecutionLease {
     /// An attempt that was let in. It may not act before its first grant.
     #[must_use]
-    pub fn new(shard: ShardKey, attempt: Attempt, terms: Terms) -> Self {
+    pub fn new(shard: ShardKey, attempt: Attempt, terms: LeaseTerms) -> Self {
         Self { shard, attempt, terms, standing: Standing::Asking, asked: None }
     }
 
@@ -328,7 +328,7 @@ impl Handover {
     /// The revoke was seen committed, now. To have proposed it is not enough: until it is committed, leases are
     /// renewed.
     #[must_use]
-    pub fn revoke_seen_committed(from: Holding, terms: Terms, now: Moment) -> Self {
+    pub fn revoke_seen_committed(from: Holding, terms: LeaseTerms, now: Moment) -> Self {
         Self { from, next_at: now.after(terms.wait()), proof: None }
     }
 

@@ -1,7 +1,7 @@
 //! The right to act, and the check that a receiver makes of it.
 //!
 //! ```text
-//! authority ──Epoch──▶ owner ──Order(boot, epoch, attempt, act)──▶ Doorkeeper: a Turnstile per job, per shard
+//! authority ──Epoch──▶ owner ──FencedCommand(boot, epoch, attempt, act)──▶ CommandFence: a FencingTable per job, per shard
 //!     │                  │                                             │   lower? refused, and said why
 //!     │                  └── Handover: may the next attempt start?     └── ExecutionLease: may I still act?
 //!     └── grants a renewal only while the attempt is current                 (own clock, own send time)
@@ -13,19 +13,20 @@
 //! **Invariant:** nothing here reads a clock, draws a number, or does I/O. Time and ids are handed in.
 
 pub mod canary;
-mod doorkeeper;
+mod command_fence;
 mod epoch;
+mod fencing_table;
 mod hlc;
 mod id;
 pub mod invariant;
 mod lease;
-mod turnstile;
 
-pub use doorkeeper::{Act, Admission, Doorkeeper, Order, OrderRefusal, Step};
+pub use command_fence::{Act, Admission, CommandFence, FenceRefusal, FencedCommand, Step};
 pub use epoch::{Attempt, Epoch, Fence, GroupId};
+pub use fencing_table::{Answered, Capacity, Counts, FencingTable, Passage, Refusal};
 pub use hlc::{ClockSettings, Hlc, HybridClock, Receipt, Tick};
 pub use id::{BootId, IdError, JobId, NodeId, ShardKey, WorkflowNo};
 pub use lease::{
-    DRIFT_PERCENT, Ended, ExecutionLease, Granted, Handover, Holding, Lapse, Moment, Terms, Ticket,
+    DRIFT_PERCENT, Ended, ExecutionLease, Granted, Handover, Holding, Lapse, LeaseTerms, Moment,
+    Ticket,
 };
-pub use turnstile::{Answered, Capacity, Counts, Passage, Refusal, Turnstile};

@@ -13,7 +13,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use control::owner::{Manifest, Policy};
-use engine::attempt::{Content, LoadError, PlanParcel, ScriptParcel, layout_of};
+use engine::attempt::{Content, LoadError, PackedPlan, PackedScript, layout_of};
 use plan::{Format, Plan, Threshold};
 use script::source::LoadedFile;
 use serde::{Deserialize, Serialize};
@@ -79,8 +79,8 @@ enum Cargo {
 
 /// What is to be run.
 pub enum Parcel {
-    Plan(PlanParcel),
-    Script(ScriptParcel),
+    Plan(PackedPlan),
+    Script(PackedScript),
 }
 
 /// Why a blob is no bundle that this program can run.
@@ -155,9 +155,9 @@ const FORMATS: [Format; 3] = [Format::Yaml, Format::Toml, Format::Json];
 impl Bundle {
     /// # Errors
     /// If the plan cannot be compiled, or a file of it cannot be read.
-    pub fn of_plan(plan: &Plan, parcel: PlanParcel, policy: Policy) -> Result<Self, LoadError> {
+    pub fn of_plan(plan: &Plan, packed: PackedPlan, policy: Policy) -> Result<Self, LoadError> {
         let schema = encode_schema(&Schema::new(layout_of(plan)?, None));
-        let files = parcel.files.into_iter().map(|(name, content)| match content {
+        let files = packed.files.into_iter().map(|(name, content)| match content {
             Content::Bytes(bytes) => Ok((name, bytes.to_vec())),
             Content::Stored(path) => match std::fs::read(&path) {
                 Ok(bytes) => Ok((name, bytes)),
@@ -166,7 +166,7 @@ impl Bundle {
                 }
             },
         });
-        let format = FORMATS.iter().position(|known| *known == parcel.format).unwrap_or_default();
+        let format = FORMATS.iter().position(|known| *known == packed.format).unwrap_or_default();
         Ok(Self {
             name: plan.name.clone(),
             manifest: Manifest::of(plan, policy),
@@ -174,11 +174,11 @@ impl Bundle {
             thresholds: plan.thresholds.clone(),
             strict: false,
             cargo: Cargo::Plan {
-                name: parcel.name,
-                text: parcel.text,
+                name: packed.name,
+                text: packed.text,
                 format: u8::try_from(format).unwrap_or_default(),
-                target: parcel.target,
-                env: parcel.env,
+                target: packed.target,
+                env: packed.env,
                 files: files.collect::<Result<_, _>>()?,
             },
         })
@@ -190,29 +190,29 @@ impl Bundle {
     /// If it cannot be compiled.
     pub fn of_script(
         run: &std::sync::Arc<engine::script::ScriptRun>,
-        parcel: ScriptParcel,
+        packed: PackedScript,
         policy: Policy,
     ) -> Result<Self, LoadError> {
         let layout = engine::attempt::layout_of_script(run)?;
         let schema = Schema::new(layout, Some(run.layout.clone()));
         let mut manifest = Manifest::of(&run.plan, policy);
         (manifest.setup, manifest.teardown) = (run.has_setup, run.has_teardown);
-        let files = parcel.files.into_iter().map(|file| (file.path, file.bytes.to_vec())).collect();
+        let files = packed.files.into_iter().map(|file| (file.path, file.bytes.to_vec())).collect();
         Ok(Self {
             name: run.plan.name.clone(),
             manifest,
             schema: encode_schema(&schema),
             thresholds: Vec::new(),
-            strict: parcel.strict,
+            strict: packed.strict,
             cargo: Cargo::Script {
-                name: parcel.name,
-                entry: parcel.entry,
+                name: packed.name,
+                entry: packed.entry,
                 files,
-                env: parcel.env,
-                options: parcel.options,
-                sections: parcel.sections,
-                no_thresholds: parcel.no_thresholds,
-                strict: parcel.strict,
+                env: packed.env,
+                options: packed.options,
+                sections: packed.sections,
+                no_thresholds: packed.no_thresholds,
+                strict: packed.strict,
             },
         })
     }
@@ -266,7 +266,7 @@ impl Bundle {
     #[must_use]
     pub fn into_parcel(self) -> Parcel {
         match self.cargo {
-            Cargo::Plan { name, text, format, target, env, files } => Parcel::Plan(PlanParcel {
+            Cargo::Plan { name, text, format, target, env, files } => Parcel::Plan(PackedPlan {
                 name,
                 text,
                 format: FORMATS.get(usize::from(format)).copied().unwrap_or(Format::Yaml),
@@ -278,7 +278,7 @@ impl Bundle {
                     .collect(),
             }),
             Cargo::Script { name, entry, files, env, options, sections, no_thresholds, strict } => {
-                Parcel::Script(ScriptParcel {
+                Parcel::Script(PackedScript {
                     name,
                     entry,
                     files: files

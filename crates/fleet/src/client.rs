@@ -12,7 +12,7 @@
 
 mod blobs;
 mod calls;
-pub mod enlist;
+pub mod enrol;
 mod error;
 mod scale;
 mod watch;

@@ -1,10 +1,10 @@
 //! A manager: a member of the ledger's group, and the owner of some of the datacenter's jobs.
 //!
 //! ```text
-//! jobs (clients), office (workers), peers (managers), door (those who want to be workers): the services
+//! jobs (clients), worker_reports (workers), peers (managers), enrolment (those who want to be workers): the services
 //!        │                    │
 //!        ▼                    ▼
-//! claims ── one desk per job: the pure owner, its statistics, its feed ── errands ──▶ ledger, workers, blobs
+//! claims ── one job_task per job: the pure owner, its statistics, its feed ── effects ──▶ ledger, workers, blobs
 //!    ▲                                    └── checkpoints, on a majority of the managers
 //!    └── the ledger's state and the membership, watched
 //! ```
@@ -15,25 +15,25 @@
 mod addenda;
 mod authority;
 mod breakers;
+mod checkpoint_parts;
 mod checkpoints;
 mod claims;
 mod config;
-mod desk;
-mod door;
-mod errands;
+mod effects;
+mod enrolment;
+mod fleet_view;
+mod job_task;
 mod jobs;
-mod office;
-mod parts;
-mod peers;
+mod manager_peers;
 mod probe;
 mod relay;
 mod roster;
 mod start;
 mod status;
-mod survey;
 mod time;
 mod transfers;
 mod voters;
+mod worker_reports;
 
 use base::clock::now;
 use base::{lock, millis};
@@ -53,8 +53,8 @@ pub use config::{AskedLimits, KEEP_JOBS, KEEP_JOBS_MIN, ManagerConfig, keeping};
 pub use start::{Ended, Manager, StartError};
 
 use breakers::Breakers;
-use checkpoints::Keeper;
-use desk::DeskHandle;
+use checkpoints::CheckpointStore;
+use job_task::JobTaskHandle;
 use voters::Membership;
 
 /// What the tasks and services of one manager share.
@@ -65,7 +65,7 @@ pub(crate) struct Shared {
     turns: control::queue::Turns,
     /// An owner that has said nothing for this long, and is dead by membership, is gone.
     silent: Duration,
-    desks: Mutex<BTreeMap<JobId, DeskHandle>>,
+    job_tasks: Mutex<BTreeMap<JobId, JobTaskHandle>>,
     breakers: Breakers,
     /// Which manager has renewed the leases of a worker last.
     renewers: Mutex<control::relay::Renewers>,
@@ -73,7 +73,7 @@ pub(crate) struct Shared {
     operators: BTreeSet<NodeId>,
     /// By which voters the last checkpoint of each job that is led here was counted.
     kept_by: Mutex<BTreeMap<JobId, Membership>>,
-    keeper: Keeper,
+    checkpoints: CheckpointStore,
     transfers: transfers::Transfers,
     /// Takes nothing more, gives up what it has.
     leaving: watch::Sender<bool>,
@@ -108,11 +108,11 @@ impl Shared {
         routing::route(&roster::signs(entry, health, breaker))
     }
 
-    fn desk(&self, job: JobId) -> Option<DeskHandle> {
-        lock(&self.desks).get(&job).cloned()
+    fn job_task(&self, job: JobId) -> Option<JobTaskHandle> {
+        lock(&self.job_tasks).get(&job).cloned()
     }
 
-    fn desks(&self) -> Vec<(JobId, DeskHandle)> {
-        lock(&self.desks).iter().map(|(job, desk)| (*job, desk.clone())).collect()
+    fn job_tasks(&self) -> Vec<(JobId, JobTaskHandle)> {
+        lock(&self.job_tasks).iter().map(|(job, job_task)| (*job, job_task.clone())).collect()
     }
 }

@@ -33,7 +33,7 @@ mod tests {
     use trust::{Expected, Role};
 
     use super::*;
-    use crate::wire::proto::crew_client::CrewClient;
+    use crate::wire::proto::worker_control_client::WorkerControlClient;
     use crate::wire::seal;
 
     /// A network on which nobody is.
@@ -71,7 +71,7 @@ mod tests {
         let channels = Channels::new(Arc::new(Nobody), ChannelTiming::paced(100.0));
         let expected = Expected { role: Role::Worker, node: None };
         let channel = channels.to(SocketAddr::from(([127, 0, 0, 1], 9)), expected);
-        let mut crew = CrewClient::new(channel);
+        let mut crew = WorkerControlClient::new(channel);
         let failed = crew.drain(seal(&()).unwrap()).await.unwrap_err();
         assert_eq!(of_status(&failed), Some(Outcome::Failed(Failure::NotReached)), "{failed:?}");
         let rests = crew.drain(seal(&()).unwrap()).await.unwrap_err();

@@ -31,14 +31,14 @@ pub const FOR_OWNER: &str = "volley-for-owner";
 
 /// # Errors
 /// If it is larger than anybody takes.
-pub fn seal<M: Message>(message: &M) -> Result<proto::Sealed, Status> {
+pub fn seal<M: Message>(message: &M) -> Result<proto::Envelope, Status> {
     let bytes = codec::encode(message).map_err(|error| refuse(&error))?;
-    Ok(proto::Sealed { sealed: bytes.into() })
+    Ok(proto::Envelope { sealed: bytes.into() })
 }
 
 /// # Errors
 /// If the bytes need a later contract, are too many, or are not what is expected.
-pub fn unseal<M: Message>(sealed: &proto::Sealed) -> Result<M, Status> {
+pub fn unseal<M: Message>(sealed: &proto::Envelope) -> Result<M, Status> {
     codec::decode(&sealed.sealed).map_err(|error| refuse(&error))
 }
 

@@ -1,12 +1,12 @@
 //! The shell of a worker: sockets, files, threads and clocks around `control::worker`.
 //!
 //! ```text
-//! manager ── Crew.Ask, Drain ──▶ crew ──▶ actor (owns the machine) ──▶ make ──▶ engine::attempt (a thread each)
+//! manager ── WorkerControl.WorkerRequest, Drain ──▶ crew ──▶ actor (owns the machine) ──▶ make ──▶ engine::attempt (a thread each)
 //!    ▲                                     │   ▲  ▲                                   │ reports
 //!    │                                     │   │  ╰───────────────────────────────────╯
-//!    ├── Office.Tell, Renew ◀──────────────┤   ╰── files: outbox, issued counts
-//!    ├── Office.Get ──▶ blobs ◀────────────╯
-//!    ╰── Office.Frames ◀── post, one per job ◀── streams of its attempts
+//!    ├── WorkerReports.WorkerReport, RenewRequest ◀──────────────┤   ╰── files: outbox, issued counts
+//!    ├── WorkerReports.Get ──▶ blobs ◀────────────╯
+//!    ╰── WorkerReports.FrameBatch ◀── post, one per job ◀── streams of its attempts
 //! ```
 //!
 //! **Invariant:** an attempt sends only through its permit, and only the machine's effects move it. Whatever dies here,
@@ -17,13 +17,13 @@
 mod actor;
 mod attempt;
 mod blobs;
-mod crew;
 mod files;
+mod frames;
 mod group;
 mod job;
-mod make;
 mod managers;
-mod post;
+mod prepare;
+mod service;
 
 use std::fmt;
 use std::io;
@@ -32,7 +32,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use control::worker::{BadSettings, Event, Figures, Limits, Run, Settings, Times};
-use engine::attempt::{AsideEnded, LoadOptions, Report};
+use engine::attempt::{HookEnded, LoadOptions, Report};
 use engine::secrets::{self, SecretLookup};
 use fence::BootId;
 use membership::heartbeat::{Beat, Stage, Work, WorkerBeat};
@@ -48,12 +48,12 @@ use trust::Role;
 
 use actor::{Actor, State};
 use blobs::Blobs;
-use crew::{CrewService, QUESTIONS_MAX};
 use files::Folders;
 use group::Group;
 use job::lock;
-use make::{Made, NotMade, Workshop};
 use managers::Managers;
+use prepare::{PrepareError, PreparedAttempt, Preparer};
+use service::{QUESTIONS_MAX, WorkerService};
 
 /// What a worker is started with.
 #[derive(Clone)]
@@ -152,36 +152,36 @@ pub struct Worker {
 
 /// What comes to the actor from everywhere but the network. Not bounded by the channel: each word answers something
 /// that the machine has asked for, and it asks for a bounded number of things at a time.
-enum Word {
+enum ActorInput {
     Event(Event),
-    Made(Run, Result<Made, NotMade>),
+    PreparedAttempt(Run, Result<PreparedAttempt, PrepareError>),
     Report(Run, Report),
-    Aside(Run, AsideEnded),
+    Hook(Run, HookEnded),
 }
 
 #[derive(Clone)]
-struct Inbox(mpsc::UnboundedSender<Word>);
+struct Inbox(mpsc::UnboundedSender<ActorInput>);
 
 impl Inbox {
     /// An actor that is gone needs no words.
-    fn word(&self, word: Word) {
+    fn word(&self, word: ActorInput) {
         let _ = self.0.send(word);
     }
 
     fn event(&self, event: Event) {
-        self.word(Word::Event(event));
+        self.word(ActorInput::Event(event));
     }
 
     fn report(&self, run: Run, report: Report) {
-        self.word(Word::Report(run, report));
+        self.word(ActorInput::Report(run, report));
     }
 
-    fn aside(&self, run: Run, ended: AsideEnded) {
-        self.word(Word::Aside(run, ended));
+    fn hook(&self, run: Run, ended: HookEnded) {
+        self.word(ActorInput::Hook(run, ended));
     }
 
-    fn not_made(&self, run: Run, why: NotMade) {
-        self.word(Word::Made(run, Err(why)));
+    fn not_made(&self, run: Run, why: PrepareError) {
+        self.word(ActorInput::PreparedAttempt(run, Err(why)));
     }
 }
 
@@ -211,7 +211,7 @@ impl Worker {
         let figures = Figures { accepting: true, cores, cores_free: cores, ..Figures::default() };
         let figures = Arc::new(Mutex::new(figures));
         let group = Arc::new(OnceLock::new());
-        let service = CrewService::server(questions_in, Arc::clone(&group));
+        let service = WorkerService::server(questions_in, Arc::clone(&group));
         member.colleagues = Some(colleagues(&group));
         member.routes = Some(match member.routes.take() {
             Some(routes) => routes.add_service(service),
@@ -243,7 +243,7 @@ impl Worker {
             cores: cores as usize,
             ..LoadOptions::default()
         };
-        let workshop = Workshop { boot: life.boot, folders: folders.clone(), blobs, options };
+        let preparer = Preparer { boot: life.boot, folders: folders.clone(), blobs, options };
         let (files_in, files_out) = mpsc::unbounded_channel();
         let (end_in, end) = watch::channel(None);
         let actor = Actor {
@@ -257,7 +257,7 @@ impl Worker {
             words,
             managers,
             group: Arc::clone(&known),
-            workshop: Arc::new(workshop),
+            preparer: Arc::new(preparer),
             files: files_in,
             figures: Arc::clone(&figures),
             end: end_in,

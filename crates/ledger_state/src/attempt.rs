@@ -7,7 +7,7 @@ use fence::{Attempt, Epoch, JobId, ShardKey};
 
 use super::State;
 use super::apply::Here;
-use super::command::{AttemptTerms, Command, Lapse, UnitGrant, Word};
+use super::command::{AttemptTerms, Command, LapseProof, ReportedBy, UnitGrant};
 use super::history::EventKind;
 use super::job::{Addendum, AttemptEnd, AttemptRecord, Job, Revoked, Shard};
 use super::limits::{Limits, Resource};
@@ -119,7 +119,7 @@ impl State {
         let job = self.jobs.get_mut(&key.job).map(Arc::make_mut).ok_or(Refusal::UnknownJob)?;
         let held = under.map_or(Ok(()), |under| job.require_held(under));
         let record = attempt_mut(job, key, attempt)?;
-        if record.is_unheard() && *word != Word::Owner {
+        if record.is_unheard() && *word != ReportedBy::Owner {
             return self.amend_attempt(here, command);
         }
         if let Some(end) = &record.end {
@@ -214,13 +214,18 @@ fn attempt_mut<'job>(
 }
 
 /// Whether `attempt` may start, given the attempts before it.
-fn may_follow(shard: &Shard, attempt: Attempt, after: Lapse, retries: u32) -> Result<(), Refusal> {
+fn may_follow(
+    shard: &Shard,
+    attempt: Attempt,
+    after: LapseProof,
+    retries: u32,
+) -> Result<(), Refusal> {
     let expected = shard.last_number().next();
     if attempt != expected {
         return Err(Refusal::WrongAttempt { expected });
     }
     let Some((number, previous)) = shard.last() else {
-        let first = after == Lapse::First;
+        let first = after == LapseProof::First;
         return if first { Ok(()) } else { Err(Refusal::NoProof { attempt: Attempt(0) }) };
     };
     match &previous.end {
@@ -238,9 +243,9 @@ fn may_follow(shard: &Shard, attempt: Attempt, after: Lapse, retries: u32) -> Re
     }
     let proven = previous.end.is_some()
         || match after {
-            Lapse::First => false,
-            Lapse::HigherBoot(boot) => boot > previous.boot,
-            Lapse::Stopped | Lapse::LeaseLapsed => true,
+            LapseProof::First => false,
+            LapseProof::HigherBoot(boot) => boot > previous.boot,
+            LapseProof::Stopped | LapseProof::LeaseLapsed => true,
         };
     if proven { Ok(()) } else { Err(Refusal::NoProof { attempt: number }) }
 }

@@ -35,7 +35,7 @@ fn shard() -> ShardKey {
     ShardKey { job: id(), workflow: WorkflowNo(0), shard: 0 }
 }
 
-fn start(epoch: Epoch, attempt: u32, after: Lapse) -> Command {
+fn start(epoch: Epoch, attempt: u32, after: LapseProof) -> Command {
     let (worker, boot) = (NodeId(9), BootId(1));
     let (attempt, terms) = (Attempt(attempt), AttemptTerms::default());
     Command::StartAttempt { shard: shard(), epoch, attempt, worker, boot, after, terms }
@@ -50,7 +50,7 @@ fn end(attempt: u32) -> Command {
         counters: Counters { completed: 10, ..Counters::default() },
         result: None,
         sent_until_ms: None,
-        word: Word::Whole,
+        word: ReportedBy::Whole,
     }
 }
 
@@ -62,7 +62,7 @@ fn commands() -> Vec<Command> {
         Command::OpenSession,
         Command::CreateJob(Box::new(create())),
         Command::ClaimJob { job, claimant: WHO, seen: None },
-        start(epoch, 1, Lapse::First),
+        start(epoch, 1, LapseProof::First),
         Command::RevokeAttempt {
             shard: shard(),
             epoch,
@@ -71,7 +71,7 @@ fn commands() -> Vec<Command> {
             heard_ms: None,
             suspected: false,
         },
-        start(epoch, 2, Lapse::LeaseLapsed),
+        start(epoch, 2, LapseProof::LeaseLapsed),
         end(1),
         end(2),
         Command::CommitContext { job, epoch, layer: 0, context: Payload::Inline(vec![1]) },
@@ -129,8 +129,8 @@ fn every_check_can_fail() {
     type Bend = fn(&mut State);
     let bends: Vec<(&str, &str, Bend)> = vec![
         ("P1", "two live attempts", |s| attempts(s)[0].revoked = None),
-        ("P1", "no proof", |s| attempts(s)[1].after = Lapse::HigherBoot(BootId(1))),
-        ("P1", "no first attempt", |s| attempts(s)[0].after = Lapse::Stopped),
+        ("P1", "no proof", |s| attempts(s)[1].after = LapseProof::HigherBoot(BootId(1))),
+        ("P1", "no first attempt", |s| attempts(s)[0].after = LapseProof::Stopped),
         ("P1", "an empty shard", |s| {
             attempts(s).clear();
             job(s).totals = Counters::default();

@@ -78,7 +78,7 @@ pub enum Command {
         attempt: Attempt,
         worker: NodeId,
         boot: BootId,
-        after: Lapse,
+        after: LapseProof,
         terms: AttemptTerms,
     },
     /// The attempt may no longer be renewed (R4). Its counts are still welcome.
@@ -106,7 +106,7 @@ pub enum Command {
         result: Option<BlobRef>,
         /// The job's age when it sent its last request, if its worker has said so.
         sent_until_ms: Option<u64>,
-        word: Word,
+        word: ReportedBy,
     },
     /// What a layer leaves to the next one. Layers come in order, from 0; the first commit of each is the one.
     CommitContext {
@@ -288,7 +288,7 @@ pub enum Payload {
 
 /// Why it is safe to start an attempt: nothing else proves that the one before has stopped (R4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Lapse {
+pub enum LapseProof {
     /// There was none before.
     First,
     /// The worker said that it has stopped.
@@ -332,7 +332,7 @@ impl fmt::Display for AttemptStatus {
 
 /// Whose word the end of an attempt is, and what it is worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Word {
+pub enum ReportedBy {
     /// Its worker's: these counts are all that it did. Or it is certain that it never ran.
     Whole,
     /// Its worker's, whose machine was restarted under it: what its files say may be older than its death.
@@ -341,7 +341,7 @@ pub enum Word {
     Owner,
 }
 
-impl Word {
+impl ReportedBy {
     /// What a worker says itself.
     #[must_use]
     pub fn of_worker(certain: bool) -> Self {

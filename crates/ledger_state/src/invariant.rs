@@ -16,7 +16,7 @@ use std::fmt;
 
 use fence::{Epoch, JobId};
 
-use super::command::{Counters, Lapse, Outcome, Word};
+use super::command::{Counters, LapseProof, Outcome, ReportedBy};
 use super::job::{AttemptEnd, AttemptRecord, Job, Shard};
 use super::limits::RETRIES_MAX;
 use super::{Limits, State};
@@ -204,7 +204,7 @@ fn check_end(job: &Job) -> Result<(), Violation> {
 fn check_shard(shard: &Shard) -> Result<(), Violation> {
     let attempts = &shard.attempts;
     demand(!attempts.is_empty(), "P1", || "no attempt".to_owned())?;
-    demand(attempts[0].after == Lapse::First, "P1", || "no first attempt".to_owned())?;
+    demand(attempts[0].after == LapseProof::First, "P1", || "no first attempt".to_owned())?;
     // The limit may have been lowered since they were started.
     let most = RETRIES_MAX as usize + 1;
     demand(attempts.len() <= most, "R5", || format!("{} attempts of {most}", attempts.len()))?;
@@ -212,10 +212,10 @@ fn check_shard(shard: &Shard) -> Result<(), Violation> {
         check_pair(&pair[0], &pair[1])?;
     }
     for record in attempts {
-        let by_owner = |end: &&AttemptEnd| end.word == Word::Owner;
+        let by_owner = |end: &&AttemptEnd| end.word == ReportedBy::Owner;
         let owners = record.end.as_ref().filter(by_owner).map(|end| end.epoch);
         let sound = record.addendum.as_ref().is_none_or(|addendum| {
-            addendum.word != Word::Owner && owners.is_some_and(|end| end < addendum.epoch)
+            addendum.word != ReportedBy::Owner && owners.is_some_and(|end| end < addendum.epoch)
         });
         demand(sound, "R27", || format!("an addendum to what was no owner's word: {record:?}"))?;
     }
@@ -242,9 +242,9 @@ fn check_pair(old: &AttemptRecord, new: &AttemptRecord) -> Result<(), Violation>
     })?;
     let revoked = old.revoked.as_ref().is_some_and(|revoked| revoked.epoch < new.started);
     let proven = match new.after {
-        Lapse::First => false,
-        Lapse::HigherBoot(boot) => boot > old.boot,
-        Lapse::Stopped | Lapse::LeaseLapsed => true,
+        LapseProof::First => false,
+        LapseProof::HigherBoot(boot) => boot > old.boot,
+        LapseProof::Stopped | LapseProof::LeaseLapsed => true,
     };
     demand(ended.is_some() || (revoked && proven), "P1", || {
         format!("{old:?} was replaced by {new:?} without proof that it had stopped")

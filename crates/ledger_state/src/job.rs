@@ -7,8 +7,8 @@ use fence::{Attempt, BootId, Epoch, Hlc, JobId, NodeId, ShardKey, WorkflowNo};
 use serde::{Deserialize, Serialize};
 
 use super::command::{
-    AttemptStatus, AttemptTerms, BlobRef, Counters, CreateJob, Lapse, Outcome, Payload, SessionId,
-    StopCause, Word,
+    AttemptStatus, AttemptTerms, BlobRef, Counters, CreateJob, LapseProof, Outcome, Payload,
+    ReportedBy, SessionId, StopCause,
 };
 use super::history::History;
 use super::key::IdempotencyKey;
@@ -98,7 +98,7 @@ pub struct AttemptRecord {
     /// The ledger's time then.
     pub started_ms: u64,
     /// What proved that the attempt before had stopped.
-    pub after: Lapse,
+    pub after: LapseProof,
     /// As it was started, and extended since.
     pub terms: AttemptTerms,
     pub revoked: Option<Revoked>,
@@ -127,7 +127,7 @@ pub struct AttemptEnd {
     pub result: Option<BlobRef>,
     /// The job's age when it sent its last request, by its worker's clock.
     pub sent_until_ms: Option<u64>,
-    pub word: Word,
+    pub word: ReportedBy,
 }
 
 /// A worker's own word on an attempt whose end its owner had written (R27): the end stays as it is, and so does what
@@ -142,7 +142,7 @@ pub struct Addendum {
     pub counters: Counters,
     /// The report. None: there was no more room for reports that come late.
     pub result: Option<BlobRef>,
-    pub word: Word,
+    pub word: ReportedBy,
 }
 
 /// What a layer left to the next one.
@@ -258,7 +258,8 @@ impl AttemptRecord {
     /// Its end was written by its owner, and its worker has not been heard since.
     #[must_use]
     pub fn is_unheard(&self) -> bool {
-        self.addendum.is_none() && self.end.as_ref().is_some_and(|end| end.word == Word::Owner)
+        self.addendum.is_none()
+            && self.end.as_ref().is_some_and(|end| end.word == ReportedBy::Owner)
     }
 
     /// What its worker did beyond what its owner had written.

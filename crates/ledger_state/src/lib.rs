@@ -70,8 +70,8 @@ mod step;
 mod broken;
 
 pub use command::{
-    AttemptStatus, AttemptTerms, BlobRef, Command, Counters, CreateJob, Grace, Lapse, Outcome,
-    Payload, Proposal, RequestId, SessionId, StopCause, UnitGrant, Word,
+    AttemptStatus, AttemptTerms, BlobRef, Command, Counters, CreateJob, Grace, LapseProof, Outcome,
+    Payload, Proposal, ReportedBy, RequestId, SessionId, StopCause, UnitGrant,
 };
 pub use history::{Event, EventKind, History, Since};
 pub use invariant::Violation;

@@ -17,10 +17,10 @@ use rquickjs::{Ctx, JsLifetime};
 use stats::ErrorKind;
 use stats::series::{SampleTags, builtin};
 
-use crate::book::Book;
 use crate::fiber::{Cancelled, FiberSide};
 use crate::log::{Level, Line, Logger};
 use crate::program::Script;
+use crate::recorder::ScriptRecorder;
 use crate::tags::{SampleScope, SystemTags, TagSet};
 use crate::thrown::ThrownKind;
 
@@ -56,7 +56,7 @@ pub struct InstanceFacts {
 }
 
 /// What a virtual user can ask of, or tell, whoever runs it.
-pub trait Surroundings {
+pub trait HostEnvironment {
     /// How much of the scenario is over, from 0 to 1.
     fn progress(&self) -> f64;
     fn scenario_started_unix_ms(&self) -> f64;
@@ -71,7 +71,7 @@ pub trait Surroundings {
     fn mark_failed(&self, reason: &str);
     /// When the next request may be sent, where there is a limit of requests a second.
     fn next_request_at(&self) -> Option<fence::Moment>;
-    /// A request begins; [`Surroundings::ended`] follows, however it ends.
+    /// A request begins; [`HostEnvironment::ended`] follows, however it ends.
     fn begun(&self) {}
     fn ended(&self) {}
     /// A request ended, well or badly: for the counts that equal the target's.
@@ -83,7 +83,7 @@ pub trait Surroundings {
 /// Before a test and after it: nothing is measured, and there is nothing to end.
 pub struct Alone;
 
-impl Surroundings for Alone {
+impl HostEnvironment for Alone {
     fn progress(&self) -> f64 {
         0.0
     }
@@ -114,10 +114,10 @@ pub struct Exchanged {
 #[derive(Clone)]
 pub struct VuSetup {
     pub script: Arc<Script>,
-    pub book: Rc<Book>,
+    pub recorder: Rc<ScriptRecorder>,
     pub logger: Logger,
     pub scenario: Rc<Scenario>,
-    pub surroundings: Rc<dyn Surroundings>,
+    pub environment: Rc<dyn HostEnvironment>,
     pub settings: Rc<Settings>,
     pub deadlines: Rc<Deadlines>,
     pub local_address: Option<IpAddr>,
@@ -222,7 +222,7 @@ impl Host {
     pub fn record_traffic(&self) {
         let (sent, received) = self.traffic.take();
         let values = [(builtin::DATA_SENT, sent as f64), (builtin::DATA_RECEIVED, received as f64)];
-        self.book().record_all(&values, &self.scope());
+        self.recorder().record_all(&values, &self.scope());
     }
 
     fn set_tags(&self) {
@@ -241,8 +241,8 @@ impl Host {
         &self.setup.script
     }
 
-    pub fn book(&self) -> &Book {
-        &self.setup.book
+    pub fn recorder(&self) -> &ScriptRecorder {
+        &self.setup.recorder
     }
 
     /// Suspends the script until the future is ready.

@@ -8,10 +8,10 @@ use std::sync::{Arc, OnceLock};
 use client::{Deadlines, OriginTable, Settings};
 use stats::series::SeriesLayout;
 
-use crate::book::Book;
 use crate::host::{Alone, VuSetup};
 use crate::log::Logger;
 use crate::program::Script;
+use crate::recorder::ScriptRecorder;
 use crate::thrown::Thrown;
 use crate::vu::{Description, Vu};
 
@@ -32,10 +32,10 @@ pub fn inspect(script: &Arc<Script>, logger: &Logger) -> Result<Description, Thr
         };
         let vu = Vu::new(VuSetup {
             script: script.clone(),
-            book: Rc::new(Book::new(Arc::new(SeriesLayout::new()), None, 0)),
+            recorder: Rc::new(ScriptRecorder::new(Arc::new(SeriesLayout::new()), None, 0)),
             logger: logger.clone(),
             scenario: Rc::default(),
-            surroundings: Rc::new(Alone),
+            environment: Rc::new(Alone),
             settings: Rc::new(settings),
             deadlines: Rc::new(Deadlines::default()),
             local_address: None,

@@ -85,7 +85,7 @@ impl Lacking {
             None => message,
         };
         *host.aborted.borrow_mut() = Some((reason.clone(), ThrownKind::Lacking));
-        host.setup.surroundings.abort(&reason);
+        host.setup.environment.abort(&reason);
         interrupt(ctx, &reason)
     }
 }

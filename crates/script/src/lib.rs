@@ -3,14 +3,13 @@
 //! ```text
 //! Sources ──▶ Script (bytecode, shared) ──▶ Vu: Fiber ─ runtime ─ Host ─ native modules
 //!                                            │                     ├─▶ client (HTTP)
-//!                                    polled by the engine          └─▶ Book (metrics)
+//!                                    polled by the engine          └─▶ ScriptRecorder (metrics)
 //! ```
 //!
 //! **Invariant:** a blocking call of a script suspends its virtual user, never the core.
 //! **Invariant:** what one virtual user does (loops, recursion, memory, exceptions) costs the others
 //! time at most.
 
-pub mod book;
 mod fiber;
 pub mod heap;
 pub mod host;
@@ -23,6 +22,7 @@ pub mod modules;
 mod names;
 pub mod options;
 pub mod program;
+pub mod recorder;
 mod runtime;
 mod said;
 mod slab;

@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use stats::series::SeriesLayout;
 
-use crate::book::SeenTags;
 use crate::heap::Budget;
 use crate::modules::data::SharedData;
 use crate::options::{HostnamePattern, IpRange};
+use crate::recorder::SeenTags;
 use crate::said::SaidSet;
 use crate::source::Sources;
 use crate::tags::{SystemTags, TagSet};

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use control::worker::{Run, invariant};
 use fence::JobId;
 use fence::invariant::one_holder;
-use ledger_state::{Job, Lapse, Outcome, Phase};
+use ledger_state::{Job, LapseProof, Outcome, Phase};
 
 use super::plan::Mark;
 use super::result::{JobResult, check_issued, check_planned};
@@ -141,10 +141,10 @@ fn note(world: &mut World, job: &Job) {
             world.reach(Mark::Revoked);
         }
         match one.after {
-            Lapse::First => {}
-            Lapse::Stopped => world.reach(Mark::AfterStop),
-            Lapse::HigherBoot(_) => world.reach(Mark::AfterBoot),
-            Lapse::LeaseLapsed => world.reach(Mark::AfterLapse),
+            LapseProof::First => {}
+            LapseProof::Stopped => world.reach(Mark::AfterStop),
+            LapseProof::HigherBoot(_) => world.reach(Mark::AfterBoot),
+            LapseProof::LeaseLapsed => world.reach(Mark::AfterLapse),
         }
     }
 }

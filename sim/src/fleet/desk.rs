@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use control::message::{EndReport, Frames, FramesAnswer};
+use control::message::{EndReport, FrameBatch, FrameBatchAck};
 use control::owner::{Event, Owner};
 use control::statistics::Statistics;
 use fence::{Attempt, Epoch, JobId, ShardKey, WorkflowNo};
@@ -19,7 +19,7 @@ pub struct Desk {
     schema: Schema,
     /// What a broken merge has counted more than once.
     pub extra: u64,
-    /// Frames that came again.
+    /// FrameBatch that came again.
     pub repeats: u64,
     pub turn: bool,
     /// Whether it knows of a cancel, and whether that is a hard one.
@@ -56,16 +56,16 @@ impl Desk {
         }
     }
 
-    /// Frames of one worker; and what the owner is to hear of them.
+    /// FrameBatch of one worker; and what the owner is to hear of them.
     pub fn frames(
         &mut self,
         job: JobId,
-        post: &Frames,
+        post: &FrameBatch,
         clock: Duration,
         twice: bool,
-    ) -> (FramesAnswer, Vec<Event>) {
+    ) -> (FrameBatchAck, Vec<Event>) {
         let Some(statistics) = &mut self.statistics else {
-            return (FramesAnswer::UnknownJob, Vec::new());
+            return (FrameBatchAck::UnknownJob, Vec::new());
         };
         let next: BTreeMap<StreamKey, u64> = statistics.merge().resume_points().collect();
         let came_again = |bytes: &&Vec<u8>| {

@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use control::message::{Dispatch, Halt, Task};
+use control::message::{Dispatch, StopMode, Task};
 use control::owner::{Manifest, Part};
-use control::worker::{Progress, Run, RunEnd, RunHow};
+use control::worker::{EngineEnd, EngineEndKind, Progress, Run};
 use fence::{Attempt, JobId, Moment, ShardKey, WorkflowNo};
 use ledger_state::Counters;
 use schedule::Units;
@@ -190,7 +190,7 @@ pub struct Engine {
     /// What it ends with, at its next look.
     killed: bool,
     pub sender: Option<Sender>,
-    /// Told by whoever took the stream.
+    /// ReportAck by whoever took the stream.
     pub attached: bool,
     schema: Schema,
     pub ended: bool,
@@ -264,10 +264,10 @@ impl Engine {
         self.until = Some(self.until.map_or(until, |old| old.max(until)));
     }
 
-    pub fn halt(&mut self, how: Halt) {
+    pub fn halt(&mut self, how: StopMode) {
         match how {
-            Halt::Graceful => self.stopping = true,
-            Halt::Now => self.kill(),
+            StopMode::Graceful => self.stopping = true,
+            StopMode::Now => self.kill(),
         }
     }
 
@@ -344,7 +344,7 @@ impl Engine {
         target: &mut Target,
         obeys: bool,
         within: bool,
-    ) -> Option<(RunEnd, bool)> {
+    ) -> Option<(EngineEnd, bool)> {
         if self.ended {
             return None;
         }
@@ -352,14 +352,14 @@ impl Engine {
         let answered = std::mem::take(&mut self.in_flight);
         let begun = self.started.as_ref().is_some_and(|started| started.at <= now);
         if self.killed {
-            let (how, lost) = (RunHow::Stopped, answered > 0);
+            let (how, lost) = (EngineEndKind::Stopped, answered > 0);
             return Some((self.end(how, now), lost));
         }
         self.counters.completed += answered;
         self.counters.iterations += answered;
         self.fresh += answered;
         if !begun {
-            let stopped = self.stopping.then_some(RunHow::Stopped)?;
+            let stopped = self.stopping.then_some(EngineEndKind::Stopped)?;
             return Some((self.end(stopped, now), false));
         }
         let elapsed = self.elapsed(now);
@@ -368,7 +368,7 @@ impl Engine {
         let may_end = open || self.pile.is_none();
         let over = self.is_over(elapsed);
         if may_end && (over || self.stopping) {
-            let how = if over { RunHow::Completed } else { RunHow::Stopped };
+            let how = if over { EngineEndKind::Completed } else { EngineEndKind::Stopped };
             self.leave_rest(over, target);
             return Some((self.end(how, now), false));
         }
@@ -421,7 +421,7 @@ impl Engine {
         }
     }
 
-    fn end(&mut self, how: RunHow, now: Moment) -> RunEnd {
+    fn end(&mut self, how: EngineEndKind, now: Moment) -> EngineEnd {
         self.ended = true;
         let (window, content) = (self.window(now), self.content());
         let mut totals = Vec::new();
@@ -432,6 +432,6 @@ impl Engine {
             frames = sender.cut();
         }
         let (counters, log) = (self.counters, String::new());
-        RunEnd { how, counters, provided: BTreeMap::new(), frames, totals, log }
+        EngineEnd { how, counters, provided: BTreeMap::new(), frames, totals, log }
     }
 }

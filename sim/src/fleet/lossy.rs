@@ -51,7 +51,7 @@ pub fn plan(seed: u64) -> Plan {
         abuse: HOUR,
         gap: Duration::from_secs(3),
         classes: BTreeSet::from([Class::Loss, Class::WorkerPause, Class::ManagerPause]),
-        lease: fence::Terms::default().length(),
+        lease: fence::LeaseTerms::default().length(),
         word: Word::Swim,
         spares_the_living: true,
         // Two layers, and those before it in the queue.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use base::detector::Detector;
 use control::breaker::{self, Breakers, Failure, Outcome, Permit};
 use control::claims::{Duty, Managers, duties};
-use control::message::Ask;
+use control::message::WorkerRequest;
 use control::owner::Event;
 use control::relay::Renewers;
 use control::{pool, queue};
@@ -101,7 +101,7 @@ struct Call {
     /// How long an answer is waited for.
     patience: Duration,
     worker: usize,
-    ask: Ask,
+    ask: WorkerRequest,
     to: (NodeId, BootId),
     permit: Permit,
 }
@@ -288,7 +288,7 @@ impl World {
                 self.owner_event(m, job, epoch, Event::Committed { tag, reply });
             }
             What::Late { worker, shard, attempt } => {
-                self.ask(m, worker, Back::Nobody, Ask::Forget { shard, attempt });
+                self.ask(m, worker, Back::Nobody, WorkerRequest::Forget { shard, attempt });
             }
             What::Create(number) => {
                 if let Reply::Submitted(Submission::Accepted { job, .. }) = reply {

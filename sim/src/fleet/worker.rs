@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use control::message::{Frames, FramesAnswer, Renewal};
+use control::message::{FrameBatch, FrameBatchAck, Renewal};
 use control::worker::{Effect, Event, IssuedFile, Run, Settings, Worker};
 use fence::{BootId, JobId, NodeId};
 use ledger_state::Counters;
@@ -15,7 +15,7 @@ use super::plan::{Class, Clock, Mark};
 use super::world::{Host, Item, Packet, World};
 use crate::event;
 
-/// Frames go out this often, and are given up after that.
+/// FrameBatch go out this often, and are given up after that.
 const POST_EVERY: Duration = Duration::from_millis(300);
 const POST_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -140,13 +140,13 @@ impl World {
     fn worker_effect(&mut self, w: usize, effect: Effect) {
         let me = Host::Worker(w);
         match effect {
-            Effect::Answer { to, answer } => {
+            Effect::WorkerResponse { to, answer } => {
                 let Some((m, life, call)) = self.workers[w].asked.remove(&to) else { return };
                 self.send(
                     me,
                     Host::Manager(m),
                     life,
-                    Packet::Answer { call, answer: Box::new(answer) },
+                    Packet::WorkerResponse { call, answer: Box::new(answer) },
                 );
             }
             Effect::Fetch { run, .. } => {
@@ -178,19 +178,19 @@ impl World {
                     event!("w{w} starts {run} at {elapsed:?}");
                 }
             }
-            Effect::MoveGate { run, until } => {
+            Effect::ExtendPermit { run, until } => {
                 if let Some(engine) = self.workers[w].engines.get_mut(&run) {
                     engine.move_gate(until);
                 }
             }
-            Effect::ShutGate { run } => {
+            Effect::WithdrawPermit { run } => {
                 if let Some(engine) = self.workers[w].engines.get_mut(&run) {
                     engine.shut = true;
                 }
                 event!("w{w} shuts the gate of {run}");
-                self.later(w, 0..5, Event::GateShut { run });
+                self.later(w, 0..5, Event::PermitWithdrawn { run });
             }
-            Effect::Halt { run, how } => {
+            Effect::StopMode { run, how } => {
                 if let Some(engine) = self.workers[w].engines.get_mut(&run) {
                     engine.halt(how);
                 }
@@ -209,14 +209,16 @@ impl World {
             Effect::SendRenewal { number, to, renew } => {
                 if let Some(m) = self.manager_of(to) {
                     let life = self.life(me);
-                    let packet = Packet::Renew { from: w, life, number, renew: Box::new(renew) };
+                    let packet =
+                        Packet::RenewRequest { from: w, life, number, renew: Box::new(renew) };
                     self.send(me, Host::Manager(m), 0, packet);
                 }
             }
             Effect::SendTell { number, to, tell } => {
                 if let Some(m) = self.manager_of(to) {
                     let life = self.life(me);
-                    let packet = Packet::Tell { from: w, life, number, tell: Box::new(tell) };
+                    let packet =
+                        Packet::WorkerReport { from: w, life, number, tell: Box::new(tell) };
                     self.send(me, Host::Manager(m), 0, packet);
                 }
             }
@@ -262,7 +264,7 @@ impl World {
     /// A message for a worker.
     pub fn at_worker(&mut self, w: usize, packet: Packet) {
         match packet {
-            Packet::Ask { from, life, call, owner, ask } => {
+            Packet::WorkerRequest { from, life, call, owner, ask } => {
                 let node = owner.unwrap_or(self.managers[from].node);
                 let host = &mut self.workers[w];
                 host.numbers += 1;
@@ -277,7 +279,7 @@ impl World {
                 }
                 self.worker_event(w, Event::RenewalAnswered { number, answers });
             }
-            Packet::Told { number, told } => {
+            Packet::ReportAck { number, told } => {
                 self.worker_event(w, Event::TellAnswered { number, told });
             }
             Packet::FramesTaken { number, job, from, answer } => {
@@ -405,14 +407,14 @@ impl World {
             host.numbers += 1;
             let number = host.numbers;
             post.under_way = Some((number, now));
-            let frames = Frames { job, worker: host.node, boot: host.boot, open, frames };
+            let frames = FrameBatch { job, worker: host.node, boot: host.boot, open, frames };
             let life = self.life(Host::Worker(w));
-            let packet = Packet::Frames { from: w, life, number, frames: Box::new(frames) };
+            let packet = Packet::FrameBatch { from: w, life, number, frames: Box::new(frames) };
             self.send(Host::Worker(w), Host::Manager(m), 0, packet);
         }
     }
 
-    fn posted(&mut self, w: usize, number: u64, job: JobId, from: usize, answer: FramesAnswer) {
+    fn posted(&mut self, w: usize, number: u64, job: JobId, from: usize, answer: FrameBatchAck) {
         let host = &mut self.workers[w];
         let Some(post) = host.posts.get_mut(&job) else { return };
         if post.under_way.is_none_or(|(sent, _)| sent != number) {
@@ -420,7 +422,7 @@ impl World {
         }
         post.under_way = None;
         match answer {
-            FramesAnswer::Taken { resume, acks, refused } => {
+            FrameBatchAck::Taken { resume, acks, refused } => {
                 (post.owner, post.failures) = (Some(from), 0);
                 let mut wrong = None;
                 for (key, next) in resume {
@@ -446,13 +448,13 @@ impl World {
                     self.violate("R17.resume", wrong);
                 }
             }
-            FramesAnswer::NotOwner { owner } => {
+            FrameBatchAck::NotOwner { owner } => {
                 post.failures = usize::from(owner.is_none()) * (post.failures + 1);
                 post.owner =
                     owner.and_then(|node| self.managers.iter().position(|m| m.node == node));
                 detach(&mut host.engines, job);
             }
-            FramesAnswer::UnknownJob => {
+            FrameBatchAck::UnknownJob => {
                 post.failures += 1;
                 detach(&mut host.engines, job);
             }

@@ -5,7 +5,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use control::message::{Answer, Ask, EndReport, Frames, FramesAnswer, Renew, Renewal, Tell, Told};
+use control::message::{
+    EndReport, FrameBatch, FrameBatchAck, RenewRequest, Renewal, ReportAck, WorkerReport,
+    WorkerRequest, WorkerResponse,
+};
 use control::owner::{Manifest, Settings};
 use control::worker::{Figures, Run};
 use control::{owner, worker};
@@ -43,54 +46,54 @@ pub enum Beat {
 
 #[derive(Clone, Debug)]
 pub enum Packet {
-    Ask {
+    WorkerRequest {
         from: usize,
         life: u64,
         call: u64,
         /// For whom it is asked, if that is another manager.
         owner: Option<NodeId>,
-        ask: Box<Ask>,
+        ask: Box<WorkerRequest>,
     },
-    Answer {
+    WorkerResponse {
         call: u64,
-        answer: Box<Answer>,
+        answer: Box<WorkerResponse>,
     },
-    Tell {
+    WorkerReport {
         from: usize,
         life: u64,
         number: u64,
-        tell: Box<Tell>,
+        tell: Box<WorkerReport>,
     },
-    Told {
+    ReportAck {
         number: u64,
-        told: Told,
+        told: ReportAck,
     },
-    Renew {
+    RenewRequest {
         from: usize,
         life: u64,
         number: u64,
-        renew: Box<Renew>,
+        renew: Box<RenewRequest>,
     },
     Renewed {
         number: u64,
         answers: Vec<(ShardKey, Attempt, Renewal)>,
     },
-    Frames {
+    FrameBatch {
         from: usize,
         life: u64,
         number: u64,
-        frames: Box<Frames>,
+        frames: Box<FrameBatch>,
     },
     FramesTaken {
         number: u64,
         job: JobId,
         from: usize,
-        answer: Box<FramesAnswer>,
+        answer: Box<FrameBatchAck>,
     },
     /// To a job's owner: leases that another manager has renewed.
     Granted {
         from: usize,
-        renewed: Box<Renew>,
+        renewed: Box<RenewRequest>,
     },
     /// From one manager to another: a worker's word for the owner of its job, or the owner's for a worker.
     Relay {
@@ -130,17 +133,17 @@ pub enum Lane {
 /// What a manager passes on.
 #[derive(Clone, Debug)]
 pub enum Word {
-    Tell(Tell),
-    Frames(Frames),
-    Ask(Ask),
+    WorkerReport(WorkerReport),
+    FrameBatch(FrameBatch),
+    WorkerRequest(WorkerRequest),
 }
 
 /// And what comes back.
 #[derive(Clone, Debug)]
 pub enum Relayed {
-    Told(Told),
-    Frames(FramesAnswer),
-    Answer(Answer),
+    ReportAck(ReportAck),
+    FrameBatch(FrameBatchAck),
+    WorkerResponse(WorkerResponse),
 }
 
 /// What is on its way. Whatever names a life is nothing once that life is over.
@@ -199,7 +202,7 @@ pub enum Item {
         from: usize,
         life: u64,
         number: u64,
-        renew: Box<Renew>,
+        renew: Box<RenewRequest>,
     },
     Submit {
         number: usize,
@@ -291,7 +294,7 @@ impl World {
             .collect();
         let lossy = plan.word == plan::Word::Swim;
         let settings = Settings {
-            lease: fence::Terms::new(plan.lease),
+            lease: fence::LeaseTerms::new(plan.lease),
             ready_within: Duration::from_secs(20),
             seat_within: Duration::from_secs(40),
             ..Settings::default()

@@ -13,8 +13,8 @@ use fastrand::Rng;
 use fence::{Attempt, BootId, Epoch, JobId, NodeId, ShardKey, WorkflowNo};
 use ledger::{ReadLevel, Written};
 use ledger_state::{
-    AttemptStatus, AttemptTerms, BlobRef, Command, CreateJob, Grace, IdempotencyKey, Lapse,
-    Outcome, Payload, RequestId, StopCause, Word,
+    AttemptStatus, AttemptTerms, BlobRef, Command, CreateJob, Grace, IdempotencyKey, LapseProof,
+    Outcome, Payload, ReportedBy, RequestId, StopCause,
 };
 use tokio::sync::oneshot;
 
@@ -35,7 +35,7 @@ pub struct Open {
 }
 
 /// What all clients share.
-pub struct Office {
+pub struct WorkerReports {
     pub world: Rc<World>,
     pub oracle: Oracle,
     pub open: RefCell<Vec<Open>>,
@@ -45,7 +45,7 @@ pub struct Office {
 
 pub const TENANT: &str = "tenant";
 
-impl Office {
+impl WorkerReports {
     pub fn new(world: Rc<World>) -> Rc<Self> {
         let keys = (0..world.plan.jobs as u64)
             .map(|sequence| IdempotencyKey { client: "sim".to_owned(), sequence, nonce: [7; 16] })
@@ -177,7 +177,7 @@ pub fn counters(shard: ShardKey, attempt: Attempt) -> ledger_state::Counters {
 
 pub struct Client {
     pub number: usize,
-    pub office: Rc<Office>,
+    pub office: Rc<WorkerReports>,
     pub random: Rng,
     /// What this client last saw of each job.
     known: BTreeMap<JobId, JobView>,
@@ -191,7 +191,7 @@ const SHARDS: u32 = 2;
 const GRACE: Grace = Grace { stop_ms: 5_000, teardown_ms: 5_000, asides: None };
 
 impl Client {
-    pub fn new(number: usize, office: Rc<Office>) -> Self {
+    pub fn new(number: usize, office: Rc<WorkerReports>) -> Self {
         let random = Rng::with_seed(office.world.plan.seed.wrapping_add(number as u64 * 7_919));
         Self { number, office, random, known: BTreeMap::new(), blobs: Vec::new() }
     }
@@ -333,7 +333,7 @@ impl Client {
                 attempt: last.next(),
                 worker: NodeId(u128::from(self.random.u64(1..5))),
                 boot: BootId(self.random.u64(1..4)),
-                after: if last.0 == 0 { Lapse::First } else { Lapse::LeaseLapsed },
+                after: if last.0 == 0 { LapseProof::First } else { LapseProof::LeaseLapsed },
                 terms: AttemptTerms { lease_ms: 6_000, ..AttemptTerms::default() },
             },
             5 | 6 if last.0 > 0 => Command::RevokeAttempt {
@@ -358,7 +358,7 @@ impl Client {
                     counters: counters(shard, attempt),
                     result: self.blobs.last().copied(),
                     sent_until_ms: None,
-                    word: Word::Whole,
+                    word: ReportedBy::Whole,
                 }
             }
             11 => Command::CommitContext {

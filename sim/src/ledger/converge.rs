@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use super::class::{Class, Mark};
-use super::client::Office;
+use super::client::WorkerReports;
 use super::world::World;
 use crate::event;
 
@@ -22,7 +22,7 @@ impl Convergence {
     }
 
     /// True when the phase is over, well or not.
-    pub fn step(&mut self, world: &World, office: &Rc<Office>, now_ms: u64) -> bool {
+    pub fn step(&mut self, world: &World, office: &Rc<WorkerReports>, now_ms: u64) -> bool {
         if now_ms < self.look_ms {
             return false;
         }
@@ -50,7 +50,7 @@ impl Convergence {
 }
 
 /// The first thing that is not as it should be.
-fn missing(world: &World, office: &Rc<Office>) -> Option<String> {
+fn missing(world: &World, office: &Rc<WorkerReports>) -> Option<String> {
     let mut leaders = BTreeSet::new();
     let mut states = BTreeSet::new();
     for host in &world.hosts {

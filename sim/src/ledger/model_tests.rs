@@ -2,8 +2,8 @@
 
 use fence::{Attempt, BootId, Epoch, GroupId, JobId, NodeId, ShardKey, WorkflowNo};
 use ledger_state::{
-    BlobRef, Command, CreateJob, Grace, IdempotencyKey, Lapse, Outcome, Refusal, Reply, SessionId,
-    Submission,
+    BlobRef, Command, CreateJob, Grace, IdempotencyKey, LapseProof, Outcome, Refusal, Reply,
+    SessionId, Submission,
 };
 
 use super::{JobModel, Operation, Seen, Write};
@@ -43,7 +43,7 @@ fn start(epoch: u64) -> Command {
         attempt: Attempt(1),
         worker: NodeId(9),
         boot: BootId(1),
-        after: Lapse::First,
+        after: LapseProof::First,
         terms: ledger_state::AttemptTerms::default(),
     }
 }

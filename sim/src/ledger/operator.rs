@@ -8,13 +8,13 @@ use fastrand::Rng;
 
 use super::agent::{Ask, Told};
 use super::class::Mark;
-use super::client::Office;
+use super::client::WorkerReports;
 use super::host;
 use crate::event;
 
 const DEADLINE: Duration = Duration::from_secs(5);
 
-pub async fn work(office: Rc<Office>) {
+pub async fn work(office: Rc<WorkerReports>) {
     let mut random = Rng::with_seed(office.world.plan.seed ^ 0x6f70);
     let mut removed: Option<usize> = None;
     while !office.world.calm.get() {
@@ -42,7 +42,7 @@ pub async fn work(office: Rc<Office>) {
 }
 
 /// Admits one host, through any other.
-async fn admit(office: &Rc<Office>, host: usize, random: &mut Rng) -> bool {
+async fn admit(office: &Rc<WorkerReports>, host: usize, random: &mut Rng) -> bool {
     let through = random.usize(0..office.world.plan.nodes);
     if through == host {
         return false;
@@ -61,7 +61,7 @@ async fn admit(office: &Rc<Office>, host: usize, random: &mut Rng) -> bool {
     }
 }
 
-async fn readmit(office: &Rc<Office>, random: &mut Rng) {
+async fn readmit(office: &Rc<WorkerReports>, random: &mut Rng) {
     for (number, host) in office.world.hosts.iter().enumerate() {
         if host.amnesic.get() && host.node.borrow().is_some() {
             let start = host.starts.get();
@@ -75,7 +75,7 @@ async fn readmit(office: &Rc<Office>, random: &mut Rng) {
 
 /// Takes a member out, or lets the one that is out back in. At most one is out, and none while a disk is lost: the
 /// group that is left must stand the loss of one more.
-async fn change(office: &Rc<Office>, random: &mut Rng, removed: &mut Option<usize>) {
+async fn change(office: &Rc<WorkerReports>, random: &mut Rng, removed: &mut Option<usize>) {
     if let Some(host) = *removed {
         if admit(office, host, random).await {
             *removed = None;
@@ -102,7 +102,7 @@ async fn change(office: &Rc<Office>, random: &mut Rng, removed: &mut Option<usiz
 }
 
 /// Reads every job on every node, strongly; the answers are the last words of each history.
-async fn final_reads(office: &Rc<Office>) {
+async fn final_reads(office: &Rc<WorkerReports>) {
     for job in office.oracle.jobs() {
         for host in 0..office.world.plan.nodes {
             let mut tries = 0;

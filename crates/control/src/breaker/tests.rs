@@ -229,7 +229,7 @@ fn a_breaker_says_why_it_is_open() {
 /// What a world does to the breakers of three targets.
 #[derive(Clone, Copy, Debug)]
 enum Act {
-    Ask(u8),
+    WorkerRequest(u8),
     Insist(u8),
     /// The oldest message under way to it.
     Answered(u8),
@@ -241,7 +241,7 @@ enum Act {
 
 fn act() -> impl Strategy<Value = Act> {
     prop_oneof![
-        4 => (0..3u8).prop_map(Act::Ask),
+        4 => (0..3u8).prop_map(Act::WorkerRequest),
         1 => (0..3u8).prop_map(Act::Insist),
         2 => (0..3u8).prop_map(Act::Answered),
         6 => (0..3u8).prop_map(Act::Failed),
@@ -277,7 +277,7 @@ proptest! {
                     now = now.after(Duration::from_millis(ms.into()));
                     continue;
                 }
-                Act::Ask(target) | Act::Insist(target) => {
+                Act::WorkerRequest(target) | Act::Insist(target) => {
                     let n = usize::from(target);
                     let model = &mut models[n];
                     let allowed = match (model.opened, model.trial) {
@@ -289,11 +289,11 @@ proptest! {
                         model.trial = Some(now);
                     }
                     let (permit, own) = match act {
-                        Act::Ask(_) => (all.ask(target, now), alone[n].ask(now)),
+                        Act::WorkerRequest(_) => (all.ask(target, now), alone[n].ask(now)),
                         _ => (Some(all.insist(target, now)), Some(alone[n].insist(now))),
                     };
                     prop_assert_eq!(permit, own);
-                    if matches!(act, Act::Ask(_)) {
+                    if matches!(act, Act::WorkerRequest(_)) {
                         prop_assert_eq!(permit.is_some(), allowed);
                     }
                     sent[n].extend(permit);

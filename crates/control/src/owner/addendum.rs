@@ -3,7 +3,7 @@
 use super::calls::Call;
 use super::{Owner, Sid};
 use crate::message::EndReport;
-use ledger_state::Word;
+use ledger_state::ReportedBy;
 
 impl Owner {
     /// A worker is back whose attempt was ended here meanwhile. Another has its share, which counts by that end; what
@@ -50,13 +50,13 @@ impl Owner {
         self.send(Call::Forget(key, attempt, worker));
     }
 
-    pub(super) fn word_of(&self, sid: Sid, report: &EndReport) -> Word {
+    pub(super) fn word_of(&self, sid: Sid, report: &EndReport) -> ReportedBy {
         let shard = self.shards.get(&sid);
         let one = shard.and_then(|shard| shard.get(report.attempt));
         // The owner's own word is the first; what follows is the worker's.
         match one.is_some_and(|one| one.by_owner && one.end.is_none()) {
-            true => Word::Owner,
-            false => Word::of_worker(report.certain),
+            true => ReportedBy::Owner,
+            false => ReportedBy::of_worker(report.certain),
         }
     }
 }

@@ -38,7 +38,7 @@ use super::{Owner, Settings, Sid};
 use crate::message::Task;
 use crate::pool::Worker;
 use crate::timeouts::{Budget, Timeouts};
-use ledger_state::{self, AttemptRecord, AttemptStatus, Lapse, Payload, Word};
+use ledger_state::{self, AttemptRecord, AttemptStatus, LapseProof, Payload, ReportedBy};
 use schedule::job::{self, BadShape};
 
 /// Everything that an owner starts from.
@@ -148,7 +148,8 @@ impl Owner {
             for (number, one) in (1..).map(Attempt).zip(&known.attempts) {
                 let word = |end: &ledger_state::AttemptEnd| end.word;
                 let last = one.addendum.as_ref().map(|addendum| addendum.word);
-                if last.or(one.end.as_ref().map(word)).is_some_and(|word| word != Word::Whole) {
+                if last.or(one.end.as_ref().map(word)).is_some_and(|word| word != ReportedBy::Whole)
+                {
                     self.reports.is_unheard(shard.key, number);
                 }
             }
@@ -172,7 +173,7 @@ impl Owner {
                     }
                     AttemptStatus::Stopped | AttemptStatus::Interrupted => {
                         shard.restore(State::Failed);
-                        shard.proof = Lapse::Stopped;
+                        shard.proof = LapseProof::Stopped;
                         shard.step = Step::Lapsed;
                     }
                 },

@@ -4,7 +4,7 @@ use fence::{BootId, NodeId};
 
 use super::Owner;
 use super::commits::Purpose;
-use crate::message::Tell;
+use crate::message::WorkerReport;
 use ledger_state::{Command, Refusal, Reply};
 
 impl Owner {
@@ -59,19 +59,19 @@ impl Owner {
         }
     }
 
-    pub(super) fn told(&mut self, tell: Tell) {
+    pub(super) fn told(&mut self, tell: WorkerReport) {
         match tell {
-            Tell::Ready { shard, attempt } => self.ready(shard, attempt),
-            Tell::RowsWanted { shard, attempt, set, at_least } => {
+            WorkerReport::Ready { shard, attempt } => self.ready(shard, attempt),
+            WorkerReport::RowsWanted { shard, attempt, set, at_least } => {
                 self.rows_wanted(shard, attempt, set, at_least);
             }
-            Tell::Abort { shard, attempt, reason } => self.abort(shard, attempt, reason),
-            Tell::Ended(report) => self.report(*report),
-            Tell::MoreTime { job, worker, boot, progress } if job == self.spec.id() => {
+            WorkerReport::Abort { shard, attempt, reason } => self.abort(shard, attempt, reason),
+            WorkerReport::Ended(report) => self.report(*report),
+            WorkerReport::MoreTime { job, worker, boot, progress } if job == self.spec.id() => {
                 self.more_time(worker, boot, progress);
             }
-            Tell::MoreTime { .. } => self.journal.count_late(),
-            Tell::Draining { worker, boot } => {
+            WorkerReport::MoreTime { .. } => self.journal.count_late(),
+            WorkerReport::Draining { worker, boot } => {
                 if self.capacity.pool().is_live(worker, boot) {
                     self.capacity.set_draining(worker);
                     self.outgoing.changed();

@@ -2,18 +2,20 @@
 
 use std::time::Duration;
 
-use fence::{Act, Attempt, Fence, NodeId, Order, OrderRefusal};
+use fence::{Act, Attempt, Fence, FenceRefusal, FencedCommand, NodeId};
 
 use super::calls::{Call, Returned};
 use super::context;
 use super::shard::{State, Step};
 use super::{NoAnswer, Owner, Sid};
 use crate::budget::Budget;
-use crate::message::{Answer, Ask, Dispatch, Halt, Refused, Seat, Task, lapse_of};
+use crate::message::{
+    Dispatch, Placement, StopMode, Task, WorkerRefusal, WorkerRequest, WorkerResponse, lapse_of,
+};
 use ledger_state::Payload;
 
 /// The question, if it is still worth asking.
-pub(super) fn ask(owner: &Owner, call: &Call) -> Option<(NodeId, Ask)> {
+pub(super) fn ask(owner: &Owner, call: &Call) -> Option<(NodeId, WorkerRequest)> {
     let (job, epoch) = (owner.spec.id(), owner.spec.epoch());
     match call {
         Call::Reserve(number) => {
@@ -21,10 +23,10 @@ pub(super) fn ask(owner: &Owner, call: &Call) -> Option<(NodeId, Ask)> {
             let (hold, receiver) = (owner.spec.reservation_id(*number), asked.boot);
             let cores = asked.cores;
             let within = owner.spec.settings().hold_for;
-            Some((asked.worker, Ask::Reserve { hold, receiver, cores, within }))
+            Some((asked.worker, WorkerRequest::Reserve { hold, receiver, cores, within }))
         }
         Call::Release(hold, worker, receiver) => {
-            Some((*worker, Ask::Release { hold: *hold, receiver: *receiver }))
+            Some((*worker, WorkerRequest::Release { hold: *hold, receiver: *receiver }))
         }
         Call::Dispatch(sid, attempt) => {
             let shard = owner.shards.get(sid)?;
@@ -50,8 +52,16 @@ pub(super) fn ask(owner: &Owner, call: &Call) -> Option<(NodeId, Ask)> {
             let clock = owner.clock(owner.time.after(half + after));
             let receiver = *boot;
             let steering = owner.control.steering();
-            let start =
-                Ask::Start { job, epoch, receiver, attempts, after, elapsed, clock, steering };
+            let start = WorkerRequest::Start {
+                job,
+                epoch,
+                receiver,
+                attempts,
+                after,
+                elapsed,
+                clock,
+                steering,
+            };
             Some((*worker, start))
         }
         Call::Stop(sid, attempt) => {
@@ -63,12 +73,12 @@ pub(super) fn ask(owner: &Owner, call: &Call) -> Option<(NodeId, Ask)> {
                 return None;
             }
             let fence = Fence { epoch, attempt: *attempt };
-            let order = Order::new(one.boot, shard.key, fence, Act::Stop);
+            let order = FencedCommand::new(one.boot, shard.key, fence, Act::Stop);
             let (how, reason) = match &shard.stop {
                 Some(stop) if shard.attempt() == *attempt => (stop.how, stop.reason.clone()),
-                _ => (Halt::Now, "replaced".to_owned()),
+                _ => (StopMode::Now, "replaced".to_owned()),
             };
-            Some((one.worker, Ask::Stop { order, how, reason }))
+            Some((one.worker, WorkerRequest::Stop { order, how, reason }))
         }
         // Whether the pool knows the worker as living says nothing: a new owner has heard of nobody yet. As long as it
         // has an attempt it is told, and a later change makes up for an earlier one.
@@ -76,14 +86,15 @@ pub(super) fn ask(owner: &Owner, call: &Call) -> Option<(NodeId, Ask)> {
             if *number == owner.control.number() && owner.shards.is_out_on((*worker, *boot)) =>
         {
             let (receiver, steering) = (*boot, owner.control.steering());
-            Some((*worker, Ask::Steer { job, epoch, receiver, steering }))
+            Some((*worker, WorkerRequest::Steer { job, epoch, receiver, steering }))
         }
         Call::Rows { sid, attempt, rows } => {
             let shard = owner.shards.get(sid);
             let shard = shard.filter(|shard| shard.attempt() == *attempt && shard.is_out())?;
             let one = shard.current()?;
             let (receiver, rows) = (one.boot, *rows);
-            let ask = Ask::Rows { shard: shard.key, attempt: *attempt, epoch, receiver, rows };
+            let ask =
+                WorkerRequest::Rows { shard: shard.key, attempt: *attempt, epoch, receiver, rows };
             Some((one.worker, ask))
         }
         Call::Units(sid, attempt) => {
@@ -91,28 +102,29 @@ pub(super) fn ask(owner: &Owner, call: &Call) -> Option<(NodeId, Ask)> {
             let shard = shard.filter(|shard| shard.attempt() == *attempt && shard.is_out())?;
             let one = shard.current()?;
             let (receiver, end) = (one.boot, one.units.budget.as_ref()?.end());
-            let ask = Ask::Units { shard: shard.key, attempt: *attempt, epoch, receiver, end };
+            let ask =
+                WorkerRequest::Units { shard: shard.key, attempt: *attempt, epoch, receiver, end };
             Some((one.worker, ask))
         }
         Call::Forget(shard, attempt, worker) => {
-            Some((*worker, Ask::Forget { shard: *shard, attempt: *attempt }))
+            Some((*worker, WorkerRequest::Forget { shard: *shard, attempt: *attempt }))
         }
         Call::Install(worker, boot) if owner.recovery.is_asked((*worker, *boot)) => {
-            Some((*worker, Ask::Install { job, epoch, receiver: *boot }))
+            Some((*worker, WorkerRequest::Install { job, epoch, receiver: *boot }))
         }
         Call::Scan(worker, _) | Call::Capacity(worker) | Call::Probe(worker, _) => {
-            Some((*worker, Ask::Inspect { job: Some(job) }))
+            Some((*worker, WorkerRequest::Inspect { job: Some(job) }))
         }
         Call::Steer { .. } | Call::Install(..) => None,
     }
 }
 
-fn dispatch(owner: &Owner, sid: Sid) -> Option<(NodeId, Ask)> {
+fn dispatch(owner: &Owner, sid: Sid) -> Option<(NodeId, WorkerRequest)> {
     let shard = owner.shards.get(&sid)?;
     let one = shard.current()?;
     let seat = match shard.placing.assignment.and_then(|place| place.reservation) {
-        Some(number) => Seat::Own(owner.spec.reservation_id(number)),
-        None => Seat::Shared,
+        Some(number) => Placement::Own(owner.spec.reservation_id(number)),
+        None => Placement::Shared,
     };
     let workflows = owner.spec.hook_number();
     let workflow = match shard.task {
@@ -133,7 +145,7 @@ fn dispatch(owner: &Owner, sid: Sid) -> Option<(NodeId, Ask)> {
     }
     let fence = Fence { epoch: owner.spec.epoch(), attempt: shard.attempt() };
     let dispatch = Dispatch {
-        order: Order::new(one.boot, shard.key, fence, Act::Start),
+        order: FencedCommand::new(one.boot, shard.key, fence, Act::Start),
         seat,
         task: shard.task,
         shards: match shard.task {
@@ -151,7 +163,7 @@ fn dispatch(owner: &Owner, sid: Sid) -> Option<(NodeId, Ask)> {
         time_left: owner.time.left(),
         lease: one.lease.length(),
     };
-    Some((one.worker, Ask::Dispatch(Box::new(dispatch))))
+    Some((one.worker, WorkerRequest::Dispatch(Box::new(dispatch))))
 }
 
 impl Owner {
@@ -201,7 +213,7 @@ impl Owner {
         }
     }
 
-    pub(super) fn answered(&mut self, tag: u64, answer: Answer, took: Duration) {
+    pub(super) fn answered(&mut self, tag: u64, answer: WorkerResponse, took: Duration) {
         let Some(Returned { call, retries, worker }) = self.outgoing.answered(tag, took) else {
             self.journal.count_repeat();
             return;
@@ -219,16 +231,16 @@ impl Owner {
                 }
             }
             Call::Install(worker, boot) => match answer {
-                Answer::Holding(holdings) => self.installed(worker, boot, &holdings, took),
+                WorkerResponse::Holding(holdings) => self.installed(worker, boot, &holdings, took),
                 other => self.not_installed(worker, boot, &other),
             },
             Call::Scan(worker, boot) => {
-                if let Answer::Holding(holdings) = answer {
+                if let WorkerResponse::Holding(holdings) = answer {
                     self.scanned(worker, boot, &holdings);
                 }
             }
             Call::Capacity(worker) => {
-                if let Answer::Holding(holdings) = answer {
+                if let WorkerResponse::Holding(holdings) = answer {
                     self.capacity_heard(worker, &holdings);
                 }
             }
@@ -242,14 +254,14 @@ impl Owner {
         }
     }
 
-    fn dispatch_answered(&mut self, sid: Sid, attempt: Attempt, answer: &Answer) {
+    fn dispatch_answered(&mut self, sid: Sid, attempt: Attempt, answer: &WorkerResponse) {
         let current = self.shards.get(&sid).is_some_and(|shard| shard.attempt() == attempt);
         if !current {
             self.journal.count_late();
             return;
         }
         match answer {
-            Answer::Done => {
+            WorkerResponse::Done => {
                 let ready_by = self.time.after(self.spec.settings().ready_within);
                 let Some(shard) = self.shards.get_mut(&sid) else { return };
                 if shard.step == Step::Sent {
@@ -258,40 +270,43 @@ impl Owner {
                     self.leave_reservation(sid, true);
                 }
             }
-            Answer::Refused(refused) => self.dispatch_refused(sid, refused),
+            WorkerResponse::Refused(refused) => self.dispatch_refused(sid, refused),
             _ => self.journal.count_mismatch(),
         }
     }
 
     /// a refusal leads on, to another worker. It consumes an attempt, because the ledger had started it.
-    fn dispatch_refused(&mut self, sid: Sid, refused: &Refused) {
+    fn dispatch_refused(&mut self, sid: Sid, refused: &WorkerRefusal) {
         let Some(shard) = self.shards.get(&sid).filter(|shard| shard.step == Step::Sent) else {
             self.journal.count_late();
             return;
         };
         let Some((node, boot)) = shard.current().map(|one| one.life()) else { return };
         match refused {
-            Refused::Fence(OrderRefusal::OtherLife { own, since, .. }) if *own > boot => {
+            WorkerRefusal::Fence(FenceRefusal::OtherLife { own, since, .. }) if *own > boot => {
                 let proof = lapse_of(boot, *own, *since);
                 return self.lose(sid, "its worker has started again", proof);
             }
-            Refused::Fence(OrderRefusal::Epoch(refusal)) => {
+            WorkerRefusal::Fence(FenceRefusal::Epoch(refusal)) => {
                 return self.depose(format!("worker {node}: {refusal}"));
             }
-            Refused::Draining => self.capacity.set_draining(node),
-            Refused::NoCores { free, total, .. } => self.capacity.correct(node, *free, *total),
-            Refused::UnknownHold | Refused::TooMany { .. } => self.capacity.shun(node),
+            WorkerRefusal::Draining => self.capacity.set_draining(node),
+            WorkerRefusal::NoCores { free, total, .. } => {
+                self.capacity.correct(node, *free, *total)
+            }
+            WorkerRefusal::UnknownHold | WorkerRefusal::TooMany { .. } => self.capacity.shun(node),
             _ => {}
         }
         // A full worker is no bad worker.
-        let its_fault = matches!(refused, Refused::CannotRun { .. } | Refused::Fence(_));
+        let its_fault =
+            matches!(refused, WorkerRefusal::CannotRun { .. } | WorkerRefusal::Fence(_));
         if let Some(shard) = self.shards.get_mut(&sid) {
             if its_fault {
                 shard.placing.failed_on.push((node, boot));
             }
             shard.placing.refused = shard.placing.refused.saturating_add(1);
             let text = match refused {
-                Refused::CannotRun { why } => why.clone(),
+                WorkerRefusal::CannotRun { why } => why.clone(),
                 other => format!("{other:?}"),
             };
             shard.error = Some(format!("worker {node} refused it: {text}"));
@@ -299,7 +314,7 @@ impl Owner {
         self.never_ran(sid, "worker rejected dispatch");
     }
 
-    fn start_answered(&mut self, attempts: &[(Sid, Attempt)], answer: &Answer) {
+    fn start_answered(&mut self, attempts: &[(Sid, Attempt)], answer: &WorkerResponse) {
         for (sid, attempt) in attempts {
             let begun = self
                 .shards
@@ -309,14 +324,18 @@ impl Owner {
                 continue;
             }
             match answer {
-                Answer::Done => self.runs(*sid),
-                Answer::Refused(Refused::Fence(OrderRefusal::OtherLife { own, since, .. })) => {
+                WorkerResponse::Done => self.runs(*sid),
+                WorkerResponse::Refused(WorkerRefusal::Fence(FenceRefusal::OtherLife {
+                    own,
+                    since,
+                    ..
+                })) => {
                     let boot = self.shards.get(sid).and_then(|shard| shard.current());
                     let boot = boot.map(|one| one.boot).unwrap_or_default();
                     let proof = lapse_of(boot, *own, *since);
                     self.lose(*sid, "its worker has started again", proof);
                 }
-                Answer::Refused(Refused::Fence(OrderRefusal::Epoch(refusal))) => {
+                WorkerResponse::Refused(WorkerRefusal::Fence(FenceRefusal::Epoch(refusal))) => {
                     return self.depose(refusal.to_string());
                 }
                 other => self.lose(*sid, &format!("its worker did not start it: {other:?}"), None),

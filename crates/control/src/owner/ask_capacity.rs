@@ -9,7 +9,7 @@ use super::Owner;
 use super::calls::Call;
 use super::shard::Step;
 use super::stages::WaveStep;
-use crate::message::Holdings;
+use crate::message::WorkerInventory;
 
 /// Workers that one job asks at a time; in a large fleet a part of it, drawn anew each time.
 const ASKED_MAX: usize = 32;
@@ -24,7 +24,7 @@ impl Owner {
     }
 
     /// Its own word counts more than a heartbeat. If it has more room than was thought, nothing waits any longer.
-    pub(super) fn capacity_heard(&mut self, node: NodeId, holdings: &Holdings) {
+    pub(super) fn capacity_heard(&mut self, node: NodeId, holdings: &WorkerInventory) {
         if self.capacity.pool().get(node).is_none_or(|worker| worker.boot != holdings.boot) {
             self.journal.count_late();
             return;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fence::{BootId, Moment, NodeId, Terms};
+use fence::{BootId, LeaseTerms, Moment, NodeId};
 
 use crate::budget::Budget;
 use ledger_state::{AttemptStatus, Counters};
@@ -18,7 +18,7 @@ pub(super) struct AttemptState {
     /// It has no core of its own.
     pub shared: bool,
     /// As it was started with, whoever owned the job then (R25).
-    pub lease: Terms,
+    pub lease: LeaseTerms,
     pub units: Units,
     /// It may have been told to start.
     pub may_run: bool,
@@ -67,7 +67,7 @@ pub(super) enum Revoked {
 
 impl AttemptState {
     /// One that starts now, of which nothing is known yet.
-    pub fn new((worker, boot): Life, lease: Terms, since: Duration, alive: Moment) -> Self {
+    pub fn new((worker, boot): Life, lease: LeaseTerms, since: Duration, alive: Moment) -> Self {
         Self {
             worker,
             boot,
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     fn attempt() -> AttemptState {
-        let lease = Terms::new(Duration::from_secs(12));
+        let lease = LeaseTerms::new(Duration::from_secs(12));
         AttemptState::new((NodeId(1), BootId(1)), lease, Duration::ZERO, Moment::default())
     }
 

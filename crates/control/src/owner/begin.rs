@@ -11,7 +11,7 @@ use super::shard::{Assignment, Shard, Step};
 use super::stages::{Clock, Kind, WaveStep};
 use super::{Owner, Sid};
 use crate::message::Task;
-use ledger_state::{Command, Lapse, Reply};
+use ledger_state::{Command, LapseProof, Reply};
 use schedule::job;
 
 impl Owner {
@@ -70,7 +70,7 @@ impl Owner {
             let (Step::Placed, Some(place)) = (&shard.step, shard.placing.assignment) else {
                 continue;
             };
-            let after = if shard.attempts.is_empty() { Lapse::First } else { shard.proof };
+            let after = if shard.attempts.is_empty() { LapseProof::First } else { shard.proof };
             let terms = self.next_terms(sid);
             let command = Command::StartAttempt {
                 shard: shard.key,

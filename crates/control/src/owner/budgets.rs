@@ -78,7 +78,7 @@ impl Owner {
         may_run: bool,
     ) -> AttemptState {
         let counters = record.end.as_ref().map(|end| end.counters).unwrap_or_default();
-        let lease = fence::Terms::new(Duration::from_millis(record.terms.lease_ms));
+        let lease = fence::LeaseTerms::new(Duration::from_millis(record.terms.lease_ms));
         let (life, since) = ((record.worker, record.boot), self.spec.age_at(record.started_ms));
         AttemptState {
             units: Units {

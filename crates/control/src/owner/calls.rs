@@ -6,14 +6,14 @@ use std::time::Duration;
 use fence::{Attempt, BootId, Moment, NodeId, ShardKey};
 
 use super::Sid;
-use crate::message::{Hold, RowBlock};
+use crate::message::{ReservationId, RowBlock};
 
 /// What a worker is called for. What exactly it is asked is worked out when the call is made (see
 /// [`super::ask`]), so one that is made again says what holds by then.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Call {
     Reserve(u32),
-    Release(Hold, NodeId, BootId),
+    Release(ReservationId, NodeId, BootId),
     Dispatch(Sid, Attempt),
     Start {
         worker: NodeId,

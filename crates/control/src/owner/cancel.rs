@@ -15,7 +15,7 @@ use stats::StopReason;
 
 use super::shard::Shard;
 use super::{Manifest, Owner, Phase, Settings, Sid};
-use crate::message::{Halt, Task};
+use crate::message::{StopMode, Task};
 use ledger_state::Grace;
 use schedule::job;
 
@@ -111,7 +111,7 @@ impl Owner {
         let members = self.stages.members();
         let reason = self.lifecycle.detail().to_owned();
         for sid in members {
-            self.halt(sid, Halt::Now, &reason);
+            self.halt(sid, StopMode::Now, &reason);
         }
         self.outgoing.changed();
     }

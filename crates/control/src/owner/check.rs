@@ -13,7 +13,7 @@ use fence::{Attempt, ShardKey};
 use super::adopt::last_attempt;
 use super::shard::Step;
 use super::{Effect, Manifest, Owner, Phase};
-use crate::message::{Ask, Task};
+use crate::message::{Task, WorkerRequest};
 use ledger_state::{Command, Job, Violation};
 
 fn demand(holds: bool, id: &'static str, detail: impl FnOnce() -> String) -> Result<(), Violation> {
@@ -27,7 +27,7 @@ fn demand(holds: bool, id: &'static str, detail: impl FnOnce() -> String) -> Res
 pub fn check_effects(effects: &[Effect], job: &Job, manifest: &Manifest) -> Result<(), Violation> {
     for effect in effects {
         match effect {
-            Effect::Ask { worker, ask: Ask::Dispatch(dispatch), .. } => {
+            Effect::WorkerRequest { worker, ask: WorkerRequest::Dispatch(dispatch), .. } => {
                 let order = &dispatch.order;
                 let (key, attempt) = (order.shard, order.step.attempt);
                 check_live(job, &key, attempt)?;
@@ -38,7 +38,7 @@ pub fn check_effects(effects: &[Effect], job: &Job, manifest: &Manifest) -> Resu
                 })?;
                 check_stage(job, manifest, dispatch.task, &key, dispatch.context_version)?;
             }
-            Effect::Ask { ask: Ask::Start { attempts, .. }, .. } => {
+            Effect::WorkerRequest { ask: WorkerRequest::Start { attempts, .. }, .. } => {
                 for (key, attempt) in attempts {
                     check_live(job, key, *attempt)?;
                     let load = (key.workflow.0 as usize) < manifest.workflows.len();

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use stats::{DropCause, LastWords, Outcome, StopReason, WorkflowStatus};
 
 use super::shard::Transition;
-use crate::message::{Answer, Ask, Steer, Tell};
+use crate::message::{Steer, WorkerReport, WorkerRequest, WorkerResponse};
 use crate::pool::Worker;
 use ledger_state::{BlobRef, Command, Counters, Reply};
 
@@ -26,7 +26,7 @@ pub enum Event {
     /// A worker's answer, and how long it took.
     Answered {
         tag: u64,
-        answer: Answer,
+        answer: WorkerResponse,
         took: Duration,
     },
     /// No answer within the shell's patience: it may have been done or not.
@@ -34,7 +34,7 @@ pub enum Event {
         tag: u64,
         why: NoAnswer,
     },
-    Told(Tell),
+    ReportAck(WorkerReport),
     /// What an attempt has counted so far, by the frames that were applied.
     Progress {
         shard: ShardKey,
@@ -115,12 +115,12 @@ pub enum Effect {
     /// Propose, and answer with [`Event::Committed`] or [`Event::Unknown`].
     Commit { tag: u64, command: Command },
     /// Send, and answer with [`Event::Answered`] or [`Event::Unanswered`].
-    Ask { tag: u64, worker: NodeId, ask: Ask },
-    /// Ask whether a worker is there: at once, directly and through another manager, for a second. Answered as an ask.
-    Probe { tag: u64, worker: NodeId, ask: Ask },
+    WorkerRequest { tag: u64, worker: NodeId, ask: WorkerRequest },
+    /// WorkerRequest whether a worker is there: at once, directly and through another manager, for a second. Answered as an ask.
+    Probe { tag: u64, worker: NodeId, ask: WorkerRequest },
     /// Fsync on a majority, and answer with [`Event::Stored`]. Goes on until it is done.
     Store { tag: u64, blob: BlobRef, content: Vec<u8> },
-    /// Answer with [`Event::Fetched`]. Goes on until it is done.
+    /// WorkerResponse with [`Event::Fetched`]. Goes on until it is done.
     Fetch { tag: u64, blob: BlobRef },
     /// Close the statistics of an attempt, and answer with [`Event::Sealed`].
     Seal { shard: ShardKey, attempt: Attempt },

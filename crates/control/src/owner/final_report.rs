@@ -19,7 +19,7 @@ use super::spec::hook_task;
 use super::tools::millis;
 use super::{Owner, Sid, blob_of};
 use crate::message::{EndReport, Task};
-use ledger_state::{AttemptStatus, Command, Counters, Lapse, Payload, Reply};
+use ledger_state::{AttemptStatus, Command, Counters, LapseProof, Payload, Reply};
 
 /// Load that was missing for less than this before a stop is not worth a word.
 const MISSING_FROM: Duration = Duration::from_millis(500);
@@ -231,7 +231,7 @@ impl Owner {
                     self.go(sid, State::Failed, why);
                 }
                 if let Some(shard) = self.shards.get_mut(&sid) {
-                    shard.proof = Lapse::Stopped;
+                    shard.proof = LapseProof::Stopped;
                 }
                 self.set(sid, Step::Lapsed);
             }

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use fence::{BootId, NodeId, OrderRefusal};
+use fence::{BootId, FenceRefusal, NodeId};
 
 use super::calls::Call;
 use super::shard::Step;
 use super::{Owner, Sid};
-use crate::message::{Answer, Held, HeldPhase, Holdings, Refused, lapse_of};
+use crate::message::{
+    AttemptPhase, HeldAttempt, WorkerInventory, WorkerRefusal, WorkerResponse, lapse_of,
+};
 
 impl Owner {
     /// `took`: the round trip of the question.
@@ -15,7 +17,7 @@ impl Owner {
         &mut self,
         worker: NodeId,
         boot: BootId,
-        holdings: &Holdings,
+        holdings: &WorkerInventory,
         took: Duration,
     ) {
         self.recovery.answered((worker, boot));
@@ -35,12 +37,12 @@ impl Owner {
         }
     }
 
-    fn found(&mut self, sid: Sid, held: Option<&Held>, ago: Duration) {
+    fn found(&mut self, sid: Sid, held: Option<&HeldAttempt>, ago: Duration) {
         let ready_by = self.time.after(self.spec.settings().ready_within);
         let overdue = self.time.after(self.run_at_most(sid) + self.spec.settings().overdue);
         let Some(shard) = self.shards.get_mut(&sid) else { return };
         shard.unsure = false;
-        if let (Some(HeldPhase::Preparing | HeldPhase::Ready), Some(one)) =
+        if let (Some(AttemptPhase::Preparing | AttemptPhase::Ready), Some(one)) =
             (held.map(|held| held.phase), shard.attempts.last_mut())
         {
             one.may_run = false;
@@ -50,17 +52,17 @@ impl Owner {
                 shard.step = Step::Unsent;
                 shard.due = Some(ready_by);
             }
-            Some(HeldPhase::Preparing) => {
+            Some(AttemptPhase::Preparing) => {
                 shard.step = Step::Preparing;
                 shard.due = Some(ready_by);
             }
-            Some(HeldPhase::Ready) => {
+            Some(AttemptPhase::Ready) => {
                 shard.step = Step::Ready;
                 shard.due = None;
             }
-            Some(HeldPhase::Running | HeldPhase::Stopping | HeldPhase::Ended) => {
+            Some(AttemptPhase::Running | AttemptPhase::Stopping | AttemptPhase::Ended) => {
                 shard.due = Some(overdue);
-                if let Some(held) = held.filter(|held| held.phase == HeldPhase::Running) {
+                if let Some(held) = held.filter(|held| held.phase == AttemptPhase::Running) {
                     self.heard_elapsed(sid, held.elapsed.saturating_add(ago));
                 }
                 let ran = held.and_then(|held| held.ran);
@@ -80,16 +82,18 @@ impl Owner {
         self.recovery.heard_elapsed(sid.0, elapsed.min(most), self.time.now());
     }
 
-    pub(super) fn not_installed(&mut self, worker: NodeId, boot: BootId, answer: &Answer) {
+    pub(super) fn not_installed(&mut self, worker: NodeId, boot: BootId, answer: &WorkerResponse) {
         self.recovery.answered((worker, boot));
         match answer {
-            Answer::Refused(Refused::Fence(OrderRefusal::OtherLife { own, since, .. }))
-                if *own > boot =>
-            {
+            WorkerResponse::Refused(WorkerRefusal::Fence(FenceRefusal::OtherLife {
+                own,
+                since,
+                ..
+            })) if *own > boot => {
                 let proof = lapse_of(boot, *own, *since);
                 self.lose_worker(worker, boot, "has started again", proof);
             }
-            Answer::Refused(Refused::Fence(OrderRefusal::Epoch(refusal))) => {
+            WorkerResponse::Refused(WorkerRefusal::Fence(FenceRefusal::Epoch(refusal))) => {
                 self.depose(refusal.to_string());
             }
             _ => {
@@ -116,7 +120,7 @@ impl Owner {
         workers.into_iter().for_each(|(worker, boot)| self.send(Call::Scan(worker, boot)));
     }
 
-    pub(super) fn scanned(&mut self, worker: NodeId, boot: BootId, holdings: &Holdings) {
+    pub(super) fn scanned(&mut self, worker: NodeId, boot: BootId, holdings: &WorkerInventory) {
         if holdings.boot != boot {
             if holdings.boot > boot {
                 let proof = lapse_of(boot, holdings.boot, holdings.since);
@@ -131,7 +135,7 @@ impl Owner {
             if !here || !matches!(shard.step, Step::Preparing | Step::Ready | Step::Running) {
                 continue;
             }
-            let held = |held: &Held| held.shard == shard.key && held.attempt == attempt;
+            let held = |held: &HeldAttempt| held.shard == shard.key && held.attempt == attempt;
             if holdings.attempts.iter().any(held) {
                 self.liveness.is_present(*sid, attempt);
             } else if self.liveness.is_absent(*sid, attempt) {
@@ -147,7 +151,7 @@ impl Owner {
             let Some(shard) = self.shards.get(&sid).filter(|shard| shard.key == held.shard) else {
                 continue;
             };
-            if held.attempt < shard.attempt() && held.phase != HeldPhase::Ended {
+            if held.attempt < shard.attempt() && held.phase != AttemptPhase::Ended {
                 self.send(Call::Stop(sid, held.attempt));
             }
         }

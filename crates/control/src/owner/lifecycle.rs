@@ -6,7 +6,7 @@ use std::time::Duration;
 use fence::Moment;
 use stats::Outcome;
 
-use crate::message::Halt;
+use crate::message::StopMode;
 use ledger_state::{self, BlobRef, StopCause};
 
 /// In the order in which they come.
@@ -43,7 +43,7 @@ pub(super) struct Lifecycle {
     /// A stop that is on its way into the ledger.
     stop_cause: Option<(StopCause, String)>,
     /// How what runs is ended, once it is.
-    how: Halt,
+    how: StopMode,
     outcome: Option<Outcome>,
     /// Why the job is stopped, in one line.
     detail: String,
@@ -62,7 +62,7 @@ impl Lifecycle {
             cancelling,
             stop_proposed: job.stop.is_some(),
             stop_cause: None,
-            how: Halt::Graceful,
+            how: StopMode::Graceful,
             outcome: None,
             detail: job.cancel.as_ref().map(|cancel| cancel.reason.clone()).unwrap_or_default(),
             result: job.result,
@@ -125,13 +125,13 @@ impl Lifecycle {
     // ── stops ──────────────────────────────────────────────────────────────────────────────────
 
     /// How what runs is ended.
-    pub fn how(&self) -> Halt {
+    pub fn how(&self) -> StopMode {
         self.how
     }
 
     /// What runs ends at once.
     pub fn end_at_once(&mut self) {
-        self.how = Halt::Now;
+        self.how = StopMode::Now;
     }
 
     /// The owner, or one before it, has decided to stop the job.
@@ -143,7 +143,7 @@ impl Lifecycle {
     pub fn propose_stop(&mut self, cause: StopCause, reason: String) {
         self.stop_proposed = true;
         self.set_detail(&reason);
-        self.how = if cause == StopCause::Timeout { Halt::Now } else { Halt::Graceful };
+        self.how = if cause == StopCause::Timeout { StopMode::Now } else { StopMode::Graceful };
         self.stop_cause = Some((cause, reason));
     }
 
@@ -166,7 +166,7 @@ impl Lifecycle {
         }
         self.cancelling = Some(Cancelling::default());
         self.set_detail(reason);
-        self.how = Halt::Graceful;
+        self.how = StopMode::Graceful;
         if self.phase == Phase::Closing {
             // The machine is done, and the result is not made yet.
             self.outcome = Some(Outcome::Cancelled);
@@ -221,7 +221,7 @@ mod tests {
             cancelling: None,
             stop_proposed: false,
             stop_cause: None,
-            how: Halt::Graceful,
+            how: StopMode::Graceful,
             outcome: None,
             detail: String::new(),
             result: None,
@@ -274,9 +274,9 @@ mod tests {
     #[test]
     fn a_time_out_ends_at_once_what_other_stops_let_come_to_its_end() {
         for (cause, how) in [
-            (StopCause::Timeout, Halt::Now),
-            (StopCause::Aborted, Halt::Graceful),
-            (StopCause::Threshold(1), Halt::Graceful),
+            (StopCause::Timeout, StopMode::Now),
+            (StopCause::Aborted, StopMode::Graceful),
+            (StopCause::Threshold(1), StopMode::Graceful),
         ] {
             let mut lifecycle = in_phase(Phase::Active);
             lifecycle.propose_stop(cause, "why".to_owned());

@@ -198,7 +198,7 @@ impl Liveness {
 
 #[cfg(test)]
 mod tests {
-    use fence::{BootId, Terms};
+    use fence::{BootId, LeaseTerms};
 
     use super::*;
 
@@ -210,7 +210,7 @@ mod tests {
 
     /// An attempt with a lease of 12 s, last heard at that time. It is quiet after 800 ms.
     fn heard(ms: u64) -> AttemptState {
-        let lease = Terms::new(Duration::from_secs(12));
+        let lease = LeaseTerms::new(Duration::from_secs(12));
         AttemptState::new(LIFE, lease, Duration::ZERO, at(ms))
     }
 

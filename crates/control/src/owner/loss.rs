@@ -19,7 +19,7 @@ use super::shard::{State, Step};
 use super::tools::millis;
 use super::{Owner, Sid};
 use crate::message::Task;
-use ledger_state::{Command, Lapse, Refusal, Reply};
+use ledger_state::{Command, LapseProof, Refusal, Reply};
 
 impl Owner {
     /// The ledger's answer to `StartAttempt`.
@@ -35,7 +35,7 @@ impl Owner {
             return self.attempt_refused(sid, &refusal);
         }
         let Some(place) = shard.placing.assignment else { return };
-        let lease = fence::Terms::new(Duration::from_millis(terms.lease_ms));
+        let lease = fence::LeaseTerms::new(Duration::from_millis(terms.lease_ms));
         let mut one = AttemptState::new(place.life(), lease, self.time.age(), self.time.now());
         one.shared = place.reservation.is_none();
         one.units.before = terms.units_before;
@@ -116,7 +116,7 @@ impl Owner {
         node: NodeId,
         boot: BootId,
         what: &str,
-        proof: Option<Lapse>,
+        proof: Option<LapseProof>,
     ) {
         self.time.forget(node);
         self.recovery.answered((node, boot));
@@ -137,13 +137,13 @@ impl Owner {
             if one.life() != (node, boot) {
                 continue;
             }
-            if let Some(Lapse::HigherBoot(now)) = proof
+            if let Some(LapseProof::HigherBoot(now)) = proof
                 && matches!(shard.step, Step::Revoking | Step::Lapsing(_))
             {
                 match &mut shard.step {
                     Step::Lapsing(handover) => handover.boot_seen(node, now),
                     // The revoke is on its way into the ledger.
-                    _ => shard.proof = Lapse::HigherBoot(now),
+                    _ => shard.proof = LapseProof::HigherBoot(now),
                 }
                 self.outgoing.changed();
             } else if shard.is_out() || shard.step == Step::Unsent {
@@ -173,11 +173,11 @@ impl Owner {
     }
 
     /// An attempt that can no longer be relied on. It may still run; what follows makes sure that it does not.
-    pub(super) fn lose(&mut self, sid: Sid, why: &str, proof: Option<Lapse>) {
+    pub(super) fn lose(&mut self, sid: Sid, why: &str, proof: Option<LapseProof>) {
         self.lose_by(sid, why, proof, false);
     }
 
-    fn lose_by(&mut self, sid: Sid, why: &str, proof: Option<Lapse>, suspected: bool) {
+    fn lose_by(&mut self, sid: Sid, why: &str, proof: Option<LapseProof>, suspected: bool) {
         let age = self.time.age();
         let Some(shard) = self.shards.get_mut(&sid) else { return };
         if !shard.is_out() && shard.step != Step::Unsent {
@@ -199,7 +199,7 @@ impl Owner {
         shard.step = Step::Revoking;
         shard.due = None;
         shard.unsure = false;
-        shard.proof = proof.unwrap_or(Lapse::LeaseLapsed);
+        shard.proof = proof.unwrap_or(LapseProof::LeaseLapsed);
         let (key, cancelling) = (shard.key, shard.state() == State::Cancelling);
         self.liveness.is_present(sid, attempt);
         self.grants.forget_rows(sid);
@@ -234,9 +234,9 @@ impl Owner {
         let ended = one.end.is_some();
         let mut handover = Handover::revoke_seen_committed(holding, one.lease, now);
         match proof {
-            Lapse::HigherBoot(boot) => handover.boot_seen(holding.worker, boot),
-            Lapse::Stopped => handover.stop_acknowledged(&holding),
-            Lapse::First | Lapse::LeaseLapsed => {}
+            LapseProof::HigherBoot(boot) => handover.boot_seen(holding.worker, boot),
+            LapseProof::Stopped => handover.stop_acknowledged(&holding),
+            LapseProof::First | LapseProof::LeaseLapsed => {}
         }
         if ended {
             handover.stop_acknowledged(&holding);
@@ -253,7 +253,7 @@ impl Owner {
         let Some(one) = shard.attempts.last() else { return };
         let by = Holding { shard: shard.key, attempt, worker: one.worker, boot: one.boot };
         match &mut shard.step {
-            Step::Revoking => shard.proof = Lapse::Stopped,
+            Step::Revoking => shard.proof = LapseProof::Stopped,
             Step::Lapsing(handover) => handover.stop_acknowledged(&by),
             _ => return,
         }

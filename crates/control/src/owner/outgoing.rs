@@ -6,7 +6,7 @@ use super::Effect;
 use super::blobs::{Blobs, Fetch, Store, blob_of};
 use super::calls::{Call, Calls, Returned};
 use super::commits::{Commits, Purpose};
-use crate::message::Ask;
+use crate::message::WorkerRequest;
 use ledger_state::{BlobRef, Command};
 
 #[derive(Clone, Debug, Default)]
@@ -73,11 +73,11 @@ impl Outgoing {
 
     // ── workers ────────────────────────────────────────────────────────────────────────────────
 
-    pub fn call(&mut self, call: Call, retries: u32, worker: NodeId, ask: Ask) {
+    pub fn call(&mut self, call: Call, retries: u32, worker: NodeId, ask: WorkerRequest) {
         let tag = self.tag();
         self.effects.push(match call {
             Call::Probe(..) => Effect::Probe { tag, worker, ask },
-            _ => Effect::Ask { tag, worker, ask },
+            _ => Effect::WorkerRequest { tag, worker, ask },
         });
         self.calls.made(tag, call, retries, worker);
     }
@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn every_request_has_a_tag_of_its_own_whatever_kind_it_is() {
         let mut out = Outgoing::default();
-        let inspect = || Ask::Inspect { job: None };
+        let inspect = || WorkerRequest::Inspect { job: None };
         let worker = NodeId(1);
         out.store(Store::Context(Default::default()), vec![1]);
         out.call(Call::Capacity(worker), 0, worker, inspect());
@@ -160,7 +160,7 @@ mod tests {
             .take()
             .iter()
             .map(|effect| match effect {
-                Effect::Store { tag, .. } | Effect::Ask { tag, .. } => (*tag, false),
+                Effect::Store { tag, .. } | Effect::WorkerRequest { tag, .. } => (*tag, false),
                 Effect::Probe { tag, .. } => (*tag, true),
                 other => panic!("{other:?}"),
             })

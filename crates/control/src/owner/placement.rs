@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fence::{Moment, NodeId, OrderRefusal};
+use fence::{FenceRefusal, Moment, NodeId};
 
 use super::calls::Call;
 use super::reservations::Left;
 use super::shard::{Assignment, Step};
 use super::stages::{Wave, WavePlacement, WaveStep};
 use super::{Owner, Sid};
-use crate::message::{Answer, Refused};
+use crate::message::{WorkerRefusal, WorkerResponse};
 use crate::pool::Worker;
 use schedule::allocation;
 
@@ -111,8 +111,8 @@ impl Owner {
         }
     }
 
-    pub(super) fn reserve_answered(&mut self, number: u32, answer: &Answer) {
-        let granted = *answer == Answer::Done;
+    pub(super) fn reserve_answered(&mut self, number: u32, answer: &WorkerResponse) {
+        let granted = *answer == WorkerResponse::Done;
         let Some(reservation) = self.capacity.answered(number, granted) else {
             // Given up meanwhile; the release is behind the question.
             return self.journal.count_late();
@@ -123,24 +123,26 @@ impl Owner {
             return self.granted(number, shards);
         }
         let why = match answer {
-            Answer::Refused(Refused::NoCores { asked, free, total }) if free < asked => {
+            WorkerResponse::Refused(WorkerRefusal::NoCores { asked, free, total })
+                if free < asked =>
+            {
                 self.capacity.correct(node, *free, *total);
                 format!("worker {node} was asked for {asked} cores and has {free} of {total} free")
             }
-            Answer::Refused(Refused::Draining) => {
+            WorkerResponse::Refused(WorkerRefusal::Draining) => {
                 self.capacity.set_draining(node);
                 format!("worker {node} is draining")
             }
-            Answer::Refused(Refused::DiskFull) => {
+            WorkerResponse::Refused(WorkerRefusal::DiskFull) => {
                 self.capacity.set_disk_full(node);
                 format!("the disk of worker {node} is full")
             }
-            Answer::Refused(Refused::Fence(OrderRefusal::Epoch(refusal))) => {
+            WorkerResponse::Refused(WorkerRefusal::Fence(FenceRefusal::Epoch(refusal))) => {
                 return self.depose(format!("worker {node}: {refusal}"));
             }
             other => {
                 // Nobody refuses for want of cores that he says he has.
-                if matches!(other, Answer::Refused(Refused::NoCores { .. })) {
+                if matches!(other, WorkerResponse::Refused(WorkerRefusal::NoCores { .. })) {
                     self.journal.count_mismatch();
                 }
                 self.capacity.shun(node);

@@ -10,7 +10,7 @@ use fence::{BootId, Moment, NodeId};
 
 use super::Owner;
 use super::calls::Call;
-use crate::message::{Answer, lapse_of};
+use crate::message::{WorkerResponse, lapse_of};
 
 impl Owner {
     pub(super) fn ask_back(&mut self) {
@@ -28,8 +28,8 @@ impl Owner {
         self.liveness.look_at(self.shards.out(), self.time.now())
     }
 
-    pub(super) fn probe_answered(&mut self, worker: NodeId, boot: BootId, answer: &Answer) {
-        if let Answer::Holding(holdings) = answer
+    pub(super) fn probe_answered(&mut self, worker: NodeId, boot: BootId, answer: &WorkerResponse) {
+        if let WorkerResponse::Holding(holdings) = answer
             && holdings.boot > boot
         {
             let proof = lapse_of(boot, holdings.boot, holdings.since);

@@ -5,8 +5,8 @@ use super::manifest::OnWorkerLoss;
 use super::shard::{State, Step, Stopping};
 use super::stages::{Kind, WaveStep};
 use super::{Effect, Owner, Sid};
-use crate::message::Halt;
-use ledger_state::{AttemptStatus, Command, Counters, Lapse, Word};
+use crate::message::StopMode;
+use ledger_state::{AttemptStatus, Command, Counters, LapseProof, ReportedBy};
 
 impl Owner {
     /// Timers of shards: proofs, preparing that takes too long, runs that do not end, stops that are not carried out.
@@ -30,9 +30,9 @@ impl Owner {
                 && let Some(lapse) = handover.may_start(now)
             {
                 shard.proof = match lapse {
-                    fence::Lapse::Stopped => Lapse::Stopped,
-                    fence::Lapse::HigherBoot(boot) => Lapse::HigherBoot(boot),
-                    fence::Lapse::LeaseLapsed => Lapse::LeaseLapsed,
+                    fence::Lapse::Stopped => LapseProof::Stopped,
+                    fence::Lapse::HigherBoot(boot) => LapseProof::HigherBoot(boot),
+                    fence::Lapse::LeaseLapsed => LapseProof::LeaseLapsed,
                 };
                 shard.step = Step::Lapsed;
                 self.outgoing.changed();
@@ -87,7 +87,7 @@ impl Owner {
         }
         let unheard = shard.current().is_some_and(|one| one.end.is_none() && !one.reporting);
         let (proof, used) = (shard.proof, shard.retries_used());
-        if unheard && proof == Lapse::LeaseLapsed && self.reports.seal(sid, attempt) {
+        if unheard && proof == LapseProof::LeaseLapsed && self.reports.seal(sid, attempt) {
             // Its worker is gone. What is known of it is made durable now; its own word, if it ever comes, is added.
             self.outgoing.push(Effect::Seal { shard: key, attempt });
             self.outgoing.changed();
@@ -173,7 +173,7 @@ impl Owner {
         }
         let others = self.shards.sids_of(sid.0);
         for other in others {
-            self.halt(other, Halt::Graceful, "another shard of the workflow has failed");
+            self.halt(other, StopMode::Graceful, "another shard of the workflow has failed");
         }
     }
 
@@ -199,17 +199,17 @@ impl Owner {
             counters: Counters::default(),
             result: None,
             sent_until_ms: None,
-            word: Word::Whole,
+            word: ReportedBy::Whole,
         };
         self.outgoing.commit(Purpose::End(sid, attempt), command);
         self.outgoing.push(Effect::NeverRan { shard: key, attempt });
     }
 
-    pub(super) fn stopping(&self, how: Halt, reason: &str, sid: Sid) -> Stopping {
+    pub(super) fn stopping(&self, how: StopMode, reason: &str, sid: Sid) -> Stopping {
         let graceful = self.spec.part(sid.0 as usize).map(|part| part.graceful_stop);
         let patience = match how {
-            Halt::Graceful => graceful.unwrap_or_default() + self.spec.settings().stop_within,
-            Halt::Now => self.spec.settings().stop_within,
+            StopMode::Graceful => graceful.unwrap_or_default() + self.spec.settings().stop_within,
+            StopMode::Now => self.spec.settings().stop_within,
         };
         let until = self.time.after(patience);
         Stopping {

@@ -5,7 +5,7 @@ use std::time::Duration;
 /// What a manager's configuration says. The defaults work.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
-    pub lease: fence::Terms,
+    pub lease: fence::LeaseTerms,
     /// Tries after the first one (R5); the ledger has the same limit.
     pub retries: u32,
     /// For how long a worker keeps cores that nothing was dispatched to.
@@ -48,7 +48,7 @@ impl Default for Settings {
     fn default() -> Self {
         let seconds = Duration::from_secs;
         Self {
-            lease: fence::Terms::default(),
+            lease: fence::LeaseTerms::default(),
             retries: 3,
             hold_for: seconds(30),
             again: Duration::from_millis(300),

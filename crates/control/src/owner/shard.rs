@@ -21,8 +21,8 @@ use std::time::Duration;
 use fence::{Attempt, BootId, Handover, Moment, NodeId, ShardKey};
 
 use super::attempt::{AttemptState, Life};
-use crate::message::{Halt, Task};
-use ledger_state::{AttemptTerms, Lapse};
+use crate::message::{StopMode, Task};
+use ledger_state::{AttemptTerms, LapseProof};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum State {
@@ -120,7 +120,7 @@ pub(super) enum Step {
     Sent,
     Preparing,
     Ready,
-    /// Told to start.
+    /// ReportAck to start.
     Begun,
     Running,
     /// Its report is on its way into the ledger.
@@ -166,7 +166,7 @@ pub(super) struct Placing {
 /// A stop that was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Stopping {
-    pub how: Halt,
+    pub how: StopMode,
     pub reason: String,
     /// The job's age when it was decided.
     pub since: Duration,
@@ -185,7 +185,7 @@ pub(super) struct Shard {
     /// What the attempt that is on its way into the ledger starts with.
     pub proposed: Option<AttemptTerms>,
     /// What proves that the last attempt has stopped.
-    pub proof: Lapse,
+    pub proof: LapseProof,
     pub placing: Placing,
     pub error: Option<String>,
     pub stop: Option<Stopping>,
@@ -210,7 +210,7 @@ impl Shard {
             step: Step::Idle,
             attempts: Vec::new(),
             proposed: None,
-            proof: Lapse::First,
+            proof: LapseProof::First,
             placing: Placing::default(),
             error: None,
             stop: None,

@@ -158,7 +158,7 @@ pub(super) fn sid_of(key: &ShardKey) -> Sid {
 
 #[cfg(test)]
 mod tests {
-    use fence::{BootId, JobId, Terms, WorkflowNo};
+    use fence::{BootId, JobId, LeaseTerms, WorkflowNo};
 
     use super::*;
     use crate::owner::shard::Step;
@@ -172,7 +172,7 @@ mod tests {
     }
 
     fn attempt(node: u128, boot: u64) -> AttemptState {
-        let lease = Terms::new(Duration::from_secs(12));
+        let lease = LeaseTerms::new(Duration::from_secs(12));
         AttemptState::new((NodeId(node), BootId(boot)), lease, Duration::ZERO, at(0))
     }
 

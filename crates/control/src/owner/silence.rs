@@ -1,7 +1,7 @@
 //! Workers of which nothing is heard (R26).
 //!
 //! Whoever cannot renew its leases is lost for its owner, whatever gossip says of it; and whoever renews anywhere is
-//! not, even if its owner does not reach it. Managers tell the owner of every renewal that they grant. Frames,
+//! not, even if its owner does not reach it. Managers tell the owner of every renewal that they grant. FrameBatch,
 //! answers and what a worker tells are signs of life as well.
 //!
 //! A silence may cause a revoke, and nothing else: what proves that the attempt has stopped is another matter (R4).

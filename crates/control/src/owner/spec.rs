@@ -6,7 +6,7 @@ use fence::{Epoch, JobId, ShardKey, WorkflowNo};
 
 use super::manifest::Part;
 use super::{Manifest, Settings, Sid};
-use crate::message::{Hold, Task};
+use crate::message::{ReservationId, Task};
 use ledger_state::{self, BlobRef};
 
 #[derive(Clone, Debug)]
@@ -100,8 +100,8 @@ impl Spec {
     }
 
     /// A reservation's name for workers: numbers of different owners do not meet.
-    pub fn reservation_id(&self, number: u32) -> Hold {
-        Hold { job: self.id, epoch: self.epoch, number }
+    pub fn reservation_id(&self, number: u32) -> ReservationId {
+        ReservationId { job: self.id, epoch: self.epoch, number }
     }
 
     /// As much of a text as the ledger takes.

@@ -10,7 +10,7 @@
 //! So nothing depends on which messages arrive, or in which order, and a successor needs no more than the ledger. A
 //! start says it too, and renewals hand it over by whichever manager grants them.
 
-use fence::{BootId, NodeId, OrderRefusal, ShardKey};
+use fence::{BootId, FenceRefusal, NodeId, ShardKey};
 
 use super::attempt::AttemptState;
 use super::calls::Call;
@@ -18,8 +18,8 @@ use super::commits::Purpose;
 use super::live_control::Asked;
 use super::shard::Step;
 use super::{Effect, Owner};
-use crate::message::{Answer, Refused, Steer};
-use ledger_state::{Command, Lapse, Reply};
+use crate::message::{Steer, WorkerRefusal, WorkerResponse};
+use ledger_state::{Command, LapseProof, Reply};
 
 impl Owner {
     /// One at a time: the last one in the ledger is the one that is in force, and it must be the last one here.
@@ -126,15 +126,17 @@ impl Owner {
         worker: NodeId,
         boot: BootId,
         number: u64,
-        answer: &Answer,
+        answer: &WorkerResponse,
     ) -> bool {
         match answer {
-            Answer::Done => self.has_heard(worker, boot, number),
-            Answer::Refused(Refused::Fence(OrderRefusal::Epoch(refusal))) => {
+            WorkerResponse::Done => self.has_heard(worker, boot, number),
+            WorkerResponse::Refused(WorkerRefusal::Fence(FenceRefusal::Epoch(refusal))) => {
                 self.depose(format!("worker {worker}: {refusal}"));
             }
-            Answer::Refused(Refused::Fence(OrderRefusal::OtherLife { own, .. })) if *own > boot => {
-                let proof = Some(Lapse::HigherBoot(*own));
+            WorkerResponse::Refused(WorkerRefusal::Fence(FenceRefusal::OtherLife {
+                own, ..
+            })) if *own > boot => {
+                let proof = Some(LapseProof::HigherBoot(*own));
                 self.lose_worker(worker, boot, "has started again", proof);
             }
             _ => {

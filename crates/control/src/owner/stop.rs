@@ -3,7 +3,7 @@
 //! A stop that the owner decides is committed first (`StopJob`), so that a successor does not take stopped shards for
 //! lost ones and start them again. A cancel is in the ledger already when it is seen, see [`super::cancel`].
 
-use fence::{Attempt, OrderRefusal, ShardKey};
+use fence::{Attempt, FenceRefusal, ShardKey};
 use stats::StopReason;
 
 use super::calls::Call;
@@ -11,7 +11,7 @@ use super::commits::Purpose;
 use super::shard::{Shard, State, Step, Stopping};
 use super::stages::{Kind, Stage, WaveStep};
 use super::{Owner, Sid};
-use crate::message::{Answer, Halt, Refused, lapse_of};
+use crate::message::{StopMode, WorkerRefusal, WorkerResponse, lapse_of};
 use ledger_state::{Command, StopCause};
 use schedule::job::{self, WorkflowEnd};
 
@@ -137,7 +137,7 @@ impl Owner {
     }
 
     /// Ends one shard, wherever it is on its way.
-    pub(super) fn halt(&mut self, sid: Sid, how: Halt, reason: &str) {
+    pub(super) fn halt(&mut self, sid: Sid, how: StopMode, reason: &str) {
         let stopping = self.stopping(how, reason, sid);
         let Some(shard) = self.shards.get_mut(&sid) else { return };
         match shard.step {
@@ -178,16 +178,18 @@ impl Owner {
         let Some(stop) = shard.stop.clone().filter(|stop| stop.until <= now) else { return };
         let attempt = shard.attempt();
         match stop.how {
-            Halt::Graceful => {
-                let harder =
-                    Stopping { since: stop.since, ..self.stopping(Halt::Now, &stop.reason, sid) };
+            StopMode::Graceful => {
+                let harder = Stopping {
+                    since: stop.since,
+                    ..self.stopping(StopMode::Now, &stop.reason, sid)
+                };
                 if let Some(shard) = self.shards.get_mut(&sid) {
                     shard.stop = Some(harder);
                 }
                 self.outgoing.changed();
                 self.send(Call::Stop(sid, attempt));
             }
-            Halt::Now => {
+            StopMode::Now => {
                 if let Some(shard) = self.shards.get_mut(&sid) {
                     shard.stop = None;
                 }
@@ -200,7 +202,7 @@ impl Owner {
         &mut self,
         sid: Sid,
         attempt: Attempt,
-        answer: Answer,
+        answer: WorkerResponse,
         retries: u32,
     ) {
         let Some(shard) = self.shards.get(&sid) else { return };
@@ -208,7 +210,7 @@ impl Owner {
             shard.attempts.get(attempt.0 as usize - 1).map(|one| one.boot).unwrap_or_default();
         let current = shard.attempt() == attempt;
         let nothing_runs = match answer {
-            Answer::Stopped { report: Some(report) } => {
+            WorkerResponse::Stopped { report: Some(report) } => {
                 if (report.shard, report.attempt) != (shard.key, attempt) {
                     self.journal.count_mismatch();
                     return;
@@ -216,13 +218,13 @@ impl Owner {
                 self.stop_proven(sid, attempt);
                 return self.report(*report);
             }
-            Answer::Stopped { report: None } => true,
+            WorkerResponse::Stopped { report: None } => true,
             // It has seen a later step of this shard: what was before is over there.
-            Answer::Refused(Refused::UnknownAttempt | Refused::Fence(OrderRefusal::Step(_))) => {
-                true
-            }
-            // Told; it ends in its own time, and says so. A lost one is asked again.
-            Answer::Done => {
+            WorkerResponse::Refused(
+                WorkerRefusal::UnknownAttempt | WorkerRefusal::Fence(FenceRefusal::Step(_)),
+            ) => true,
+            // ReportAck; it ends in its own time, and says so. A lost one is asked again.
+            WorkerResponse::Done => {
                 if let Some(shard) = self.shards.get_mut(&sid).filter(|_| current) {
                     let lapsing = matches!(shard.step, Step::Revoking | Step::Lapsing(_));
                     if let Some(stop) = &mut shard.stop {
@@ -234,9 +236,11 @@ impl Owner {
                 }
                 return;
             }
-            Answer::Refused(Refused::Fence(OrderRefusal::OtherLife { own, since, .. }))
-                if own > boot =>
-            {
+            WorkerResponse::Refused(WorkerRefusal::Fence(FenceRefusal::OtherLife {
+                own,
+                since,
+                ..
+            })) if own > boot => {
                 if current {
                     let proof = lapse_of(boot, own, since);
                     let worker = self.shards.get(&sid).and_then(|s| s.current()).map(|t| t.worker);
@@ -246,7 +250,7 @@ impl Owner {
                 }
                 return;
             }
-            Answer::Refused(Refused::Fence(OrderRefusal::Epoch(refusal))) => {
+            WorkerResponse::Refused(WorkerRefusal::Fence(FenceRefusal::Epoch(refusal))) => {
                 return self.depose(refusal.to_string());
             }
             other => {

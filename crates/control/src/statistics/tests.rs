@@ -1,4 +1,4 @@
-//! Frames, reports, seals and checkpoints, one at a time.
+//! FrameBatch, reports, seals and checkpoints, one at a time.
 
 use std::sync::Arc;
 
@@ -35,9 +35,9 @@ fn begin() -> (Statistics, Sender) {
 
 fn open(statistics: &mut Statistics, sender: &Sender) -> Result<u64, String> {
     let (worker, boot, open) = (NodeId(7), BootId(1), vec![sender.key()]);
-    let post = Frames { job: JOB, worker, boot, open, frames: Vec::new() };
+    let post = FrameBatch { job: JOB, worker, boot, open, frames: Vec::new() };
     let (answer, _) = statistics.frames(&post, Duration::ZERO, |_, _, _| true);
-    let FramesAnswer::Taken { mut resume, .. } = answer else { panic!("{answer:?}") };
+    let FrameBatchAck::Taken { mut resume, .. } = answer else { panic!("{answer:?}") };
     resume.remove(0).1
 }
 
@@ -74,7 +74,7 @@ fn totals_are_the_sum_over_all_attempts() {
         sender.push(0, content);
         let frames = vec![sender.next_frame().unwrap().bytes.to_vec()];
         let (job, worker, boot) = (JOB, NodeId(7), BootId(1));
-        let post = Frames { job, worker, boot, open: Vec::new(), frames };
+        let post = FrameBatch { job, worker, boot, open: Vec::new(), frames };
         for _ in 0..2 {
             statistics.frames(&post, Duration::ZERO, |_, _, _| true);
         }
@@ -127,9 +127,9 @@ fn checkpoints_come_quickly_when_an_attempt_begins() {
             let again = StreamKey { attempt: 2, id: 2, ..sender.key() };
             let open = vec![again];
             let (job, worker, boot) = (SHARD.job, NodeId(1), BootId(1));
-            let post = Frames { job, worker, boot, open, frames: Vec::new() };
+            let post = FrameBatch { job, worker, boot, open, frames: Vec::new() };
             let (answer, _) = statistics.frames(&post, Duration::from_millis(ms), |_, _, _| true);
-            assert!(matches!(answer, FramesAnswer::Taken { .. }));
+            assert!(matches!(answer, FrameBatchAck::Taken { .. }));
         }
         statistics.keep_anew();
         if let Some(checkpoint) = statistics.checkpoint_with(Duration::from_millis(ms), Vec::new) {
@@ -169,9 +169,9 @@ fn a_worker_feeds_and_ends_the_streams_of_its_own_attempts_only() {
     sender.finish(0, content);
     let frames = vec![sender.next_frame().unwrap().bytes.to_vec()];
     let (job, worker, boot) = (JOB, NodeId(8), BootId(1));
-    let post = Frames { job, worker, boot, open: vec![sender.key()], frames };
+    let post = FrameBatch { job, worker, boot, open: vec![sender.key()], frames };
     let (answer, touched) = statistics.frames(&post, Duration::ZERO, |_, _, _| false);
-    let FramesAnswer::Taken { resume, refused, .. } = answer else { panic!("{answer:?}") };
+    let FrameBatchAck::Taken { resume, refused, .. } = answer else { panic!("{answer:?}") };
     assert!(resume[0].1.is_err() && touched.is_empty());
     assert_eq!(refused[0].0, sender.key());
 
@@ -231,7 +231,7 @@ fn a_frame_that_comes_after_the_last_word_does_not_count() {
     sender.finish(0, content);
     let frames = vec![sender.next_frame().unwrap().bytes.to_vec()];
     let (job, worker, boot) = (JOB, NodeId(7), BootId(1));
-    let post = Frames { job, worker, boot, open: Vec::new(), frames };
+    let post = FrameBatch { job, worker, boot, open: Vec::new(), frames };
     let killed = EndReport { totals: Vec::new(), ..report(&sender) };
     statistics.ended(&killed, Duration::ZERO);
     statistics.frames(&post, Duration::ZERO, |_, _, _| true);

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fence::{JobId, Moment};
 
-use crate::message::Hold;
+use crate::message::ReservationId;
 
 /// The right to one core, or to a share of one. It cannot be copied, and it ends by being dropped.
 #[derive(Debug, PartialEq, Eq)]
@@ -25,13 +25,13 @@ impl CoreLease {
 /// A hold's name in order. The cluster was checked at the door, so generation and number tell epochs apart.
 type Name = (JobId, u32, u64, u32);
 
-fn name(hold: &Hold) -> Name {
+fn name(hold: &ReservationId) -> Name {
     (hold.job, hold.epoch.group.generation, hold.epoch.number, hold.number)
 }
 
 #[derive(Clone, Debug)]
 struct Reservation {
-    hold: Hold,
+    hold: ReservationId,
     /// As asked for; repeats must say the same.
     asked: u32,
     /// Not yet dispatched to. Never zero: a hold without cores is over.
@@ -42,7 +42,7 @@ struct Reservation {
 /// What was held until now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reserve {
-    Held,
+    HeldAttempt,
     /// The same hold, in the same words: it lasts longer.
     Repeat,
     /// The same hold, in other words.
@@ -81,7 +81,7 @@ impl Cores {
     /// All or nothing, in one step.
     pub fn reserve(
         &mut self,
-        hold: Hold,
+        hold: ReservationId,
         cores: u32,
         until: Moment,
         taken: &BTreeSet<u32>,
@@ -98,15 +98,15 @@ impl Cores {
             return Reserve::NoCores { free };
         }
         self.holds.insert(name(&hold), Reservation { hold, asked: cores, left: cores, until });
-        Reserve::Held
+        Reserve::HeldAttempt
     }
 
-    pub fn has(&self, hold: &Hold) -> bool {
+    pub fn has(&self, hold: &ReservationId) -> bool {
         self.holds.contains_key(&name(hold))
     }
 
     /// One core of a hold becomes an attempt's: the lowest that is free (ARCH-84).
-    pub fn take(&mut self, hold: &Hold, taken: &BTreeSet<u32>) -> Option<CoreLease> {
+    pub fn take(&mut self, hold: &ReservationId, taken: &BTreeSet<u32>) -> Option<CoreLease> {
         let core = (0..self.total).find(|core| !taken.contains(core))?;
         let held = self.holds.get_mut(&name(hold))?;
         held.left -= 1;
@@ -124,13 +124,16 @@ impl Cores {
     }
 
     /// False if there was no such hold.
-    pub fn release(&mut self, hold: &Hold) -> bool {
+    pub fn release(&mut self, hold: &ReservationId) -> bool {
         self.holds.remove(&name(hold)).is_some()
     }
 
     /// Takes out every hold that answers to this, and says which.
-    pub fn release_where(&mut self, over: impl Fn(&Hold, Moment) -> bool) -> Vec<Hold> {
-        let gone: Vec<Hold> = self
+    pub fn release_where(
+        &mut self,
+        over: impl Fn(&ReservationId, Moment) -> bool,
+    ) -> Vec<ReservationId> {
+        let gone: Vec<ReservationId> = self
             .holds
             .values()
             .filter(|held| over(&held.hold, held.until))

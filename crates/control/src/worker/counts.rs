@@ -1,6 +1,6 @@
 //! What a worker counts, and what it says of itself in a heartbeat.
 
-/// Every one only rises. Refusals by the fence are counted by the doorkeeper, in [`super::Worker::fence_counts`].
+/// Every one only rises. Refusals by the fence are counted by the command_fence, in [`super::Worker::fence_counts`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub asks: u64,

@@ -1,15 +1,15 @@
 //! A dispatch: judged at the door, given a core of its own, or a share of one in a retry.
 
-use fence::{Act, Admission, NodeId, Order, ShardKey};
+use fence::{Act, Admission, FencedCommand, NodeId, ShardKey};
 
-use super::live::{Cause, Live};
+use super::local_attempt::{EndCause, LocalAttempt};
 use super::{Effect, Worker};
-use crate::message::{Answer, Dispatch, Halt, Refused, Seat};
+use crate::message::{Dispatch, Placement, StopMode, WorkerRefusal, WorkerResponse};
 use ledger_state::Payload;
 
 impl Worker {
     /// Whether this order is news that the door would let in. What is not, goes to the door for its answer.
-    fn is_news(&self, order: &Order) -> bool {
+    fn is_news(&self, order: &FencedCommand) -> bool {
         let known = self.door.epoch(&order.shard.job);
         order.receiver == self.settings.boot
             && order.epoch.group.cluster == self.settings.cluster
@@ -22,17 +22,17 @@ impl Worker {
         dispatch: Box<Dispatch>,
         from: NodeId,
         out: &mut Vec<Effect>,
-    ) -> Result<Answer, Refused> {
+    ) -> Result<WorkerResponse, WorkerRefusal> {
         let order = dispatch.order;
         self.make_room(order.shard.job);
         if self.is_news(&order) {
             self.judge_dispatch(&dispatch)?;
         }
         match self.door.admit(&order) {
-            Admission::Refused(refusal) => return Err(Refused::Fence(refusal)),
+            Admission::Refused(refusal) => return Err(WorkerRefusal::Fence(refusal)),
             Admission::Repeat(()) | Admission::Busy => {
                 self.led_by(order.shard.job, order.epoch, from);
-                return Ok(Answer::Done);
+                return Ok(WorkerResponse::Done);
             }
             Admission::Enter => {}
         }
@@ -40,26 +40,26 @@ impl Worker {
         let lower = self.runs_of(order.shard);
         for run in lower {
             self.counts.superseded += 1;
-            self.halt(run, Cause::Superseded, Halt::Now, out);
+            self.halt(run, EndCause::Superseded, StopMode::Now, out);
         }
         // The seat was judged before the door; taking it comes after, when the epoch is the job's.
         let core = match dispatch.seat {
-            Seat::Own(hold) => {
+            Placement::Own(hold) => {
                 let core = self.cores.take(&hold, &self.taken());
                 if !self.cores.has(&hold) {
                     self.hold_over(hold);
                 }
                 core
             }
-            Seat::Shared => self.share(order.shard),
+            Placement::Shared => self.share(order.shard),
         };
         self.led_by(order.shard.job, order.epoch, from);
         let Some(core) = core else {
             debug_assert!(false, "the seat of {} was judged and is gone", order.shard);
-            return Err(Refused::UnknownHold);
+            return Err(WorkerRefusal::UnknownHold);
         };
         self.let_in(dispatch, core, out);
-        Ok(Answer::Done)
+        Ok(WorkerResponse::Done)
     }
 
     fn let_in(&mut self, dispatch: Box<Dispatch>, core: super::CoreLease, out: &mut Vec<Effect>) {
@@ -68,31 +68,34 @@ impl Worker {
         job.idle_since = None;
         self.limit_time(&dispatch);
         self.counts.attempts_let_in += 1;
-        let live = Live::new(dispatch, core, self.now.after(self.settings.times.prepare));
-        let run = live.run;
-        self.live.insert(run, live);
+        let local_attempt =
+            LocalAttempt::new(dispatch, core, self.now.after(self.settings.times.prepare));
+        let run = local_attempt.run;
+        self.local_attempt.insert(run, local_attempt);
         self.fetch(run, out);
     }
 
     /// Everything that can be wrong with a dispatch beside its fence. Changes nothing.
-    fn judge_dispatch(&self, dispatch: &Dispatch) -> Result<(), Refused> {
+    fn judge_dispatch(&self, dispatch: &Dispatch) -> Result<(), WorkerRefusal> {
         let limits = &self.settings.limits;
         let order = &dispatch.order;
         if self.draining {
-            return Err(Refused::Draining);
+            return Err(WorkerRefusal::Draining);
         }
         if order.step.act != Act::Start {
-            return Err(Refused::CannotRun { why: format!("a dispatch says {}", order.step) });
+            return Err(WorkerRefusal::CannotRun {
+                why: format!("a dispatch says {}", order.step),
+            });
         }
         let seen = self.jobs.get(&order.shard.job).map_or(0, |job| job.context_seen);
         if dispatch.context_version < seen {
-            return Err(Refused::OldContext { seen });
+            return Err(WorkerRefusal::OldContext { seen });
         }
         if dispatch.lease.is_zero() {
-            return Err(Refused::CannotRun { why: "a lease of no length".into() });
+            return Err(WorkerRefusal::CannotRun { why: "a lease of no length".into() });
         }
         let too_many =
-            |what: &str, limit: u64| Err(Refused::TooMany { what: what.to_owned(), limit });
+            |what: &str, limit: u64| Err(WorkerRefusal::TooMany { what: what.to_owned(), limit });
         if dispatch.lease > limits.lease {
             return too_many("seconds of lease", limits.lease.as_secs());
         }
@@ -104,23 +107,23 @@ impl Worker {
         {
             return too_many("bytes of context", limits.context_bytes);
         }
-        if self.outbox.len() + self.live.len() >= limits.outbox_reports {
+        if self.outbox.len() + self.local_attempt.len() >= limits.outbox_reports {
             return too_many("reports that nobody has acknowledged", limits.outbox_reports as u64);
         }
-        let attempts = self.live.len() as u64 + 1;
+        let attempts = self.local_attempt.len() as u64 + 1;
         if !self.outbox.has_room(attempts, limits.report_floor) {
             return too_many("bytes of reports that nobody has acknowledged", limits.outbox_bytes);
         }
         match dispatch.seat {
-            Seat::Own(hold) => {
+            Placement::Own(hold) => {
                 let its = hold.job == order.shard.job && hold.epoch == order.epoch;
-                if its && self.cores.has(&hold) { Ok(()) } else { Err(Refused::UnknownHold) }
+                if its && self.cores.has(&hold) { Ok(()) } else { Err(WorkerRefusal::UnknownHold) }
             }
-            Seat::Shared => match self.share(order.shard) {
+            Placement::Shared => match self.share(order.shard) {
                 Some(_) => Ok(()),
                 None => {
                     let (free, total) = (self.cores.free(&self.taken()), self.cores.total());
-                    Err(Refused::NoCores { asked: 1, free, total })
+                    Err(WorkerRefusal::NoCores { asked: 1, free, total })
                 }
             },
         }
@@ -129,15 +132,18 @@ impl Worker {
     /// A share of a core on which only attempts of this shard's workflow sit (R14).
     fn share(&self, shard: ShardKey) -> Option<super::CoreLease> {
         let mut occupants = std::collections::BTreeMap::new();
-        for live in self.live.values() {
-            let same = (live.run.shard.job, live.run.shard.workflow) == (shard.job, shard.workflow);
-            if same && live.run.shard != shard {
-                *occupants.entry(live.core.core()).or_default() += 1;
+        for local_attempt in self.local_attempt.values() {
+            let same = (local_attempt.run.shard.job, local_attempt.run.shard.workflow)
+                == (shard.job, shard.workflow);
+            if same && local_attempt.run.shard != shard {
+                *occupants.entry(local_attempt.core.core()).or_default() += 1;
             }
         }
         // An attempt of the shard itself that is on its way out still counts, and so does a thread that did not end.
-        for live in self.live.values().filter(|live| live.run.shard == shard) {
-            occupants.entry(live.core.core()).and_modify(|count| *count += 1);
+        for local_attempt in
+            self.local_attempt.values().filter(|local_attempt| local_attempt.run.shard == shard)
+        {
+            occupants.entry(local_attempt.core.core()).and_modify(|count| *count += 1);
         }
         for core in self.stuck.values() {
             occupants.remove(&core.core());

@@ -32,8 +32,8 @@ pub fn cores_add_up(worker: &Worker) -> Result<(), Violation> {
         return broken(format!("a core beyond {total} is taken: {taken:?}"));
     }
     let mut occupants: BTreeMap<u32, Vec<Run>> = BTreeMap::new();
-    for live in worker.live.values() {
-        occupants.entry(live.core.core()).or_default().push(live.run);
+    for local_attempt in worker.local_attempt.values() {
+        occupants.entry(local_attempt.core.core()).or_default().push(local_attempt.run);
     }
     for (core, runs) in occupants {
         let workflows: BTreeSet<_> =
@@ -51,14 +51,19 @@ pub fn cores_add_up(worker: &Worker) -> Result<(), Violation> {
 /// Says what is too large.
 pub fn bounded(worker: &Worker) -> Result<(), Violation> {
     let limits = &worker.settings.limits;
-    let (live, reports) = (worker.live.len(), worker.outbox.len());
+    let (local_attempt, reports) = (worker.local_attempt.len(), worker.outbox.len());
     let attempts_max = worker.settings.cores as usize * worker.settings.share_max as usize;
     // Each attempt: ready, abort, and one for each data set; each report one; each job one.
-    let letters_max = live * (2 + limits.row_blocks) + reports + worker.jobs.len();
-    let waiters = worker.live.values().map(|live| live.waiters.len()).max().unwrap_or(0);
+    let letters_max = local_attempt * (2 + limits.row_blocks) + reports + worker.jobs.len();
+    let waiters = worker
+        .local_attempt
+        .values()
+        .map(|local_attempt| local_attempt.waiters.len())
+        .max()
+        .unwrap_or(0);
     let found = [
-        ("attempts", live, attempts_max),
-        ("letters", worker.post.len(), letters_max),
+        ("attempts", local_attempt, attempts_max),
+        ("letters", worker.report_queue.len(), letters_max),
         ("waiters of one attempt", waiters, limits.waiters),
     ];
     match found.into_iter().find(|(_, is, most)| is > most) {
@@ -74,7 +79,7 @@ pub fn bounded(worker: &Worker) -> Result<(), Violation> {
 /// # Errors
 /// Names it.
 pub fn one_place(worker: &Worker) -> Result<(), Violation> {
-    match worker.live.keys().find(|run| worker.outbox.get(**run).is_some()) {
+    match worker.local_attempt.keys().find(|run| worker.outbox.get(**run).is_some()) {
         Some(run) => Err(Violation { id: "W3", what: format!("{run} runs and has a report") }),
         None => Ok(()),
     }
@@ -84,11 +89,12 @@ pub fn one_place(worker: &Worker) -> Result<(), Violation> {
 /// has not seen its gate shut. Those of all workers together go to [`fence::invariant::one_holder`] (P1).
 #[must_use]
 pub fn holders(worker: &Worker, now: Moment) -> Vec<Holder> {
-    let might_send = worker.live.values().filter(|live| live.might_send(now));
+    let might_send =
+        worker.local_attempt.values().filter(|local_attempt| local_attempt.might_send(now));
     might_send
-        .map(|live| Holder {
-            shard: live.run.shard,
-            attempt: live.run.attempt,
+        .map(|local_attempt| Holder {
+            shard: local_attempt.run.shard,
+            attempt: local_attempt.run.attempt,
             worker: worker.settings.node,
             boot: worker.settings.boot,
         })

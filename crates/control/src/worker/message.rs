@@ -10,8 +10,10 @@ use std::time::Duration;
 
 use fence::{Attempt, Moment, NodeId, ShardKey};
 
-use crate::message::{Answer, Ask, Dispatch, EndReport, Halt, Renewal, RowBlock, Steer};
-use crate::message::{Renew, Tell, Told};
+use crate::message::{
+    Dispatch, EndReport, Renewal, RowBlock, Steer, StopMode, WorkerRequest, WorkerResponse,
+};
+use crate::message::{RenewRequest, ReportAck, WorkerReport};
 use ledger_state::{BlobRef, Counters};
 
 /// One attempt at one shard: what everything here is about.
@@ -41,7 +43,7 @@ pub enum Event {
     Asked {
         id: u64,
         from: NodeId,
-        ask: Ask,
+        ask: WorkerRequest,
     },
     /// Whether the disk has too little room for new work.
     DiskFull(bool),
@@ -75,13 +77,13 @@ pub enum Event {
         reason: String,
     },
     /// The attempt's own thread has seen its gate shut: nothing is between check and send any more.
-    GateShut {
+    PermitWithdrawn {
         run: Run,
     },
     /// Its thread has ended.
     Ended {
         run: Run,
-        end: RunEnd,
+        end: EngineEnd,
     },
     /// Its thread did not end after [`Effect::Kill`]; these counts are from the file that it shares with the world.
     Abandoned {
@@ -99,7 +101,7 @@ pub enum Event {
     },
     TellAnswered {
         number: u64,
-        told: Told,
+        told: ReportAck,
     },
     TellFailed {
         number: u64,
@@ -124,7 +126,7 @@ pub struct Progress {
     pub counters: Counters,
     /// Time in its schedule, pauses taken off.
     pub elapsed: Duration,
-    /// Frames of its statistics stream so far.
+    /// FrameBatch of its statistics stream so far.
     pub frames: u64,
     /// How often its thread has answered so far.
     pub answers: u64,
@@ -132,8 +134,8 @@ pub struct Progress {
 
 /// What the engine leaves of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RunEnd {
-    pub how: RunHow,
+pub struct EngineEnd {
+    pub how: EngineEndKind,
     pub counters: Counters,
     pub provided: BTreeMap<String, Vec<u8>>,
     pub frames: u64,
@@ -143,7 +145,7 @@ pub struct RunEnd {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RunHow {
+pub enum EngineEndKind {
     Completed,
     /// It could not be prepared, or ran and reported an error. Final (R5).
     Failed(String),
@@ -156,9 +158,9 @@ pub enum RunHow {
 /// What is to be done, in this order.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
-    Answer {
+    WorkerResponse {
         to: u64,
-        answer: Answer,
+        answer: WorkerResponse,
     },
 
     /// Have these here, from any manager, by hash. Answered by `Fetched`.
@@ -180,18 +182,18 @@ pub enum Effect {
         clock: Duration,
     },
     /// It may send until then, by its own look at the clock.
-    MoveGate {
+    ExtendPermit {
         run: Run,
         until: Moment,
     },
-    /// It may send nothing more, ever. Answered by `GateShut` when its thread has seen it.
-    ShutGate {
+    /// It may send nothing more, ever. Answered by `PermitWithdrawn` when its thread has seen it.
+    WithdrawPermit {
         run: Run,
     },
     /// Answered by `Ended`.
-    Halt {
+    StopMode {
         run: Run,
-        how: Halt,
+        how: StopMode,
     },
     /// Interrupt its script, drop its users, give its thread up. Answered by `Ended`, or by `Abandoned` and, when the
     /// thread ends after all, `Ended`.
@@ -215,12 +217,12 @@ pub enum Effect {
     SendRenewal {
         number: u64,
         to: NodeId,
-        renew: Renew,
+        renew: RenewRequest,
     },
     SendTell {
         number: u64,
         to: NodeId,
-        tell: Tell,
+        tell: WorkerReport,
     },
     /// Fsync it under its name. Answered by `Stored`.
     Store {

@@ -71,7 +71,7 @@ proptest! {
             prop_assert_eq!((figures.cores_free, figures.shards), (2, 0));
             prop_assert!(site.worker.outbox().is_empty());
             prop_assert!(site.reports.is_empty() && site.issued.is_empty(), "files are left");
-            prop_assert_eq!(site.worker.post.len(), 0);
+            prop_assert_eq!(site.worker.report_queue.len(), 0);
         }
         prop_assert!(world.open.is_empty(), "questions without an answer");
         for run in &world.owed {

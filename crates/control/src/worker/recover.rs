@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use fence::Moment;
 
-use super::{BadSettings, Effect, IssuedFile, Letter, Matter, Run, Settings, Worker};
+use super::{BadSettings, Effect, IssuedFile, ReportBody, ReportKey, Run, Settings, Worker};
 use crate::message::EndReport;
 use ledger_state::AttemptStatus;
 
@@ -33,7 +33,7 @@ impl Worker {
             reported.insert(run);
             worker.job(run.shard.job);
             worker.outbox.restore(report);
-            worker.post.tell(Matter::Ended(run), Letter::Report, now);
+            worker.report_queue.tell(ReportKey::Ended(run), ReportBody::Report, now);
         }
         for file in issued {
             let IssuedFile { run, boot, counters, certain } = file;

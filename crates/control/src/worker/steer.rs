@@ -1,4 +1,4 @@
-//! Live control on a worker: what is in force for a job, and what its attempts are told of it.
+//! LocalAttempt control on a worker: what is in force for a job, and what its attempts are told of it.
 //!
 //! It comes from the owner, by itself and with every start, and with renewals from any manager, who has read it in the
 //! ledger. All of them say the whole of it under the ledger's number of changes; the highest number counts.
@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use fence::{JobId, Moment, WorkflowNo};
 
-use super::live::Phase;
+use super::local_attempt::Phase;
 use super::{Effect, Job, Run, Worker};
-use crate::message::{Answer, Refused, Steer, Steering};
+use crate::message::{Steer, Steering, WorkerRefusal, WorkerResponse};
 
 /// What is in force.
 #[derive(Clone, Debug, Default)]
@@ -77,14 +77,14 @@ impl Worker {
         job: JobId,
         steering: &Steering,
         out: &mut Vec<Effect>,
-    ) -> Result<Answer, Refused> {
+    ) -> Result<WorkerResponse, WorkerRefusal> {
         let limit = self.settings.limits.steered;
         if steering.steers.len() > limit {
             let what = "things that a job is steered to".to_owned();
-            return Err(Refused::TooMany { what, limit: limit as u64 });
+            return Err(WorkerRefusal::TooMany { what, limit: limit as u64 });
         }
         self.follow(job, steering, out);
-        Ok(Answer::Done)
+        Ok(WorkerResponse::Done)
     }
 
     /// Takes up what is in force, if it is news.
@@ -99,24 +99,29 @@ impl Worker {
         let since = steered.paused_at;
         let changes = steered.take(&steering.steers, now);
         let paused_for = since.filter(|_| steered.paused_at.is_none());
-        for live in self.live.values_mut().filter(|live| live.run.shard.job == job) {
-            let own = live.run.shard.workflow;
+        for local_attempt in self
+            .local_attempt
+            .values_mut()
+            .filter(|local_attempt| local_attempt.run.shard.job == job)
+        {
+            let own = local_attempt.run.shard.workflow;
             let its = |steer: &&Steer| match steer {
                 Steer::Pause | Steer::Resume => true,
                 Steer::Vus { workflow, .. } | Steer::Rate { workflow, .. } => *workflow == own,
             };
-            if live.phase.is_begun() {
-                let run = live.run;
+            if local_attempt.phase.is_begun() {
+                let run = local_attempt.run;
                 let told = changes.iter().filter(its).cloned();
                 out.extend(told.map(|steer| Effect::Steer { run, steer }));
             }
             // A pause is no part of the time that an attempt may run, nor of its schedule.
-            if let (Some(since), Phase::Running { until }) = (paused_for, &mut live.phase) {
-                let since = live.start.map_or(since, |start| since.max(start));
+            if let (Some(since), Phase::Running { until }) = (paused_for, &mut local_attempt.phase)
+            {
+                let since = local_attempt.start.map_or(since, |start| since.max(start));
                 *until = until.after(now.since(since));
-                if let Some(progress) = &mut live.progress {
-                    progress.elapsed += since.since(live.progress_at);
-                    live.progress_at = now;
+                if let Some(progress) = &mut local_attempt.progress {
+                    progress.elapsed += since.since(local_attempt.progress_at);
+                    local_attempt.progress_at = now;
                 }
             }
         }

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use fence::{Ended, JobId, Moment};
 
-use super::live::{Cause, Gate, Phase};
-use super::{Effect, Letter, Matter, Run, Worker};
-use crate::message::{Halt, Renew, Steer, Tell};
+use super::local_attempt::{EndCause, PermitState, Phase};
+use super::{Effect, ReportBody, ReportKey, Run, Worker};
+use crate::message::{RenewRequest, Steer, StopMode, WorkerReport};
 
 /// Jobs that are over are looked for this often.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
@@ -20,15 +20,17 @@ impl Worker {
     pub(super) fn expire(&mut self, out: &mut Vec<Effect>) {
         let now = self.now;
         let mut lapsed = Vec::new();
-        for live in self.live.values_mut() {
-            live.lease.may_act(now);
-            if live.lease.ended() == Some(Ended::Lapsed) && !live.phase.is_forced() {
-                lapsed.push(live.run);
+        for local_attempt in self.local_attempt.values_mut() {
+            local_attempt.lease.may_act(now);
+            if local_attempt.lease.ended() == Some(Ended::Lapsed)
+                && !local_attempt.phase.is_forced()
+            {
+                lapsed.push(local_attempt.run);
             }
         }
         for run in lapsed {
             self.counts.lapses += 1;
-            self.halt(run, Cause::Lapsed, Halt::Now, out);
+            self.halt(run, EndCause::Lapsed, StopMode::Now, out);
         }
         let gone = self.cores.release_where(|_, until| until <= now);
         self.counts.holds_expired += gone.len() as u64;
@@ -36,10 +38,14 @@ impl Worker {
             self.hold_over(hold);
         }
         let due: Vec<Run> = self
-            .live
+            .local_attempt
             .values()
-            .filter(|live| live.phase_due(self.is_paused(live.run)).is_some_and(|due| due <= now))
-            .map(|live| live.run)
+            .filter(|local_attempt| {
+                local_attempt
+                    .phase_due(self.is_paused(local_attempt.run))
+                    .is_some_and(|due| due <= now)
+            })
+            .map(|local_attempt| local_attempt.run)
             .collect();
         for run in due {
             self.phase_due(run, out);
@@ -49,23 +55,23 @@ impl Worker {
     /// The moment of an attempt's phase has come.
     fn phase_due(&mut self, run: Run, out: &mut Vec<Effect>) {
         let now = self.now;
-        let Some(live) = self.live.get_mut(&run) else { return };
-        match live.phase {
+        let Some(local_attempt) = self.local_attempt.get_mut(&run) else { return };
+        match local_attempt.phase {
             Phase::Fetching { until, .. } if now < until => {
-                live.phase = Phase::Fetching { until, again: None };
+                local_attempt.phase = Phase::Fetching { until, again: None };
                 self.fetch(run, out);
             }
             Phase::Fetching { .. } | Phase::Preparing { .. } => {
                 let seconds = self.settings.times.prepare.as_secs_f64();
-                let why = match live.trouble.take() {
+                let why = match local_attempt.trouble.take() {
                     Some(trouble) => format!("not prepared within {seconds:.1} s: {trouble}"),
                     None => format!("not prepared within {seconds:.1} s"),
                 };
                 self.counts.prepare_timeouts += 1;
-                self.halt(run, Cause::NotPrepared(why), Halt::Now, out);
+                self.halt(run, EndCause::NotPrepared(why), StopMode::Now, out);
             }
             Phase::Ready { .. } => {
-                let what = match (live.lease.until(), live.start) {
+                let what = match (local_attempt.lease.until(), local_attempt.start) {
                     (None, _) => "no manager granted it a lease",
                     (Some(_), Some(_)) => "the attempt before it has not stopped",
                     (Some(_), None) => "nobody started it",
@@ -73,20 +79,23 @@ impl Worker {
                 let seconds = self.settings.times.start.as_secs_f64();
                 let why = format!("prepared, but {what} within {seconds:.1} s");
                 self.counts.start_timeouts += 1;
-                self.halt(run, Cause::NotStarted(why), Halt::Now, out);
+                self.halt(run, EndCause::NotStarted(why), StopMode::Now, out);
             }
             Phase::Starting { at } => {
-                live.phase = Phase::Running { until: at.after(live.run_at_most) };
+                local_attempt.phase = Phase::Running { until: at.after(local_attempt.run_at_most) };
             }
             Phase::Running { .. } => {
-                let cause = Cause::Overrun(live.run_at_most);
+                let cause = EndCause::Overrun(local_attempt.run_at_most);
                 self.counts.overruns += 1;
-                self.halt(run, cause, Halt::Graceful, out);
+                self.halt(run, cause, StopMode::Graceful, out);
             }
             Phase::Graceful { .. } => {
                 // The reason to end stays what it was.
-                let cause = live.cause.clone().unwrap_or(Cause::Overrun(live.run_at_most));
-                self.halt(run, cause, Halt::Now, out);
+                let cause = local_attempt
+                    .cause
+                    .clone()
+                    .unwrap_or(EndCause::Overrun(local_attempt.run_at_most));
+                self.halt(run, cause, StopMode::Now, out);
             }
             Phase::Forced { .. } => self.kill(run, out),
             Phase::Killing { .. } => self.abandon(run, out),
@@ -106,7 +115,8 @@ impl Worker {
             self.swept = self.now;
             self.sweep_jobs(self.settings.times.job_memory);
         }
-        let nothing = self.live.is_empty() && self.cores.is_empty() && self.outbox.is_empty();
+        let nothing =
+            self.local_attempt.is_empty() && self.cores.is_empty() && self.outbox.is_empty();
         if self.draining && !self.drained && nothing {
             self.drained = true;
             out.push(Effect::Drained);
@@ -117,22 +127,24 @@ impl Worker {
     /// starts when the owner has said when.
     fn begin_ready(&mut self, out: &mut Vec<Effect>) {
         let ready: Vec<Run> = self
-            .live
+            .local_attempt
             .values()
-            .filter(|live| {
-                matches!(live.phase, Phase::Ready { .. }) && live.lease.until().is_some()
+            .filter(|local_attempt| {
+                matches!(local_attempt.phase, Phase::Ready { .. })
+                    && local_attempt.lease.until().is_some()
             })
-            .map(|live| live.run)
+            .map(|local_attempt| local_attempt.run)
             .filter(|run| !self.predecessor_sends(*run))
             .collect();
         for run in ready {
             let steers = self.steers_of(run);
-            let Some(live) = self.live.get_mut(&run) else { continue };
-            if let Some(at) = live.start {
-                live.begun = Some(at.max(self.now));
-                live.phase = Phase::Starting { at };
-                self.post.settle(Matter::Ready(run));
-                let (elapsed, clock) = (live.elapsed_at_start, live.clock_at_start);
+            let Some(local_attempt) = self.local_attempt.get_mut(&run) else { continue };
+            if let Some(at) = local_attempt.start {
+                local_attempt.begun = Some(at.max(self.now));
+                local_attempt.phase = Phase::Starting { at };
+                self.report_queue.settle(ReportKey::Ready(run));
+                let (elapsed, clock) =
+                    (local_attempt.elapsed_at_start, local_attempt.clock_at_start);
                 // Rates come first: which arrivals are past when it joins depends on them.
                 let (pause, others): (Vec<_>, Vec<_>) =
                     steers.into_iter().partition(|steer| *steer == Steer::Pause);
@@ -144,25 +156,30 @@ impl Worker {
                     self.phase_due(run, out);
                 }
             } else {
-                let tell = Tell::Ready { shard: run.shard, attempt: run.attempt };
-                self.post.tell(Matter::Ready(run), Letter::Small(tell), self.now);
+                let tell = WorkerReport::Ready { shard: run.shard, attempt: run.attempt };
+                self.report_queue.tell(ReportKey::Ready(run), ReportBody::Small(tell), self.now);
             }
         }
     }
 
     fn predecessor_sends(&self, run: Run) -> bool {
         let lower = self.runs_of(run.shard).into_iter().filter(|other| other.attempt < run.attempt);
-        lower.filter_map(|other| self.live.get(&other)).any(|other| other.gate != Gate::Shut)
+        lower
+            .filter_map(|other| self.local_attempt.get(&other))
+            .any(|other| other.gate != PermitState::Shut)
     }
 
     /// When the first lease is to be renewed.
     pub(super) fn leases_due(&self) -> Option<Moment> {
-        self.live.values().filter_map(|live| live.lease.renewal_due()).min()
+        self.local_attempt
+            .values()
+            .filter_map(|local_attempt| local_attempt.lease.renewal_due())
+            .min()
     }
 
     fn shortest_lease(&self) -> Duration {
-        let lengths = self.live.values().map(|live| live.terms.length());
-        lengths.min().unwrap_or(fence::Terms::default().length())
+        let lengths = self.local_attempt.values().map(|local_attempt| local_attempt.terms.length());
+        lengths.min().unwrap_or(fence::LeaseTerms::default().length())
     }
 
     /// Between rounds in which no manager has answered.
@@ -181,10 +198,10 @@ impl Worker {
         let shortest = self.shortest_lease();
         let mut longest = shortest;
         let mut tickets = BTreeMap::new();
-        for live in self.live.values_mut() {
-            if let Some(ticket) = live.lease.renewal_sent(now) {
-                tickets.insert(live.run, ticket);
-                longest = longest.max(live.terms.length());
+        for local_attempt in self.local_attempt.values_mut() {
+            if let Some(ticket) = local_attempt.lease.renewal_sent(now) {
+                tickets.insert(local_attempt.run, ticket);
+                longest = longest.max(local_attempt.terms.length());
             }
         }
         let attempts = tickets.keys().map(|run| (run.shard, run.attempt)).collect();
@@ -193,30 +210,33 @@ impl Worker {
         if let Some((number, to)) = self.renewals.sent(tickets, shortest, longest, now) {
             self.counts.renewals_sent += 1;
             let (worker, boot) = (self.settings.node, self.settings.boot);
-            let renew = Renew { worker, boot, attempts, steered };
+            let renew = RenewRequest { worker, boot, attempts, steered };
             out.push(Effect::SendRenewal { number, to, renew });
         }
     }
 
     fn send_tells(&mut self, out: &mut Vec<Effect>) {
         let (now, times) = (self.now, self.settings.times);
-        self.counts.tells_failed += self.post.look(now, &times);
+        self.counts.tells_failed += self.report_queue.look(now, &times);
         if self.draining {
-            let live: BTreeSet<JobId> = self.live.keys().map(|run| run.shard.job).collect();
-            self.post.settle_where(
-                |matter| matches!(matter, Matter::Draining(job) if !live.contains(&job)),
+            let local_attempt: BTreeSet<JobId> =
+                self.local_attempt.keys().map(|run| run.shard.job).collect();
+            self.report_queue.settle_where(
+                |key| matches!(key, ReportKey::Draining(job) if !local_attempt.contains(&job)),
             );
         }
         let limit = self.settings.limits.tells_in_flight;
-        for (number, to, matter, letter, again) in
-            self.post.due(self.renewals.known(), limit, now, &times)
+        for (number, to, key, body, again) in
+            self.report_queue.due(self.renewals.known(), limit, now, &times)
         {
-            let tell = match (letter, matter) {
-                (Letter::Small(tell), _) => Some(tell),
-                (Letter::Report, Matter::Ended(run)) => {
-                    self.outbox.get(run).cloned().map(|report| Tell::Ended(Box::new(report)))
-                }
-                (Letter::Report, _) => None,
+            let tell = match (body, key) {
+                (ReportBody::Small(tell), _) => Some(tell),
+                (ReportBody::Report, ReportKey::Ended(run)) => self
+                    .outbox
+                    .get(run)
+                    .cloned()
+                    .map(|report| WorkerReport::Ended(Box::new(report))),
+                (ReportBody::Report, _) => None,
             };
             let Some(tell) = tell else { continue };
             self.counts.tells_sent += 1;
@@ -238,8 +258,13 @@ impl Worker {
     /// Forgets jobs of which nothing has been here for so long. Their late commands are refused from then on.
     fn sweep_jobs(&mut self, memory: Duration) {
         let now = self.now;
-        let busy: BTreeSet<JobId> =
-            self.live.keys().copied().chain(self.outbox.runs()).map(|run| run.shard.job).collect();
+        let busy: BTreeSet<JobId> = self
+            .local_attempt
+            .keys()
+            .copied()
+            .chain(self.outbox.runs())
+            .map(|run| run.shard.job)
+            .collect();
         let mut over = Vec::new();
         for (id, job) in &mut self.jobs {
             if busy.contains(id) || self.cores.of_job(*id) {
@@ -250,7 +275,7 @@ impl Worker {
         }
         for id in over {
             self.jobs.remove(&id);
-            self.post.forget_owner(id);
+            self.report_queue.forget_owner(id);
             self.door.retire(id);
         }
     }

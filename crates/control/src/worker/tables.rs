@@ -7,29 +7,31 @@ use fence::{Act, Capacity, JobId};
 
 use super::testing::{BOOT, Rig, at, dispatch, end, epoch, run, settings};
 use super::*;
-use crate::message::{Answer, Ask, Dispatch, Hold, Refused, RowBlock, Seat};
+use crate::message::{
+    Dispatch, Placement, ReservationId, RowBlock, WorkerRefusal, WorkerRequest, WorkerResponse,
+};
 use ledger_state::{AttemptStatus, Payload};
 
-fn answer(effects: &[Effect]) -> &Answer {
+fn answer(effects: &[Effect]) -> &WorkerResponse {
     let mut answers = effects.iter().filter_map(|effect| match effect {
-        Effect::Answer { answer, .. } => Some(answer),
+        Effect::WorkerResponse { answer, .. } => Some(answer),
         _ => None,
     });
     answers.next_back().expect("an answer")
 }
 
-fn reserve(number: u32, cores: u32) -> (Hold, Ask) {
-    let hold = Hold { job: JobId(1), epoch: epoch(5), number };
-    (hold, Ask::Reserve { hold, receiver: BOOT, cores, within: Duration::from_secs(10) })
+fn reserve(number: u32, cores: u32) -> (ReservationId, WorkerRequest) {
+    let hold = ReservationId { job: JobId(1), epoch: epoch(5), number };
+    (hold, WorkerRequest::Reserve { hold, receiver: BOOT, cores, within: Duration::from_secs(10) })
 }
 
-fn bad(change: impl Fn(&mut Dispatch)) -> (Answer, Rig) {
+fn bad(change: impl Fn(&mut Dispatch)) -> (WorkerResponse, Rig) {
     let mut rig = Rig::new(2);
     let (hold, ask) = reserve(1, 2);
     rig.ask(1, ask);
-    let mut dispatch = dispatch(run("s0.1"), epoch(5), Seat::Own(hold));
+    let mut dispatch = dispatch(run("s0.1"), epoch(5), Placement::Own(hold));
     change(&mut dispatch);
-    let effects = rig.ask(1, Ask::Dispatch(Box::new(dispatch)));
+    let effects = rig.ask(1, WorkerRequest::Dispatch(Box::new(dispatch)));
     (answer(&effects).clone(), rig)
 }
 
@@ -43,18 +45,20 @@ fn a_dispatch_that_is_too_large_is_refused_by_name_and_leaves_no_trace() {
         (|d| d.rows = vec![RowBlock { set: 0, first: 0, end: 1 }; 257], "blocks of rows, 256"),
         (|d| d.context = Payload::Inline(vec![0; (1 << 20) + 1]), "bytes of context, 1048576"),
         (|d| d.order.step.act = Act::Stop, "a dispatch says stop of attempt 1"),
-        (|d| d.seat = Seat::Shared, "1 cores, 0 of 2"),
+        (|d| d.seat = Placement::Shared, "1 cores, 0 of 2"),
         (|d| d.order.epoch = epoch(6), "unknown hold"),
         (|d| d.order.shard.job = JobId(2), "unknown hold"),
     ];
     for (change, expected) in rows {
         let (answer, mut rig) = bad(change);
-        let Answer::Refused(refused) = answer else { panic!("{expected}: {answer:?}") };
+        let WorkerResponse::Refused(refused) = answer else { panic!("{expected}: {answer:?}") };
         let shown = match refused {
-            Refused::TooMany { what, limit } => format!("{what}, {limit}"),
-            Refused::CannotRun { why } => why,
-            Refused::NoCores { asked, free, total } => format!("{asked} cores, {free} of {total}"),
-            Refused::UnknownHold => "unknown hold".to_owned(),
+            WorkerRefusal::TooMany { what, limit } => format!("{what}, {limit}"),
+            WorkerRefusal::CannotRun { why } => why,
+            WorkerRefusal::NoCores { asked, free, total } => {
+                format!("{asked} cores, {free} of {total}")
+            }
+            WorkerRefusal::UnknownHold => "unknown hold".to_owned(),
             other => panic!("{expected}: {other:?}"),
         };
         assert_eq!(shown, expected);
@@ -64,17 +68,17 @@ fn a_dispatch_that_is_too_large_is_refused_by_name_and_leaves_no_trace() {
             "{expected}: only the reservation entered"
         );
         let (hold, _) = reserve(1, 2);
-        let good = dispatch(run("s0.1"), epoch(5), Seat::Own(hold));
-        let effects = rig.ask(1, Ask::Dispatch(Box::new(good)));
+        let good = dispatch(run("s0.1"), epoch(5), Placement::Own(hold));
+        let effects = rig.ask(1, WorkerRequest::Dispatch(Box::new(good)));
         assert_eq!(
             answer_of(&effects),
-            Answer::Done,
+            WorkerResponse::Done,
             "{expected}: the same attempt may come again"
         );
     }
 }
 
-fn answer_of(effects: &[Effect]) -> Answer {
+fn answer_of(effects: &[Effect]) -> WorkerResponse {
     answer(effects).clone()
 }
 
@@ -90,16 +94,18 @@ fn a_full_outbox_takes_no_more_work_and_loses_no_counters() {
         let (hold, ask) = reserve(number, 1);
         rig.ask(1, ask);
         let name = run(&format!("s{number}.1"));
-        let effects =
-            rig.ask(1, Ask::Dispatch(Box::new(dispatch(name, epoch(5), Seat::Own(hold)))));
-        if let Answer::Refused(refused) = answer(&effects) {
+        let effects = rig.ask(
+            1,
+            WorkerRequest::Dispatch(Box::new(dispatch(name, epoch(5), Placement::Own(hold)))),
+        );
+        if let WorkerResponse::Refused(refused) = answer(&effects) {
             let what = "bytes of reports that nobody has acknowledged".to_owned();
-            assert_eq!(*refused, Refused::TooMany { what, limit: 300_000 });
+            assert_eq!(*refused, WorkerRefusal::TooMany { what, limit: 300_000 });
             break;
         }
         ran += 1;
         rig.step(Event::Fetched { run: name, result: Ok(()) });
-        let end = RunEnd { totals: vec![0; totals], ..end(RunHow::Completed) };
+        let end = EngineEnd { totals: vec![0; totals], ..end(EngineEndKind::Completed) };
         rig.step(Event::Ended { run: name, end });
         let report = rig.worker.outbox().get(name).expect("kept");
         assert_eq!(report.counters.issued, 10);
@@ -116,7 +122,7 @@ fn a_report_that_is_too_large_is_made_to_fit() {
     let mut rig = Rig::new(1);
     rig.running(&["s0.1"]);
     let provided = BTreeMap::from([("token".to_owned(), vec![0; 200_000])]);
-    let end = RunEnd { provided, totals: vec![0; 5 << 20], ..end(RunHow::Completed) };
+    let end = EngineEnd { provided, totals: vec![0; 5 << 20], ..end(EngineEndKind::Completed) };
     rig.step(Event::Ended { run: run("s0.1"), end });
     let report = rig.worker.outbox().get(run("s0.1")).unwrap();
     assert_eq!(report.status, AttemptStatus::Failed);
@@ -132,23 +138,23 @@ fn jobs_that_are_over_make_room_and_stay_refused() {
     settings.limits.jobs = Capacity { keys: 2, tombstones: 8 };
     let mut rig = Rig::with(settings);
     let ask = |job: u128| {
-        let hold = Hold { job: JobId(job), epoch: epoch(5), number: 1 };
-        Ask::Reserve { hold, receiver: BOOT, cores: 1, within: Duration::from_secs(1) }
+        let hold = ReservationId { job: JobId(job), epoch: epoch(5), number: 1 };
+        WorkerRequest::Reserve { hold, receiver: BOOT, cores: 1, within: Duration::from_secs(1) }
     };
     for job in [1, 2] {
-        assert_eq!(answer_of(&rig.ask(1, ask(job))), Answer::Done);
+        assert_eq!(answer_of(&rig.ask(1, ask(job))), WorkerResponse::Done);
     }
     let full = answer_of(&rig.ask(1, ask(3)));
-    assert!(matches!(full, Answer::Refused(Refused::Fence(_))), "{full:?}");
+    assert!(matches!(full, WorkerResponse::Refused(WorkerRefusal::Fence(_))), "{full:?}");
     // Both are idle when their holds have run out, and over ten minutes later.
     for second in [100.0, 300.0, 800.0] {
         rig.now = at(second);
         rig.step(Event::Tick);
     }
     rig.now = at(802.0);
-    assert_eq!(answer_of(&rig.ask(1, ask(3))), Answer::Done);
+    assert_eq!(answer_of(&rig.ask(1, ask(3))), WorkerResponse::Done);
     let late = answer_of(&rig.ask(1, ask(1)));
-    assert!(matches!(late, Answer::Refused(Refused::Fence(_))), "{late:?}");
+    assert!(matches!(late, WorkerResponse::Refused(WorkerRefusal::Fence(_))), "{late:?}");
 }
 
 /// Settings that cannot work are refused at the start, by name.
@@ -172,16 +178,16 @@ fn callers_that_wait_for_a_stop_are_bounded() {
     let mut rig = Rig::new(1);
     rig.running(&["s0.1"]);
     let fence = fence::Fence { epoch: epoch(5), attempt: run("s0.1").attempt };
-    let order = fence::Order::new(BOOT, run("s0.1").shard, fence, Act::Stop);
-    let how = crate::message::Halt::Now;
+    let order = fence::FencedCommand::new(BOOT, run("s0.1").shard, fence, Act::Stop);
+    let how = crate::message::StopMode::Now;
     let mut answered = 0;
     for _ in 0..20 {
-        let ask = Ask::Stop { order, how, reason: "cancelled".into() };
+        let ask = WorkerRequest::Stop { order, how, reason: "cancelled".into() };
         let effects = rig.ask(1, ask);
-        answered += effects.iter().filter(|e| matches!(e, Effect::Answer { .. })).count();
+        answered += effects.iter().filter(|e| matches!(e, Effect::WorkerResponse { .. })).count();
     }
     assert_eq!(answered, 12);
-    let effects = rig.step(Event::GateShut { run: run("s0.1") });
+    let effects = rig.step(Event::PermitWithdrawn { run: run("s0.1") });
     assert_eq!(effects.len(), 8);
 }
 
@@ -238,7 +244,7 @@ fn progress_is_that_the_threads_answer() {
             rig.now = at(2.0 + second);
             let effects = rig.step(Event::Progress { run: run("s0.1"), progress });
             renew(&mut rig, effects);
-            rig.ask(1, Ask::Inspect { job: None });
+            rig.ask(1, WorkerRequest::Inspect { job: None });
         }
         assert_eq!(rig.worker.figures().work_done - before, done, "{what}");
     }

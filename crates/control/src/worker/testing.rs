@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use fence::{Act, Attempt, BootId, Epoch, Fence, GroupId, JobId, Moment, NodeId};
-use fence::{Order, ShardKey, WorkflowNo};
+use fence::{FencedCommand, ShardKey, WorkflowNo};
 
 use super::*;
 use crate::message::*;
@@ -51,8 +51,8 @@ pub(super) fn show_run(run: Run) -> String {
     format!("{job}{workflow}s{shard}.{}", run.attempt)
 }
 
-fn hold(text: &str, job: JobId, epoch: Epoch) -> Hold {
-    Hold { job, epoch, number: text.strip_prefix('h').unwrap().parse().unwrap() }
+fn hold(text: &str, job: JobId, epoch: Epoch) -> ReservationId {
+    ReservationId { job, epoch, number: text.strip_prefix('h').unwrap().parse().unwrap() }
 }
 
 fn number(text: &str) -> u64 {
@@ -66,10 +66,10 @@ fn duration(text: &str) -> Duration {
     }
 }
 
-pub(super) fn dispatch(run: Run, epoch: Epoch, seat: Seat) -> Dispatch {
+pub(super) fn dispatch(run: Run, epoch: Epoch, seat: Placement) -> Dispatch {
     let fence = Fence { epoch, attempt: run.attempt };
     Dispatch {
-        order: Order::new(BOOT, run.shard, fence, Act::Start),
+        order: FencedCommand::new(BOOT, run.shard, fence, Act::Start),
         seat,
         task: Task::Load,
         shards: 4,
@@ -86,10 +86,10 @@ pub(super) fn dispatch(run: Run, epoch: Epoch, seat: Seat) -> Dispatch {
     }
 }
 
-pub(super) fn end(how: RunHow) -> RunEnd {
+pub(super) fn end(how: EngineEndKind) -> EngineEnd {
     let counters = Counters { issued: 10, completed: 9, ..Counters::default() };
     let (provided, log) = (BTreeMap::new(), String::new());
-    RunEnd { how, counters, provided, frames: 3, totals: vec![1, 2, 3], log }
+    EngineEnd { how, counters, provided, frames: 3, totals: vec![1, 2, 3], log }
 }
 
 /// A worker, and the numbers that scripts refer to.
@@ -114,7 +114,7 @@ impl Rig {
         self.worker.step(event, self.now)
     }
 
-    pub fn ask(&mut self, from: u64, ask: Ask) -> Vec<Effect> {
+    pub fn ask(&mut self, from: u64, ask: WorkerRequest) -> Vec<Effect> {
         self.asks += 1;
         self.step(Event::Asked { id: self.asks, from: NodeId::from(from), ask })
     }
@@ -146,13 +146,13 @@ impl Rig {
             ["renewal", place, ref rest @ ..] => self.renewal(number(place), rest),
             ["tell", place, ref rest @ ..] => {
                 let told = match rest {
-                    ["taken"] => Told::Taken,
-                    ["not", "owner"] => Told::NotOwner { owner: None },
+                    ["taken"] => ReportAck::Taken,
+                    ["not", "owner"] => ReportAck::NotOwner { owner: None },
                     ["not", "owner", owner] => {
-                        Told::NotOwner { owner: Some(NodeId::from(number(owner))) }
+                        ReportAck::NotOwner { owner: Some(NodeId::from(number(owner))) }
                     }
-                    ["unknown"] => Told::UnknownJob,
-                    ["settled"] => Told::Settled,
+                    ["unknown"] => ReportAck::UnknownJob,
+                    ["settled"] => ReportAck::Settled,
                     ["failed"] => return self.step(Event::TellFailed { number: number(place) }),
                     other => panic!("{other:?}"),
                 };
@@ -179,8 +179,8 @@ impl Rig {
         let answers = match words {
             ["failed"] => return Event::RenewalFailed { number: place },
             [all] => {
-                let live = self.worker.live.keys();
-                live.map(|run| (run.shard, run.attempt, renewal(all))).collect()
+                let local_attempt = self.worker.local_attempt.keys();
+                local_attempt.map(|run| (run.shard, run.attempt, renewal(all))).collect()
             }
             each => {
                 let pairs = each.chunks(2).map(|pair| (run(pair[0]), renewal(pair[1])));
@@ -190,21 +190,21 @@ impl Rig {
         Event::RenewalAnswered { number: place, answers }
     }
 
-    fn ask_of(&self, epoch: Epoch, words: &[&str]) -> Ask {
+    fn ask_of(&self, epoch: Epoch, words: &[&str]) -> WorkerRequest {
         let job = JobId(1);
         let receiver = BOOT;
         match words {
             ["reserve", name, cores] => {
                 let within = Duration::from_secs(10);
                 let cores = cores.parse().unwrap();
-                Ask::Reserve { hold: hold(name, job, epoch), receiver, cores, within }
+                WorkerRequest::Reserve { hold: hold(name, job, epoch), receiver, cores, within }
             }
-            ["release", name] => Ask::Release { hold: hold(name, job, epoch), receiver },
+            ["release", name] => WorkerRequest::Release { hold: hold(name, job, epoch), receiver },
             ["dispatch", name, seat, rest @ ..] => {
                 let run = run(name);
                 let seat = match *seat {
-                    "shared" => Seat::Shared,
-                    seat => Seat::Own(hold(seat, run.shard.job, epoch)),
+                    "shared" => Placement::Shared,
+                    seat => Placement::Own(hold(seat, run.shard.job, epoch)),
                 };
                 let mut dispatch = dispatch(run, epoch, seat);
                 match rest {
@@ -215,9 +215,9 @@ impl Rig {
                     ["left", time] => dispatch.time_left = Some(duration(time)),
                     other => panic!("{other:?}"),
                 }
-                Ask::Dispatch(Box::new(dispatch))
+                WorkerRequest::Dispatch(Box::new(dispatch))
             }
-            ["install"] => Ask::Install { job, epoch, receiver },
+            ["install"] => WorkerRequest::Install { job, epoch, receiver },
             ["start", names @ .., "in", after] | ["start", names @ .., "in", after, "from", _] => {
                 let runs = names.iter().map(|name| run(name));
                 let attempts = runs.map(|run| (run.shard, run.attempt)).collect();
@@ -226,7 +226,7 @@ impl Rig {
                     [.., "from", elapsed] => duration(elapsed),
                     _ => Duration::ZERO,
                 };
-                Ask::Start {
+                WorkerRequest::Start {
                     job,
                     epoch,
                     receiver,
@@ -240,9 +240,9 @@ impl Rig {
             ["stop", name, how] => {
                 let run = run(name);
                 let fence = Fence { epoch, attempt: run.attempt };
-                let order = Order::new(receiver, run.shard, fence, Act::Stop);
-                let how = if *how == "now" { Halt::Now } else { Halt::Graceful };
-                Ask::Stop { order, how, reason: "cancelled".into() }
+                let order = FencedCommand::new(receiver, run.shard, fence, Act::Stop);
+                let how = if *how == "now" { StopMode::Now } else { StopMode::Graceful };
+                WorkerRequest::Stop { order, how, reason: "cancelled".into() }
             }
             ["steer", place, what @ ..] => {
                 let steer = match what {
@@ -255,19 +255,19 @@ impl Rig {
                 };
                 let steers = vec![steer];
                 let steering = Steering { number: number(place), steers };
-                Ask::Steer { job, epoch, receiver, steering }
+                WorkerRequest::Steer { job, epoch, receiver, steering }
             }
             ["rows", name, first, end] => {
                 let Run { shard, attempt } = run(name);
                 let (first, end) = (first.parse().unwrap(), end.parse().unwrap());
                 let rows = RowBlock { set: 0, first, end };
-                Ask::Rows { shard, attempt, epoch, receiver, rows }
+                WorkerRequest::Rows { shard, attempt, epoch, receiver, rows }
             }
             ["forget", name] => {
                 let Run { shard, attempt } = run(name);
-                Ask::Forget { shard, attempt }
+                WorkerRequest::Forget { shard, attempt }
             }
-            ["inspect"] => Ask::Inspect { job: None },
+            ["inspect"] => WorkerRequest::Inspect { job: None },
             other => panic!("unknown question {other:?}"),
         }
     }
@@ -284,11 +284,11 @@ impl Rig {
             ["progress"] => Event::Progress { run, progress },
             ["wants", "rows"] => Event::RowsWanted { run, set: 0, at_least: 10 },
             ["aborts"] => Event::Abort { run, reason: "a script said so".into() },
-            ["sees", "it"] => Event::GateShut { run },
-            ["completed"] => ended(RunHow::Completed),
-            ["failed"] => ended(RunHow::Failed("no such host".into())),
-            ["stopped"] => ended(RunHow::Stopped),
-            ["unable"] => ended(RunHow::Unable("no space left".into())),
+            ["sees", "it"] => Event::PermitWithdrawn { run },
+            ["completed"] => ended(EngineEndKind::Completed),
+            ["failed"] => ended(EngineEndKind::Failed("no such host".into())),
+            ["stopped"] => ended(EngineEndKind::Stopped),
+            ["unable"] => ended(EngineEndKind::Unable("no space left".into())),
             ["abandoned"] => Event::Abandoned { run, progress },
             ["stored"] => Event::Stored { run, result: Ok(()) },
             ["not", "stored"] => Event::Stored { run, result: Err("disk full".into()) },
@@ -300,10 +300,10 @@ impl Rig {
         let moment = |moment: &Moment| moment.since(at(0.0)).as_secs_f64();
         let name = |run: &Run| show_run(*run);
         match effect {
-            Effect::Answer { answer, .. } => show_answer(answer),
+            Effect::WorkerResponse { answer, .. } => show_answer(answer),
             Effect::Fetch { run, .. } => format!("fetch {}", name(run)),
             Effect::Prepare { core, dispatch } => {
-                let Order { shard, step, .. } = dispatch.order;
+                let FencedCommand { shard, step, .. } = dispatch.order;
                 format!("prepare {} on {core}", show_run(Run::new(shard, step.attempt)))
             }
             Effect::Start { run, at, elapsed, .. } => {
@@ -313,10 +313,10 @@ impl Rig {
                 };
                 format!("start {} at {}{from}", name(run), moment(at))
             }
-            Effect::MoveGate { run, until } => format!("gate {} {}", name(run), moment(until)),
-            Effect::ShutGate { run } => format!("shut {}", name(run)),
-            Effect::Halt { run, how: Halt::Now } => format!("halt {}", name(run)),
-            Effect::Halt { run, how: Halt::Graceful } => format!("end {}", name(run)),
+            Effect::ExtendPermit { run, until } => format!("gate {} {}", name(run), moment(until)),
+            Effect::WithdrawPermit { run } => format!("shut {}", name(run)),
+            Effect::StopMode { run, how: StopMode::Now } => format!("halt {}", name(run)),
+            Effect::StopMode { run, how: StopMode::Graceful } => format!("end {}", name(run)),
             Effect::Kill { run } => format!("kill {}", name(run)),
             Effect::Steer { run, steer } => {
                 let steer = match steer {
@@ -355,7 +355,7 @@ impl Rig {
         self.now = at(0.0);
         self.event("managers m1 m2 m3");
         let effects = self.event(&format!("m1@5 reserve h1 {}", names.len()));
-        assert!(matches!(effects[0], Effect::Answer { answer: Answer::Done, .. }));
+        assert!(matches!(effects[0], Effect::WorkerResponse { answer: WorkerResponse::Done, .. }));
         for name in names {
             let effects = self.event(&format!("m1@5 dispatch {name} h1"));
             assert_eq!(self.show(&effects[1]), "done");
@@ -372,7 +372,7 @@ impl Rig {
         self.now = at(1.0);
         self.step(Event::Tick);
         for name in names {
-            assert!(self.worker.live[&run(name)].begun.is_some(), "{name} runs");
+            assert!(self.worker.local_attempt[&run(name)].begun.is_some(), "{name} runs");
         }
         self
     }
@@ -387,27 +387,31 @@ impl Rig {
     }
 }
 
-fn show_tell(tell: &Tell) -> String {
+fn show_tell(tell: &WorkerReport) -> String {
     let name = |shard: &ShardKey, attempt: &Attempt| show_run(Run::new(*shard, *attempt));
     match tell {
-        Tell::Ready { shard, attempt } => format!("{} ready", name(shard, attempt)),
-        Tell::RowsWanted { shard, attempt, .. } => format!("{} wants rows", name(shard, attempt)),
-        Tell::Abort { shard, attempt, .. } => format!("{} aborts", name(shard, attempt)),
-        Tell::Ended(report) => {
+        WorkerReport::Ready { shard, attempt } => format!("{} ready", name(shard, attempt)),
+        WorkerReport::RowsWanted { shard, attempt, .. } => {
+            format!("{} wants rows", name(shard, attempt))
+        }
+        WorkerReport::Abort { shard, attempt, .. } => format!("{} aborts", name(shard, attempt)),
+        WorkerReport::Ended(report) => {
             format!("{} {}", name(&report.shard, &report.attempt), report.status)
         }
-        Tell::Draining { .. } => "draining".to_owned(),
-        Tell::MoreTime { .. } => "more time".to_owned(),
+        WorkerReport::Draining { .. } => "draining".to_owned(),
+        WorkerReport::MoreTime { .. } => "more time".to_owned(),
     }
 }
 
-fn show_answer(answer: &Answer) -> String {
+fn show_answer(answer: &WorkerResponse) -> String {
     match answer {
-        Answer::Done => "done".to_owned(),
-        Answer::Stopped { report: None } => "is stopped".to_owned(),
-        Answer::Stopped { report: Some(report) } => format!("is stopped: {}", report.status),
-        Answer::Holding(holdings) => {
-            let one = |held: &Held| {
+        WorkerResponse::Done => "done".to_owned(),
+        WorkerResponse::Stopped { report: None } => "is stopped".to_owned(),
+        WorkerResponse::Stopped { report: Some(report) } => {
+            format!("is stopped: {}", report.status)
+        }
+        WorkerResponse::Holding(holdings) => {
+            let one = |held: &HeldAttempt| {
                 let phase = format!("{:?}", held.phase).to_lowercase();
                 format!(
                     "{} {phase}@{}",
@@ -418,24 +422,24 @@ fn show_answer(answer: &Answer) -> String {
             let all: Vec<_> = holdings.attempts.iter().map(one).collect();
             format!("{}/{} free; {}", holdings.cores_free, holdings.cores, all.join(" "))
         }
-        Answer::Refused(refused) => match refused {
-            Refused::Fence(fence::OrderRefusal::OtherLife { own, named, .. }) => {
+        WorkerResponse::Refused(refused) => match refused {
+            WorkerRefusal::Fence(fence::FenceRefusal::OtherLife { own, named, .. }) => {
                 format!("refused: boot {named} is named, and this is {own}")
             }
-            Refused::Fence(refusal) => {
+            WorkerRefusal::Fence(refusal) => {
                 let text = refusal.to_string();
                 format!("refused {}", text.split(": offered").next().unwrap_or_default())
             }
-            Refused::NoCores { asked, free, total } => {
+            WorkerRefusal::NoCores { asked, free, total } => {
                 format!("refused {asked} cores: {free} of {total} are free")
             }
-            Refused::UnknownHold => "refused hold".to_owned(),
-            Refused::UnknownAttempt => "refused attempt".to_owned(),
-            Refused::OldContext { seen } => format!("refused context: {seen} seen"),
-            Refused::Draining => "refused: draining".to_owned(),
-            Refused::DiskFull => "refused: disk full".to_owned(),
-            Refused::TooMany { what, limit } => format!("refused: more than {limit} {what}"),
-            Refused::CannotRun { why } => format!("refused: {why}"),
+            WorkerRefusal::UnknownHold => "refused hold".to_owned(),
+            WorkerRefusal::UnknownAttempt => "refused attempt".to_owned(),
+            WorkerRefusal::OldContext { seen } => format!("refused context: {seen} seen"),
+            WorkerRefusal::Draining => "refused: draining".to_owned(),
+            WorkerRefusal::DiskFull => "refused: disk full".to_owned(),
+            WorkerRefusal::TooMany { what, limit } => format!("refused: more than {limit} {what}"),
+            WorkerRefusal::CannotRun { why } => format!("refused: {why}"),
         },
     }
 }

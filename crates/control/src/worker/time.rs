@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use fence::{JobId, Moment};
 
-use super::live::Phase;
-use super::{Letter, Matter, Worker};
-use crate::message::{Dispatch, Tell};
+use super::local_attempt::Phase;
+use super::{ReportBody, ReportKey, Worker};
+use crate::message::{Dispatch, WorkerReport};
 
 /// More is asked for so long before the job's time is over.
 const BEFORE: Duration = Duration::from_secs(10);
@@ -25,14 +25,20 @@ impl Worker {
         job.more_time = dispatch.time_left.map(first);
     }
 
-    fn runs_of_job(&self, job: JobId) -> impl Iterator<Item = &super::Live> {
-        let running = self.live.values().filter(|live| matches!(live.phase, Phase::Running { .. }));
-        running.filter(move |live| live.run.shard.job == job)
+    fn runs_of_job(&self, job: JobId) -> impl Iterator<Item = &super::LocalAttempt> {
+        let running = self
+            .local_attempt
+            .values()
+            .filter(|local_attempt| matches!(local_attempt.phase, Phase::Running { .. }));
+        running.filter(move |local_attempt| local_attempt.run.shard.job == job)
     }
 
     /// What was done of a job here: a number that rises while something moves.
     fn done_of(&self, job: JobId) -> u64 {
-        let counters = self.runs_of_job(job).filter_map(|live| live.progress).map(|it| it.counters);
+        let counters = self
+            .runs_of_job(job)
+            .filter_map(|local_attempt| local_attempt.progress)
+            .map(|it| it.counters);
         counters.map(|it| it.completed + it.iterations).sum()
     }
 
@@ -50,8 +56,8 @@ impl Worker {
         for (id, asked_with, progress) in due {
             if progress > asked_with {
                 let (worker, boot) = (self.settings.node, self.settings.boot);
-                let tell = Tell::MoreTime { job: id, worker, boot, progress };
-                self.post.tell(Matter::MoreTime(id), Letter::Small(tell), now);
+                let tell = WorkerReport::MoreTime { job: id, worker, boot, progress };
+                self.report_queue.tell(ReportKey::MoreTime(id), ReportBody::Small(tell), now);
             }
             let asked_with = asked_with.max(progress);
             self.job(id).more_time = Some((now.after(AGAIN), asked_with));

@@ -11,7 +11,7 @@ use script::log::Logger;
 use stats::Layout;
 use stats::series::SeriesLayout;
 
-use super::parcel::{PlanParcel, ScriptParcel};
+use super::packed::{PackedPlan, PackedScript};
 use crate::machine;
 use crate::prepare::Prepared;
 use crate::program::Program;
@@ -117,21 +117,21 @@ pub struct Loaded {
 
 impl Loaded {
     /// Blocks while names are looked up.
-    pub fn plan(parcel: &PlanParcel, options: LoadOptions) -> Result<Arc<Loaded>, LoadError> {
+    pub fn plan(packed: &PackedPlan, options: LoadOptions) -> Result<Arc<Loaded>, LoadError> {
         let folder = Folder::new(&options);
-        let plan = parcel.unpack(&folder.0)?;
+        let plan = packed.unpack(&folder.0)?;
         let program = Program::compile(&plan, &options.secrets);
-        let program = program.map_err(|error| LoadError::new(error.0))?.with_env(&parcel.env);
+        let program = program.map_err(|error| LoadError::new(error.0))?.with_env(&packed.env);
         Loaded::new(plan, program, options, Some(folder))
     }
 
     /// Blocks while the init code runs and names are looked up.
-    pub fn script(parcel: &ScriptParcel, options: LoadOptions) -> Result<Arc<Loaded>, LoadError> {
+    pub fn script(packed: &PackedScript, options: LoadOptions) -> Result<Arc<Loaded>, LoadError> {
         let (logger, memory) = (options.logger.clone(), options.script_memory);
-        let run = Arc::new(apart(|| parcel.open(&logger, memory))?);
+        let run = Arc::new(apart(|| packed.open(&logger, memory))?);
         let plan = run.plan.clone();
         let program = Program::for_script(run).map_err(|error| LoadError::new(error.0))?;
-        Loaded::new(plan, program.with_env(&parcel.env), options, None)
+        Loaded::new(plan, program.with_env(&packed.env), options, None)
     }
 
     /// A plan that was read on this machine.

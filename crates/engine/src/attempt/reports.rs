@@ -9,7 +9,7 @@ use stats::{ErrorKind, Trend, Window};
 
 use crate::core::Swapped;
 use crate::recorder::Message;
-use crate::script::ScriptWish;
+use crate::script::ScriptEnd;
 use crate::shard::ShardEnd;
 
 /// Called on the attempt's own thread, and must not wait.
@@ -27,7 +27,7 @@ pub enum Report {
     /// All iterations that were granted are begun, and more are left.
     UnitsWanted,
     /// What a script asks of the whole job.
-    Wish(ScriptWish),
+    Wish(ScriptEnd),
     /// The last word, once.
     Ended(Box<Ended>),
 }

@@ -14,7 +14,7 @@ use super::loaded::{Line, Loaded};
 use super::reports::{Counted, Ending};
 use crate::core::{Command, CoreHandle, CoreSetup, Report as CoreReport};
 use crate::machine;
-use crate::script::AsideError;
+use crate::script::HookError;
 use crate::shard::{ShardEnd, Stop};
 use crate::vars::Base;
 
@@ -26,7 +26,7 @@ pub(super) struct Outcome {
     pub how: Ending,
     pub end: ShardEnd,
     /// Of a setup or teardown.
-    pub values: Option<Result<Base, AsideError>>,
+    pub values: Option<Result<Base, HookError>>,
     pub last: Option<Box<Counted>>,
 }
 
@@ -36,7 +36,7 @@ pub(super) enum Told {
     Counted(Box<Counted>),
     RowsWanted { set: usize, at_least: u64 },
     UnitsWanted,
-    Wish(crate::script::ScriptWish),
+    Wish(crate::script::ScriptEnd),
     Ended(Outcome),
 }
 
@@ -60,7 +60,7 @@ struct Link {
 }
 
 /// How it ends, what it leaves, and what a setup has made.
-type Known = (Ending, ShardEnd, Option<Result<Base, AsideError>>);
+type Known = (Ending, ShardEnd, Option<Result<Base, HookError>>);
 
 #[derive(Default)]
 struct State {
@@ -214,7 +214,7 @@ impl Link {
                 let how = self.ending(&end);
                 self.finish(how, end, None);
             }
-            CoreReport::AsideEnded { result, .. } => {
+            CoreReport::HookEnded { result, .. } => {
                 let standing = self.send_control.permit().standing(clock::now());
                 let end = ShardEnd {
                     stopped: result.is_err() && (standing.is_final() || self.lock().stopped),
@@ -271,7 +271,7 @@ impl Link {
     }
 
     /// The outcome is known; it is told with the last counts, and the thread ends.
-    fn finish(&self, how: Ending, end: ShardEnd, values: Option<Result<Base, AsideError>>) {
+    fn finish(&self, how: Ending, end: ShardEnd, values: Option<Result<Base, HookError>>) {
         {
             let mut state = self.lock();
             if state.over {

@@ -11,11 +11,11 @@ use stats::series::{Thresholds, builtin};
 use stats::{RunState, ScriptFailure, ScriptResult, StopReason};
 
 use super::{Conductor, Input};
-use crate::core::{Aside, Command};
+use crate::core::{Command, Hook};
 use crate::options::Control;
 use crate::program::CompileError;
 use crate::script::{
-    AsideError, INIT_FAILED, Instance, SETUP_DATA, ScriptRun, ScriptWish, abort_failure,
+    HookError, INIT_FAILED, Instance, SETUP_DATA, ScriptEnd, ScriptRun, abort_failure,
 };
 use crate::shard::Stop;
 use crate::vars::Base;
@@ -100,15 +100,15 @@ impl Conductor {
     }
 
     /// A script asked for something that concerns everybody.
-    pub(super) fn grant(&mut self, wish: ScriptWish) {
+    pub(super) fn grant(&mut self, wish: ScriptEnd) {
         let Some(script) = &mut self.script else { return };
         match wish {
-            ScriptWish::MarkFailed(reason) => {
+            ScriptEnd::MarkFailed(reason) => {
                 let line = format!("test marked as failed: {reason}");
                 (script.run.logger)(Line::new(Level::Error, line));
                 script.marked_failed.get_or_insert(reason);
             }
-            ScriptWish::Abort(reason) => {
+            ScriptEnd::Abort(reason) => {
                 if script.failure.is_none() {
                     (script.run.logger)(Line::new(Level::Error, reason.as_str()));
                 }
@@ -120,11 +120,11 @@ impl Conductor {
         }
     }
 
-    pub(super) fn note_script_failure(&mut self, what: Aside, result: &Result<Base, AsideError>) {
+    pub(super) fn note_script_failure(&mut self, what: Hook, result: &Result<Base, HookError>) {
         if let (Some(script), Err(error)) = (&mut self.script, result)
             && let Some(failure) = error.failure
         {
-            script.setup_failed |= what == Aside::Setup;
+            script.setup_failed |= what == Hook::Setup;
             script.failure.get_or_insert(failure);
         }
     }

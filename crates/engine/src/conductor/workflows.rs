@@ -7,20 +7,20 @@ use stats::RunState;
 
 use super::{Conductor, START_AHEAD};
 use crate::attempt;
-use crate::core::{Aside, Command};
-use crate::script::AsideError;
+use crate::core::{Command, Hook};
+use crate::script::HookError;
 use crate::shard::ShardEnd;
 use crate::vars::Base;
 
 impl Conductor {
-    pub(super) fn run_frame(&mut self, what: Aside) {
+    pub(super) fn run_frame(&mut self, what: Hook) {
         let workflow = self.program.workflows.len();
         if let Some(error) = &self.prepared.workflows[workflow].error {
             let error = error.clone();
-            self.aside_ended(workflow, what, Err(AsideError::steps(error)));
+            self.aside_ended(workflow, what, Err(HookError::steps(error)));
             return;
         }
-        if what == Aside::Teardown && self.script_setup_failed() {
+        if what == Hook::Teardown && self.script_setup_failed() {
             // As in k6: what was not set up is not torn down.
             self.step(Event::TeardownEnded(Ok(())));
             return;
@@ -40,7 +40,7 @@ impl Conductor {
         if self.program.workflow(workflow).setup.is_empty() {
             self.start_load(workflow, &base);
         } else {
-            let (what, entry) = (Aside::Setup, Box::default());
+            let (what, entry) = (Hook::Setup, Box::default());
             self.cores[first].send(Command::RunAside { workflow, what, base, entry });
         }
     }
@@ -75,28 +75,28 @@ impl Conductor {
     pub(super) fn aside_ended(
         &mut self,
         workflow: usize,
-        what: Aside,
-        result: Result<Base, AsideError>,
+        what: Hook,
+        result: Result<Base, HookError>,
     ) {
         self.note_script_failure(what, &result);
         let result = result.map_err(|error| error.message);
         let is_frame = workflow == self.program.workflows.len();
         match (is_frame, what, result) {
-            (true, Aside::Setup, result) => {
+            (true, Hook::Setup, result) => {
                 if let Ok(base) = &result {
                     self.shared.extend(attempt::by_name(&self.program.frame.slots, base));
                 }
                 self.step(Event::SetupEnded(result.map(drop)));
             }
-            (true, Aside::Teardown, result) => self.step(Event::TeardownEnded(result.map(drop))),
-            (false, Aside::Setup, _) if self.state == RunState::Stopping => {
+            (true, Hook::Teardown, result) => self.step(Event::TeardownEnded(result.map(drop))),
+            (false, Hook::Setup, _) if self.state == RunState::Stopping => {
                 self.end_workflow(workflow, WorkflowEnd::Stopped);
             }
-            (false, Aside::Setup, Ok(base)) => self.start_load(workflow, &base),
-            (false, Aside::Setup, Err(error)) => {
+            (false, Hook::Setup, Ok(base)) => self.start_load(workflow, &base),
+            (false, Hook::Setup, Err(error)) => {
                 self.end_workflow(workflow, WorkflowEnd::Error(format!("setup failed: {error}")));
             }
-            (false, Aside::Teardown, result) => {
+            (false, Hook::Teardown, result) => {
                 if let Err(error) = result {
                     let name = self.job.name(workflow).to_owned();
                     self.notes.push(format!("teardown of {name}: {error}"));
@@ -125,7 +125,7 @@ impl Conductor {
         } else {
             let running = &self.workflows[workflow];
             let base = running.base.clone().unwrap_or_else(|| self.base(workflow));
-            let (what, entry) = (Aside::Teardown, Box::default());
+            let (what, entry) = (Hook::Teardown, Box::default());
             self.cores[running.cores[0]].send(Command::RunAside { workflow, what, base, entry });
         }
     }

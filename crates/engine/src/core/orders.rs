@@ -14,7 +14,7 @@ use stats::{ErrorKind, SampleSink, Trend, Window};
 use crate::prepare::Prepared;
 use crate::program::Program;
 use crate::recorder::Message;
-use crate::script::{AsideError, Instance, ScriptWish};
+use crate::script::{HookError, Instance, ScriptEnd};
 use crate::shard::{Join, ShardContext, ShardEnd, Stop, Trace};
 use crate::vars::Base;
 
@@ -23,7 +23,7 @@ pub enum Command {
     /// Run a block of steps once, on behalf of everybody.
     RunAside {
         workflow: usize,
-        what: Aside,
+        what: Hook,
         base: Base,
         entry: Box<Entry>,
     },
@@ -106,16 +106,16 @@ impl Entry {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Aside {
+pub enum Hook {
     Setup,
     Teardown,
 }
 
 pub enum Report {
-    AsideEnded {
+    HookEnded {
         workflow: usize,
-        what: Aside,
-        result: Result<Base, AsideError>,
+        what: Hook,
+        result: Result<Base, HookError>,
     },
     ShardEnded {
         workflow: usize,
@@ -125,7 +125,7 @@ pub enum Report {
     /// A script's virtual users are there, or cannot be.
     UsersMade(Result<(), String>),
     /// What a script asks of the whole run.
-    Wish(ScriptWish),
+    Wish(ScriptEnd),
     /// The permit is withdrawn for good; what runs here is being stopped.
     ShutOut,
     /// Rows of a leased data set are running out.

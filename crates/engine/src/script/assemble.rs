@@ -14,7 +14,7 @@ use stats::series::{SeriesLayout, ThresholdError, ThresholdSpec};
 use super::{ScenarioRun, ScriptRun};
 
 /// What the command line decides beyond the options.
-pub struct Wishes {
+pub struct RunOverrides {
     /// For people: the file's name.
     pub name: String,
     pub logger: Logger,
@@ -76,7 +76,7 @@ impl ScriptRun {
         script: Arc<Script>,
         description: &Description,
         resolved: &Resolved,
-        wishes: Wishes,
+        wishes: RunOverrides,
     ) -> Result<ScriptRun, AssembleError> {
         let has = |name: &str| description.functions.iter().any(|known| known == name);
         let mut known = description.functions.clone();
@@ -148,7 +148,7 @@ fn unlimited_if_zero(limit: u32) -> usize {
 fn layout(
     script: &Script,
     resolved: &Resolved,
-    wishes: &Wishes,
+    wishes: &RunOverrides,
 ) -> Result<Arc<SeriesLayout>, AssembleError> {
     let mut layout = script.with_declared(|declared| declared.clone());
     layout.set_sections(wishes.sections);

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use client::{Deadlines, OriginTable, Settings};
 use plan::HttpOptions;
-use script::book::Book;
 use script::host::{Alone, Phase, VuSetup};
 use script::log::Logger;
 use script::program::Script;
+use script::recorder::ScriptRecorder;
 use script::thrown::Thrown;
 use script::vu::{Argument, Call, Files, Returned, Vu};
 use stats::series::SeriesLayout;
@@ -38,10 +38,10 @@ pub fn handle_summary(
             Settings { http: http.clone(), tls, origins, send_control: SendControl::free() };
         let vu = Vu::new(VuSetup {
             script: script.clone(),
-            book: Rc::new(Book::new(layout.clone(), None, 0)),
+            recorder: Rc::new(ScriptRecorder::new(layout.clone(), None, 0)),
             logger: logger.clone(),
             scenario: Rc::default(),
-            surroundings: Rc::new(Alone),
+            environment: Rc::new(Alone),
             settings: Rc::new(settings),
             deadlines,
             local_address: None,

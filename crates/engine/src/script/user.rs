@@ -7,9 +7,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use client::Progress;
-use script::book::Book;
-use script::host::{Exchanged, InstanceFacts, Phase, Scenario, Surroundings, VuSetup};
+use script::host::{Exchanged, HostEnvironment, InstanceFacts, Phase, Scenario, VuSetup};
 use script::log::{Level, Line};
+use script::recorder::ScriptRecorder;
 use script::tags::{SystemTags, TagSet};
 use script::thrown::{Thrown, ThrownKind};
 use script::vu::{Argument, Call, Vu};
@@ -23,10 +23,10 @@ use crate::shard::{ShardContext, Stop};
 pub struct CoreSide {
     pub core: usize,
     pub run: Arc<ScriptRun>,
-    pub book: Rc<Book>,
+    pub recorder: Rc<ScriptRecorder>,
     pub instance: Arc<Instance>,
     /// Tells the conductor that a script wants the whole test to end.
-    pub tell: Rc<dyn Fn(ScriptWish)>,
+    pub tell: Rc<dyn Fn(ScriptEnd)>,
     /// When the next request may leave this core, where requests a second are limited.
     next_request: Cell<Moment>,
     /// From one request to the next.
@@ -35,7 +35,7 @@ pub struct CoreSide {
 
 /// What a script asks of the whole run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ScriptWish {
+pub enum ScriptEnd {
     Abort(String),
     MarkFailed(String),
 }
@@ -45,16 +45,16 @@ impl CoreSide {
         core: usize,
         cores: usize,
         run: Arc<ScriptRun>,
-        book: Rc<Book>,
+        recorder: Rc<ScriptRecorder>,
         instance: Arc<Instance>,
-        tell: Rc<dyn Fn(ScriptWish)>,
+        tell: Rc<dyn Fn(ScriptEnd)>,
     ) -> CoreSide {
         let request_gap_ns = run.rps.filter(|rps| *rps > 0);
         let request_gap_ns = request_gap_ns.map(|rps| 1_000_000_000 * cores as u64 / rps);
         CoreSide {
             core,
             run,
-            book,
+            recorder,
             instance,
             tell,
             next_request: Cell::new(Moment::from_nanos(0)),
@@ -79,7 +79,7 @@ impl CoreSide {
     /// Iterations of a scenario's schedule that were never started.
     pub fn dropped(&self, workflow: usize, count: u64) {
         let tags = scenario_tags(&self.run, workflow);
-        self.book.record(builtin::DROPPED_ITERATIONS, count as f64, &tags);
+        self.recorder.record(builtin::DROPPED_ITERATIONS, count as f64, &tags);
     }
 
     fn next_request_at(&self) -> Option<Moment> {
@@ -97,7 +97,7 @@ struct Around {
     stage: Rc<Cell<usize>>,
 }
 
-impl Surroundings for Around {
+impl HostEnvironment for Around {
     fn progress(&self) -> f64 {
         self.context.upgrade().map_or(0.0, |context| context.progress())
     }
@@ -129,11 +129,11 @@ impl Surroundings for Around {
             context.control.stop.set(Stop::Now);
             context.control.changed.notify_waiters();
         }
-        (self.side.tell)(ScriptWish::Abort(reason.to_owned()));
+        (self.side.tell)(ScriptEnd::Abort(reason.to_owned()));
     }
 
     fn mark_failed(&self, reason: &str) {
-        (self.side.tell)(ScriptWish::MarkFailed(reason.to_owned()));
+        (self.side.tell)(ScriptEnd::MarkFailed(reason.to_owned()));
     }
 
     fn next_request_at(&self) -> Option<Moment> {
@@ -198,7 +198,7 @@ impl ScriptUser {
     }
 
     /// The one that runs setup and teardown.
-    pub fn aside(context: &Rc<ShardContext>) -> Result<Rc<ScriptUser>, String> {
+    pub fn hook(context: &Rc<ShardContext>) -> Result<Rc<ScriptUser>, String> {
         let side = context.script.clone().expect("made for scripts only");
         ScriptUser::with_id(context, side, 0, (0, 0))
     }
@@ -220,10 +220,10 @@ impl ScriptUser {
             Around { context: Rc::downgrade(context), side: side.clone(), stage: stage.clone() };
         let vu = Vu::new(VuSetup {
             script: side.run.script.clone(),
-            book: side.book.clone(),
+            recorder: side.recorder.clone(),
             logger: side.run.logger.clone(),
             scenario: scenario.clone(),
-            surroundings: Rc::new(around),
+            environment: Rc::new(around),
             settings: context.settings.clone(),
             deadlines: context.deadlines.clone(),
             local_address,
@@ -311,7 +311,7 @@ impl ScriptUser {
             context.recorder.iteration(stage, ended.nanos_since(begun));
             let duration_ms = ended.nanos_since(begun) as f64 / 1e6;
             let values = [(builtin::ITERATION_DURATION, duration_ms), (builtin::ITERATIONS, 1.0)];
-            self.side.book.record_all(&values, &host.scope());
+            self.side.recorder.record_all(&values, &host.scope());
         }
         self.iterations.set(self.iterations.get() + 1);
         crate::vu::Iterated::Done

@@ -1,8 +1,8 @@
 //! Attempts of shards, as a worker runs them: their parts add up to the plan, they join and leave, and
 //! nothing is sent that must not be (R2, R4, R5a, R17).
 
-mod aside;
 mod division;
+mod hooks;
 mod joining;
 mod killing;
 mod loading;

@@ -35,7 +35,7 @@ fn epochs_are_ordered_by_generation_index_and_position() {
     assert_eq!((one.index(), one.to_string()), (5, "0000000000000001.0:5+0".to_owned()));
 }
 
-/// A number that cannot rise stays, so that a turnstile refuses it; it never starts again at 0.
+/// A number that cannot rise stays, so that a fencing_table refuses it; it never starts again at 0.
 #[test]
 fn the_last_number_does_not_wrap() {
     assert_eq!(Attempt(u32::MAX).next(), Attempt(u32::MAX));

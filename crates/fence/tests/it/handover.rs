@@ -1,6 +1,6 @@
 //! The handover of one shard, in every schedule that fits the bounds.
 //!
-//! The actors use the real `Doorkeeper`, `ExecutionLease` and `Handover`. Around them: a ledger whose reads and
+//! The actors use the real `CommandFence`, `ExecutionLease` and `Handover`. Around them: a ledger whose reads and
 //! writes are atomic (it is linearizable), an owner that may be replaced, two workers whose clocks have different
 //! origins, and a network that keeps every message for ever and may deliver it never, late, again, or before an
 //! earlier one. A pause needs no step of its own: time may pass between any two steps, and a worker that takes none
@@ -18,9 +18,9 @@ use std::time::{Duration, Instant};
 
 use fence::invariant::{Holder, one_holder};
 use fence::{
-    Act, Admission, Attempt, BootId, Capacity, Doorkeeper, Epoch, ExecutionLease, Fence, GroupId,
-    Handover, Holding, JobId, Lapse, Moment, NodeId, Order, ShardKey, Step, Terms, Ticket,
-    WorkflowNo,
+    Act, Admission, Attempt, BootId, Capacity, CommandFence, Epoch, ExecutionLease, Fence,
+    FencedCommand, GroupId, Handover, Holding, JobId, Lapse, LeaseTerms, Moment, NodeId, ShardKey,
+    Step, Ticket, WorkflowNo,
 };
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
@@ -30,8 +30,8 @@ const SHARD: ShardKey = ShardKey { job: JOB, workflow: WorkflowNo(0), shard: 0 }
 /// One tick of the model is a nanosecond; L is four ticks, so the owner waits five.
 const LEASE_TICKS: u64 = 4;
 
-fn terms(ticks: u64) -> Terms {
-    Terms::new(Duration::from_nanos(ticks))
+fn terms(ticks: u64) -> LeaseTerms {
+    LeaseTerms::new(Duration::from_nanos(ticks))
 }
 
 fn epoch(index: u8) -> Epoch {
@@ -117,7 +117,7 @@ struct Entry {
 
 #[derive(Clone, Debug)]
 struct Worker {
-    door: Doorkeeper<()>,
+    door: CommandFence<()>,
     epoch: u8,
     lease: Option<ExecutionLease>,
 }
@@ -125,7 +125,7 @@ struct Worker {
 impl Worker {
     fn new(boot: BootId) -> Self {
         let room = Capacity { keys: 1, tombstones: 1 };
-        Self { door: Doorkeeper::new(boot, CLUSTER, room, room), epoch: 0, lease: None }
+        Self { door: CommandFence::new(boot, CLUSTER, room, room), epoch: 0, lease: None }
     }
 
     fn boot(&self) -> BootId {
@@ -214,7 +214,7 @@ impl OneShard {
                 let worker = state.worker(to);
                 let fence = Fence { epoch: epoch(number), attempt: step.attempt };
                 let named = if self.rules == Rules::AnyLife { worker.boot() } else { boot };
-                let order = Order::new(named, SHARD, fence, step.act);
+                let order = FencedCommand::new(named, SHARD, fence, step.act);
                 let admission = match self.rules {
                     Rules::NoTurnstile if named == worker.boot() => Admission::Enter,
                     _ => worker.door.admit(&order),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fence::{
     Attempt, BootId, DRIFT_PERCENT, Ended, ExecutionLease, Granted, Handover, Holding, JobId,
-    Lapse, Moment, NodeId, ShardKey, Terms, WorkflowNo,
+    Lapse, LeaseTerms, Moment, NodeId, ShardKey, WorkflowNo,
 };
 use proptest::prelude::*;
 
@@ -15,7 +15,7 @@ fn at(ms: u64) -> Moment {
 }
 
 fn lease() -> ExecutionLease {
-    ExecutionLease::new(SHARD, Attempt(1), Terms::default())
+    ExecutionLease::new(SHARD, Attempt(1), LeaseTerms::default())
 }
 
 fn holding() -> Holding {
@@ -85,7 +85,7 @@ fn a_stopped_lease_takes_no_grant() {
 #[test]
 fn a_ticket_of_another_attempt_is_worth_nothing() {
     let ticket = lease().renewal_sent(at(0)).unwrap();
-    let mut next = ExecutionLease::new(SHARD, Attempt(2), Terms::default());
+    let mut next = ExecutionLease::new(SHARD, Attempt(2), LeaseTerms::default());
     assert_eq!(next.renewal_granted(&ticket, at(1)), Granted::NotMine);
     assert!(!next.may_act(at(2)));
 }
@@ -94,7 +94,7 @@ fn a_ticket_of_another_attempt_is_worth_nothing() {
 #[test]
 fn only_three_things_prove_a_lapse() {
     let seen = at(10_000);
-    let fresh = || Handover::revoke_seen_committed(holding(), Terms::default(), seen);
+    let fresh = || Handover::revoke_seen_committed(holding(), LeaseTerms::default(), seen);
     assert_eq!(fresh().may_start(at(17_499)), None);
     assert_eq!(fresh().may_start(at(17_500)), Some(Lapse::LeaseLapsed));
 
@@ -124,7 +124,7 @@ fn only_three_things_prove_a_lapse() {
 #[test]
 fn the_wait_outlasts_the_lease_on_the_worst_pair_of_clocks() {
     for length_ms in [40, 1_000, 6_000, 60_000] {
-        let terms = Terms::new(Duration::from_millis(length_ms));
+        let terms = LeaseTerms::new(Duration::from_millis(length_ms));
         let margin = terms.margin();
         println!("L = {length_ms} ms, drift {DRIFT_PERCENT} %: margin {margin:?}");
         assert!(margin * 100 > terms.length() * 13, "at least 13 % of L in true time");
@@ -151,7 +151,7 @@ proptest! {
         let owner = |true_ms: u64| at(origins.1 + true_ms * owner_rate / 100);
         let seen = committed + seen_after;
         let handover =
-            Handover::revoke_seen_committed(holding(), Terms::default(), owner(seen));
+            Handover::revoke_seen_committed(holding(), LeaseTerms::default(), owner(seen));
         let next = (seen..).find(|ms| handover.may_start(owner(*ms)).is_some()).unwrap();
 
         // (when, what): requests, grants of those that were read before the revoke, and glances at the clock.

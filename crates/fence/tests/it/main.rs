@@ -2,6 +2,6 @@
 
 mod basics;
 mod clock;
+mod fencing_table;
 mod handover;
 mod lease;
-mod turnstile;

@@ -20,8 +20,8 @@ workflows:
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("plan.yaml");
     std::fs::write(&path, text).unwrap();
-    let (plan, parcel) = PlanParcel::pack(&path, &plan::ReadOptions::new(&|_| None)).unwrap();
-    Bundle::of_plan(&plan, parcel, Policy::default()).unwrap()
+    let (plan, packed) = PackedPlan::pack(&path, &plan::ReadOptions::new(&|_| None)).unwrap();
+    Bundle::of_plan(&plan, packed, Policy::default()).unwrap()
 }
 
 fn texts() -> impl Strategy<Value = BTreeMap<String, String>> {
@@ -74,7 +74,7 @@ fn any_cargo() -> impl Strategy<Value = Cargo> {
 fn unpacked(bundle: Bundle) -> String {
     let script = |path: &PathBuf, bytes: &Arc<[u8]>| format!("{}={bytes:?}", path.display());
     match bundle.into_parcel() {
-        Parcel::Plan(PlanParcel { name, text, format, target, env, files }) => {
+        Parcel::Plan(PackedPlan { name, text, format, target, env, files }) => {
             let files: Vec<_> = files
                 .iter()
                 .map(|(name, content)| match content {
@@ -84,9 +84,9 @@ fn unpacked(bundle: Bundle) -> String {
                 .collect();
             format!("{name:?} {text:?} {format:?} {target:?} {env:?} {files:?}")
         }
-        Parcel::Script(parcel) => {
-            let ScriptParcel { name, entry, files, env, options, .. } = &parcel;
-            let ScriptParcel { sections, no_thresholds, strict, .. } = &parcel;
+        Parcel::Script(packed) => {
+            let PackedScript { name, entry, files, env, options, .. } = &packed;
+            let PackedScript { sections, no_thresholds, strict, .. } = &packed;
             let files: Vec<_> = files.iter().map(|file| script(&file.path, &file.bytes)).collect();
             format!(
                 "{name:?} {entry:?} {files:?} {env:?} {options:?} {sections} {no_thresholds} {strict}"

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use control::late::{self, Late};
-use control::message::{Ask, EndReport, Told};
+use control::message::{EndReport, ReportAck, WorkerRequest};
 use fence::{Attempt, NodeId};
 use ledger::{ReadLevel, Written};
-use ledger_state::{Addendum, AttemptRecord, Counters, Job, Reply, State, Word};
+use ledger_state::{Addendum, AttemptRecord, Counters, Job, Reply, ReportedBy, State};
 use stats::{Added, AttemptKey};
 use tonic::Status;
 
@@ -26,7 +26,7 @@ pub async fn take(
     shared: &Arc<Shared>,
     from: Option<NodeId>,
     report: EndReport,
-) -> Result<Told, Status> {
+) -> Result<ReportAck, Status> {
     let parts = shared.serving()?;
     let look = |state: &State| {
         let judged = state.job(report.shard.job).map(|job| late::judge(job, &report));
@@ -36,9 +36,9 @@ pub async fn take(
     let read = read.map_err(|error| Status::unavailable(error.to_string()))?;
     let bytes_max = match read.value {
         // It was forgotten a moment ago; the next answer says so.
-        (None, _) => return Ok(Told::Taken),
+        (None, _) => return Ok(ReportAck::Taken),
         (Some(Late::Wanted), bytes_max) => bytes_max,
-        (Some(Late::Known | Late::Nobodys), _) => return Ok(Told::Settled),
+        (Some(Late::Known | Late::Nobodys), _) => return Ok(ReportAck::Settled),
     };
     let content = late::content(&report, bytes_max);
     let room = shared.transfers.room(&parts, from, content.len() as u64).await?;
@@ -47,7 +47,7 @@ pub async fn take(
         keep(&shared, &parts, &report, content).await;
         drop(room);
     });
-    Ok(Told::Taken)
+    Ok(ReportAck::Taken)
 }
 
 /// First on a majority of disks, then in the ledger. What fails here is told again by the worker.
@@ -71,7 +71,7 @@ async fn keep(shared: &Shared, parts: &Parts, report: &EndReport, content: Vec<u
         }
         _ => tracing::info!(%shard, %attempt, %worker, "a worker is back; its report is kept"),
     }
-    let _ = breakers::ask(shared, parts, worker, &Ask::Forget { shard, attempt }).await;
+    let _ = breakers::ask(shared, parts, worker, &WorkerRequest::Forget { shard, attempt }).await;
 }
 
 /// What workers of a job have said after their attempts were ended for them, in the order in which it was taken.
@@ -100,7 +100,7 @@ fn one(
         at_unix_ms: told.at.wall_ms,
         worker: record.worker.to_string(),
         added: Added { issued, sent, completed, failed, iterations },
-        certain: told.word == Word::Whole,
+        certain: told.word == ReportedBy::Whole,
     }
 }
 

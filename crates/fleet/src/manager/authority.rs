@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use control::message::Tell;
+use control::message::WorkerReport;
 use fence::{Attempt, JobId, NodeId, ShardKey};
 use ledger::ReadLevel;
 use ledger_state::{BlobRef, State};
@@ -36,23 +36,27 @@ enum About {
     Worker(NodeId),
 }
 
-fn about(tell: &Tell) -> About {
+fn about(tell: &WorkerReport) -> About {
     match tell {
-        Tell::Ready { shard, attempt }
-        | Tell::RowsWanted { shard, attempt, .. }
-        | Tell::Abort { shard, attempt, .. } => About::Attempt(*shard, *attempt),
-        Tell::Ended(report) => About::Attempt(report.shard, report.attempt),
-        Tell::MoreTime { job, .. } => About::Job(*job),
-        Tell::Draining { worker, .. } => About::Worker(*worker),
+        WorkerReport::Ready { shard, attempt }
+        | WorkerReport::RowsWanted { shard, attempt, .. }
+        | WorkerReport::Abort { shard, attempt, .. } => About::Attempt(*shard, *attempt),
+        WorkerReport::Ended(report) => About::Attempt(report.shard, report.attempt),
+        WorkerReport::MoreTime { job, .. } => About::Job(*job),
+        WorkerReport::Draining { worker, .. } => About::Worker(*worker),
     }
 }
 
 /// Whose name the message has in it, if any.
-fn claimed(tell: &Tell) -> Option<NodeId> {
+fn claimed(tell: &WorkerReport) -> Option<NodeId> {
     match tell {
-        Tell::Ended(report) => Some(report.worker),
-        Tell::MoreTime { worker, .. } | Tell::Draining { worker, .. } => Some(*worker),
-        Tell::Ready { .. } | Tell::RowsWanted { .. } | Tell::Abort { .. } => None,
+        WorkerReport::Ended(report) => Some(report.worker),
+        WorkerReport::MoreTime { worker, .. } | WorkerReport::Draining { worker, .. } => {
+            Some(*worker)
+        }
+        WorkerReport::Ready { .. }
+        | WorkerReport::RowsWanted { .. }
+        | WorkerReport::Abort { .. } => None,
     }
 }
 
@@ -108,7 +112,7 @@ fn foreign(parts: &Parts, node: NodeId, what: &str) -> Status {
 }
 
 /// Refuses what a worker says about an attempt that is not its own.
-pub async fn may_tell(parts: &Parts, node: NodeId, tell: &Tell) -> Result<(), Status> {
+pub async fn may_tell(parts: &Parts, node: NodeId, tell: &WorkerReport) -> Result<(), Status> {
     let subject = about(tell);
     let what = match subject {
         About::Attempt(shard, attempt) => format!("attempt {attempt} of {shard}"),
@@ -174,8 +178,8 @@ pub fn manager<T>(shared: &Shared, request: &Request<T>) -> Result<Option<NodeId
 mod tests {
     use fence::{BootId, GroupId, Hlc, WorkflowNo};
     use ledger_state::{
-        Command, CreateJob, IdempotencyKey, Lapse, Limits, Proposal, Reply, RequestId, SessionId,
-        Submission,
+        Command, CreateJob, IdempotencyKey, LapseProof, Limits, Proposal, Reply, RequestId,
+        SessionId, Submission,
     };
 
     use super::*;
@@ -208,7 +212,7 @@ mod tests {
         let claim = Command::ClaimJob { job, claimant: session, seen: None };
         let Reply::Claimed { epoch } = run(claim) else { panic!() };
         let shard = ShardKey { job, workflow: WorkflowNo(0), shard: 0 };
-        let (attempt, worker, boot, after) = (Attempt(1), NodeId(9), BootId(1), Lapse::First);
+        let (attempt, worker, boot, after) = (Attempt(1), NodeId(9), BootId(1), LapseProof::First);
         let terms = ledger_state::AttemptTerms::default();
         let start = Command::StartAttempt { shard, epoch, attempt, worker, boot, after, terms };
         assert!(matches!(run(start), Reply::Done { .. }));
@@ -220,16 +224,21 @@ mod tests {
         let (state, shard) = state();
         let (own, other) = (NodeId(9), NodeId(8));
         let reason = "because".to_owned();
-        let abort = Tell::Abort { shard, attempt: Attempt(1), reason };
-        let more = |worker| Tell::MoreTime { job: shard.job, worker, boot: BootId(1), progress: 1 };
-        let rows = Tell::RowsWanted { shard, attempt: Attempt(2), set: 0, at_least: 1 };
+        let abort = WorkerReport::Abort { shard, attempt: Attempt(1), reason };
+        let more = |worker| WorkerReport::MoreTime {
+            job: shard.job,
+            worker,
+            boot: BootId(1),
+            progress: 1,
+        };
+        let rows = WorkerReport::RowsWanted { shard, attempt: Attempt(2), set: 0, at_least: 1 };
         assert_eq!(judge(&state, own, about(&abort)), Verdict::Own);
         assert_eq!(judge(&state, other, about(&abort)), Verdict::Foreign);
         assert_eq!(judge(&state, own, about(&more(own))), Verdict::Own);
         assert_eq!(judge(&state, other, about(&more(other))), Verdict::Foreign);
         assert_eq!(judge(&state, own, about(&rows)), Verdict::Foreign, "there is no attempt 2");
         let elsewhere = ShardKey { job: JobId(77), ..shard };
-        let unknown = Tell::Ready { shard: elsewhere, attempt: Attempt(1) };
+        let unknown = WorkerReport::Ready { shard: elsewhere, attempt: Attempt(1) };
         assert_eq!(judge(&state, own, about(&unknown)), Verdict::NoJob);
     }
 

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use control::breaker::{self, Change, Failure, Outcome, Permit, State, Tripped};
-use control::message::{Answer, Ask, Refused};
+use control::message::{WorkerRefusal, WorkerRequest, WorkerResponse};
 use fence::{BootId, JobId, NodeId};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -17,7 +17,7 @@ use tokio::time::{sleep, timeout};
 
 use super::{Parts, Shared, lock, now, roster};
 use crate::verdict;
-use crate::wire::proto::crew_client::CrewClient;
+use crate::wire::proto::worker_control_client::WorkerControlClient;
 use crate::wire::{FOR_OWNER, MESSAGE_BYTES_MAX, is_too_new, seal, unseal};
 
 /// A worker that has not answered by then may have done it or not.
@@ -46,7 +46,7 @@ impl Breakers {
         lock(&self.0).heard(|(worker, _)| worker == node);
     }
 
-    fn permit(&self, target: Target, ask: &Ask) -> Option<Permit> {
+    fn permit(&self, target: Target, ask: &WorkerRequest) -> Option<Permit> {
         let mut breakers = lock(&self.0);
         match breakers.ask(target, now()) {
             None if !ask.can_wait() => Some(breakers.insist(target, now())),
@@ -70,7 +70,12 @@ impl Breakers {
 }
 
 /// Asks a worker once, if its breaker lets it.
-pub async fn ask(shared: &Shared, parts: &Parts, worker: NodeId, ask: &Ask) -> Option<Answer> {
+pub async fn ask(
+    shared: &Shared,
+    parts: &Parts,
+    worker: NodeId,
+    ask: &WorkerRequest,
+) -> Option<WorkerResponse> {
     ask_for(shared, parts, worker, ask, None).await
 }
 
@@ -79,22 +84,23 @@ pub async fn ask_for(
     shared: &Shared,
     parts: &Parts,
     worker: NodeId,
-    ask: &Ask,
+    ask: &WorkerRequest,
     owner: Option<NodeId>,
-) -> Option<Answer> {
+) -> Option<WorkerResponse> {
     let view = parts.member.view();
     let peer = roster::peer(&view, worker)?;
     let target = (worker, peer.boot);
     let sealed = seal(ask).ok()?;
     let permit = shared.breakers.permit(target, ask)?;
-    let mut crew = CrewClient::new(parts.member.channel(peer.address, peer.role, worker))
-        .max_decoding_message_size(MESSAGE_BYTES_MAX)
-        .max_encoding_message_size(MESSAGE_BYTES_MAX);
+    let mut worker_control =
+        WorkerControlClient::new(parts.member.channel(peer.address, peer.role, worker))
+            .max_decoding_message_size(MESSAGE_BYTES_MAX)
+            .max_encoding_message_size(MESSAGE_BYTES_MAX);
     let mut request = tonic::Request::new(sealed);
     if let Some(owner) = owner.and_then(|owner| owner.to_string().parse().ok()) {
         request.metadata_mut().insert(FOR_OWNER, owner);
     }
-    let (answer, outcome) = match timeout(ASK_WITHIN, crew.ask(request)).await {
+    let (answer, outcome) = match timeout(ASK_WITHIN, worker_control.call(request)).await {
         Ok(Ok(answer)) => (unseal(answer.get_ref()).ok(), Some(Outcome::Answered)),
         Ok(Err(status)) => {
             tracing::debug!(%worker, "a worker did not answer: {}", status.message());
@@ -110,10 +116,11 @@ pub async fn ask_for(
 
 /// A worker of an earlier version cannot read what is asked, so it has done nothing. Where that leads on, to another
 /// worker, it is an answer like any other; a stop, though, is proved by the lease alone.
-fn too_new(ask: &Ask, status: &tonic::Status) -> Option<Answer> {
-    let leads_on = matches!(ask, Ask::Reserve { .. } | Ask::Dispatch(_));
+fn too_new(ask: &WorkerRequest, status: &tonic::Status) -> Option<WorkerResponse> {
+    let leads_on = matches!(ask, WorkerRequest::Reserve { .. } | WorkerRequest::Dispatch(_));
     let why = || format!("it is of an earlier version: {}", status.message());
-    (leads_on && is_too_new(status)).then(|| Answer::Refused(Refused::CannotRun { why: why() }))
+    (leads_on && is_too_new(status))
+        .then(|| WorkerResponse::Refused(WorkerRefusal::CannotRun { why: why() }))
 }
 
 /// Tries those whose cool-down is over, and forgets those who are gone.
@@ -139,7 +146,7 @@ pub async fn run(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
             let (shared, parts) = (Arc::clone(&shared), Arc::clone(&parts));
             trials.spawn(async move {
                 // Nobody's job: all that matters is whether there is an answer.
-                let nothing = Ask::Inspect { job: Some(JobId::default()) };
+                let nothing = WorkerRequest::Inspect { job: Some(JobId::default()) };
                 let _ = ask(&shared, &parts, worker, &nothing).await;
             });
         }

@@ -34,10 +34,10 @@ pub struct Kept {
 
 /// What a new owner is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Promised {
+pub enum PromiseAnswer {
     /// The newest that is here; nothing older than its epoch comes after it.
     Newest(Kept),
-    /// Promised all the same, and what was here cannot be read any more.
+    /// PromiseAnswer all the same, and what was here cannot be read any more.
     Damaged,
     /// A newer owner was promised.
     Refused { promise: u64 },
@@ -45,13 +45,13 @@ pub enum Promised {
 
 /// Why nothing was kept or promised.
 #[derive(Debug)]
-pub enum KeepError {
-    /// What was promised is not known any more. The ledger knows who may still come: see [`Keeper::restore`].
+pub enum CheckpointError {
+    /// What was promised is not known any more. The ledger knows who may still come: see [`CheckpointStore::restore`].
     PromiseLost,
     Io(io::Error),
 }
 
-impl fmt::Display for KeepError {
+impl fmt::Display for CheckpointError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::PromiseLost => f.write_str("the file of a promise to a new owner is damaged"),
@@ -60,9 +60,9 @@ impl fmt::Display for KeepError {
     }
 }
 
-impl std::error::Error for KeepError {}
+impl std::error::Error for CheckpointError {}
 
-impl From<io::Error> for KeepError {
+impl From<io::Error> for CheckpointError {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
     }
@@ -82,7 +82,7 @@ type Slot = Arc<Mutex<Option<Known>>>;
 
 /// The files of one manager.
 #[derive(Clone)]
-pub struct Keeper {
+pub struct CheckpointStore {
     folder: Arc<PathBuf>,
     jobs: Arc<Mutex<BTreeMap<JobId, Slot>>>,
     /// What may be on its way here at once, in KiB.
@@ -92,7 +92,7 @@ pub struct Keeper {
 /// Two of the largest.
 const INCOMING_BYTES_MAX: usize = 2 * CHECKPOINT_BYTES_MAX;
 
-impl Keeper {
+impl CheckpointStore {
     /// # Errors
     /// If the folder cannot be made.
     pub fn open(folder: PathBuf) -> io::Result<Self> {
@@ -127,7 +127,7 @@ impl Keeper {
     ///
     /// # Errors
     /// If it cannot be written, or nobody knows what was promised.
-    pub fn keep(&self, job: JobId, place: Place, content: &[u8]) -> Result<bool, KeepError> {
+    pub fn keep(&self, job: JobId, place: Place, content: &[u8]) -> Result<bool, CheckpointError> {
         let slot = self.slot(job);
         let mut known = lock(&slot);
         let Known { promise, place: there } = match *known {
@@ -154,12 +154,12 @@ impl Keeper {
     ///
     /// # Errors
     /// If the promise cannot be read or written.
-    pub fn promise(&self, job: JobId, epoch: u64) -> Result<Promised, KeepError> {
+    pub fn promise(&self, job: JobId, epoch: u64) -> Result<PromiseAnswer, CheckpointError> {
         let slot = self.slot(job);
         let mut known = lock(&slot);
         let promise = self.read_promise(job)?;
         if promise > epoch {
-            return Ok(Promised::Refused { promise });
+            return Ok(PromiseAnswer::Refused { promise });
         }
         if promise < epoch {
             write(&self.promise_path(job), &head(epoch, (0, 0)), &[])?;
@@ -168,7 +168,7 @@ impl Keeper {
         let found = self.read(job, said);
         let place = found.as_ref().map(|kept| kept.place);
         *known = Some(Known { promise: epoch, place });
-        Ok(found.map_or(Promised::Damaged, Promised::Newest))
+        Ok(found.map_or(PromiseAnswer::Damaged, PromiseAnswer::Newest))
     }
 
     /// Makes the promise anew after its file was damaged. `epoch` is the job's in the ledger, read after the damage was
@@ -176,13 +176,13 @@ impl Keeper {
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn restore(&self, job: JobId, epoch: u64) -> Result<(), KeepError> {
+    pub fn restore(&self, job: JobId, epoch: u64) -> Result<(), CheckpointError> {
         let slot = self.slot(job);
         let mut known = lock(&slot);
         match self.read_promise(job) {
             // Somebody else has done it.
             Ok(_) => return Ok(()),
-            Err(KeepError::PromiseLost) => {}
+            Err(CheckpointError::PromiseLost) => {}
             Err(error) => return Err(error),
         }
         write(&self.promise_path(job), &head(epoch, (0, 0)), &[])?;
@@ -190,22 +190,22 @@ impl Keeper {
         Ok(())
     }
 
-    fn look(&self, job: JobId) -> Result<Known, KeepError> {
+    fn look(&self, job: JobId) -> Result<Known, CheckpointError> {
         let promise = self.read_promise(job)?;
         let place = self.read(job, false).map(|kept| kept.place);
         Ok(Known { promise, place })
     }
 
-    fn read_promise(&self, job: JobId) -> Result<u64, KeepError> {
+    fn read_promise(&self, job: JobId) -> Result<u64, CheckpointError> {
         match std::fs::read(self.promise_path(job)) {
             Ok(bytes) => match decode(&bytes) {
                 Some((promise, ..)) => Ok(promise),
-                None => Err(KeepError::PromiseLost),
+                None => Err(CheckpointError::PromiseLost),
             },
             // The promise is written before the first checkpoint: where there is one without it, it was lost.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let alone = self.path(job).try_exists()?;
-                if alone { Err(KeepError::PromiseLost) } else { Ok(0) }
+                if alone { Err(CheckpointError::PromiseLost) } else { Ok(0) }
             }
             Err(error) => Err(error.into()),
         }
@@ -309,9 +309,9 @@ mod tests {
 
     const JOB: JobId = JobId(7);
 
-    fn newest(keeper: &Keeper, epoch: u64) -> (Place, Vec<u8>) {
-        match keeper.promise(JOB, epoch).unwrap() {
-            Promised::Newest(kept) => (kept.place, kept.content),
+    fn newest(checkpoints: &CheckpointStore, epoch: u64) -> (Place, Vec<u8>) {
+        match checkpoints.promise(JOB, epoch).unwrap() {
+            PromiseAnswer::Newest(kept) => (kept.place, kept.content),
             other => panic!("{other:?}"),
         }
     }
@@ -319,15 +319,15 @@ mod tests {
     #[test]
     fn the_newest_is_kept_and_a_lower_epoch_refused() {
         let folder = tempfile::tempdir().unwrap();
-        let keeper = Keeper::open(folder.path().to_path_buf()).unwrap();
-        assert!(keeper.keep(JOB, (5, 1), b"one").unwrap());
-        assert!(keeper.keep(JOB, (5, 2), b"two").unwrap());
-        assert!(keeper.keep(JOB, (5, 2), b"two").unwrap(), "again");
-        assert!(!keeper.keep(JOB, (5, 1), b"late").unwrap());
-        assert!(!keeper.keep(JOB, (4, 9), b"replaced").unwrap(), "a lower epoch");
-        assert!(keeper.keep(JOB, (6, 1), b"new owner").unwrap());
+        let checkpoints = CheckpointStore::open(folder.path().to_path_buf()).unwrap();
+        assert!(checkpoints.keep(JOB, (5, 1), b"one").unwrap());
+        assert!(checkpoints.keep(JOB, (5, 2), b"two").unwrap());
+        assert!(checkpoints.keep(JOB, (5, 2), b"two").unwrap(), "again");
+        assert!(!checkpoints.keep(JOB, (5, 1), b"late").unwrap());
+        assert!(!checkpoints.keep(JOB, (4, 9), b"replaced").unwrap(), "a lower epoch");
+        assert!(checkpoints.keep(JOB, (6, 1), b"new owner").unwrap());
         // After a restart the files say the same.
-        let again = Keeper::open(folder.path().to_path_buf()).unwrap();
+        let again = CheckpointStore::open(folder.path().to_path_buf()).unwrap();
         assert!(!again.keep(JOB, (5, 9), b"late").unwrap());
         assert_eq!(newest(&again, 6), ((6, 1), b"new owner".to_vec()));
         assert_eq!(again.jobs().unwrap(), [JOB]);
@@ -339,15 +339,15 @@ mod tests {
     #[test]
     fn who_was_read_by_a_new_owner_takes_nothing_of_the_last() {
         let folder = tempfile::tempdir().unwrap();
-        let keeper = Keeper::open(folder.path().to_path_buf()).unwrap();
-        assert!(keeper.keep(JOB, (5, 1), b"one").unwrap());
-        assert_eq!(newest(&keeper, 87), ((5, 1), b"one".to_vec()));
-        assert!(!keeper.keep(JOB, (5, 2), b"two").unwrap());
-        assert!(!keeper.keep(JOB, (5, 1), b"one").unwrap(), "not even one that is there");
+        let checkpoints = CheckpointStore::open(folder.path().to_path_buf()).unwrap();
+        assert!(checkpoints.keep(JOB, (5, 1), b"one").unwrap());
+        assert_eq!(newest(&checkpoints, 87), ((5, 1), b"one".to_vec()));
+        assert!(!checkpoints.keep(JOB, (5, 2), b"two").unwrap());
+        assert!(!checkpoints.keep(JOB, (5, 1), b"one").unwrap(), "not even one that is there");
         // The promise lasts, and holds for those who read as well.
-        let again = Keeper::open(folder.path().to_path_buf()).unwrap();
+        let again = CheckpointStore::open(folder.path().to_path_buf()).unwrap();
         assert!(!again.keep(JOB, (5, 2), b"two").unwrap());
-        assert!(matches!(again.promise(JOB, 80).unwrap(), Promised::Refused { promise: 87 }));
+        assert!(matches!(again.promise(JOB, 80).unwrap(), PromiseAnswer::Refused { promise: 87 }));
         assert!(again.keep(JOB, (87, 1), b"three").unwrap());
         assert_eq!(newest(&again, 87), ((87, 1), b"three".to_vec()));
     }
@@ -356,9 +356,9 @@ mod tests {
     #[test]
     fn a_damaged_checkpoint_is_no_answer_and_keeps_its_promise() {
         let folder = tempfile::tempdir().unwrap();
-        let keeper = Keeper::open(folder.path().to_path_buf()).unwrap();
-        keeper.keep(JOB, (3, 1), b"content").unwrap();
-        let path = keeper.path(JOB);
+        let checkpoints = CheckpointStore::open(folder.path().to_path_buf()).unwrap();
+        checkpoints.keep(JOB, (3, 1), b"content").unwrap();
+        let path = checkpoints.path(JOB);
         let whole = std::fs::read(&path).unwrap();
         for at in 0..whole.len() {
             let mut bytes = whole.clone();
@@ -367,9 +367,9 @@ mod tests {
             assert!(decode(&whole[..at]).is_none(), "cut at {at}");
         }
         std::fs::write(&path, &whole[1..]).unwrap();
-        let again = Keeper::open(folder.path().to_path_buf()).unwrap();
-        assert_eq!(again.promise(JOB, 5).unwrap(), Promised::Damaged);
-        assert_eq!(again.promise(JOB, 4).unwrap(), Promised::Refused { promise: 5 });
+        let again = CheckpointStore::open(folder.path().to_path_buf()).unwrap();
+        assert_eq!(again.promise(JOB, 5).unwrap(), PromiseAnswer::Damaged);
+        assert_eq!(again.promise(JOB, 4).unwrap(), PromiseAnswer::Refused { promise: 5 });
         assert!(!again.keep(JOB, (3, 9), b"of the last owner").unwrap());
         // The new owner's next one mends it.
         assert!(again.keep(JOB, (5, 1), b"whole again").unwrap());
@@ -380,18 +380,18 @@ mod tests {
     #[test]
     fn a_lost_promise_stops_everything_until_the_ledger_was_asked() {
         let folder = tempfile::tempdir().unwrap();
-        let keeper = Keeper::open(folder.path().to_path_buf()).unwrap();
-        keeper.keep(JOB, (3, 1), b"content").unwrap();
-        keeper.promise(JOB, 8).unwrap();
+        let checkpoints = CheckpointStore::open(folder.path().to_path_buf()).unwrap();
+        checkpoints.keep(JOB, (3, 1), b"content").unwrap();
+        checkpoints.promise(JOB, 8).unwrap();
         let damages: [&dyn Fn(PathBuf); 2] =
             [&|path| std::fs::write(path, b"rot").unwrap(), &|path| {
                 std::fs::remove_file(path).unwrap();
             }];
         for damage in damages {
-            damage(keeper.promise_path(JOB));
-            let again = Keeper::open(folder.path().to_path_buf()).unwrap();
-            assert!(matches!(again.keep(JOB, (3, 2), b"late"), Err(KeepError::PromiseLost)));
-            assert!(matches!(again.promise(JOB, 9), Err(KeepError::PromiseLost)));
+            damage(checkpoints.promise_path(JOB));
+            let again = CheckpointStore::open(folder.path().to_path_buf()).unwrap();
+            assert!(matches!(again.keep(JOB, (3, 2), b"late"), Err(CheckpointError::PromiseLost)));
+            assert!(matches!(again.promise(JOB, 9), Err(CheckpointError::PromiseLost)));
             again.restore(JOB, 8).unwrap();
             assert!(!again.keep(JOB, (3, 2), b"late").unwrap());
             assert_eq!(newest(&again, 8), ((3, 1), b"content".to_vec()));
@@ -402,14 +402,14 @@ mod tests {
     #[test]
     fn a_job_whose_write_takes_long_holds_up_no_other() {
         let folder = tempfile::tempdir().unwrap();
-        let keeper = Keeper::open(folder.path().to_path_buf()).unwrap();
-        let slot = keeper.slot(JOB);
+        let checkpoints = CheckpointStore::open(folder.path().to_path_buf()).unwrap();
+        let slot = checkpoints.slot(JOB);
         let hanging = lock(&slot);
         let (done, finished) = std::sync::mpsc::channel();
-        let other = keeper.clone();
+        let other = checkpoints.clone();
         std::thread::spawn(move || done.send(other.keep(JobId(8), (1, 1), b"other").unwrap()));
         assert!(finished.recv_timeout(std::time::Duration::from_secs(20)).unwrap());
         drop(hanging);
-        assert!(keeper.keep(JOB, (1, 1), b"one").unwrap());
+        assert!(checkpoints.keep(JOB, (1, 1), b"one").unwrap());
     }
 }

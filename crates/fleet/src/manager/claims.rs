@@ -1,4 +1,4 @@
-//! Which jobs this manager leads: watched in the ledger, claimed there, and each given a desk.
+//! Which jobs this manager leads: watched in the ledger, claimed there, and each given a job_task.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use super::desk::{self, DeskHandle, Input};
+use super::job_task::{self, Input, JobTaskHandle};
 use super::{Shared, lock, roster};
 
 /// How often everything is looked at if nothing changes, and at most if much does.
@@ -23,7 +23,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 const LOOK_AT_MOST: Duration = Duration::from_millis(10);
 /// Claims under way at once.
 const CLAIMS_MAX: usize = 64;
-/// Jobs that wait in the queue are claimed when they come near its head, so that the desks of a long queue do not cost
+/// Jobs that wait in the queue are claimed when they come near its head, so that the job_tasks of a long queue do not cost
 /// memory on every manager.
 const NEAR_HEAD: usize = 24;
 /// For one write; the next look tries again.
@@ -110,7 +110,7 @@ pub async fn run(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
                 if let Ok(Claimed { job, epoch }) = claimed {
                     under_way.remove(&job);
                     if let Some(epoch) = epoch {
-                        desk::open(&shared, job, epoch);
+                        job_task::open(&shared, job, epoch);
                     }
                 }
             }
@@ -122,7 +122,7 @@ pub async fn run(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
         }
         watching.tell(&shared);
         let led: BTreeMap<JobId, Epoch> =
-            lock(&shared.desks).iter().map(|(job, desk)| (*job, desk.epoch)).collect();
+            lock(&shared.job_tasks).iter().map(|(job, job_task)| (*job, job_task.epoch)).collect();
         lock(&shared.kept_by).retain(|job, _| led.contains_key(job));
         let busy: BTreeSet<JobId> = led.keys().chain(&under_way).copied().collect();
         let view = parts.member.view();
@@ -142,7 +142,7 @@ pub async fn run(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
         let Ok(read) = read.await else { continue };
         let Look { duties, turn, cancelled, lost, now_ms } = read.value;
         for job in lost {
-            desk::close(&shared, job, "another manager owns it");
+            job_task::close(&shared, job, "another manager owns it");
         }
         watching.turns(&shared, &turn, cancelled);
         watching.time(&shared, now_ms);
@@ -150,7 +150,7 @@ pub async fn run(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
             if claims.len() >= CLAIMS_MAX {
                 break;
             }
-            // A job that is ours already is being released even though it has a desk.
+            // A job that is ours already is being released even though it has a job_task.
             if under_way.contains(&duty.job()) {
                 continue;
             }
@@ -160,8 +160,8 @@ pub async fn run(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
         // What the ledger is told at once is also seen at once; a storm of entries is looked at together.
         tokio::time::sleep(LOOK_AT_MOST).await;
     }
-    for (job, _) in shared.desks() {
-        desk::close(&shared, job, "this manager ends");
+    for (job, _) in shared.job_tasks() {
+        job_task::close(&shared, job, "this manager ends");
     }
 }
 
@@ -184,7 +184,7 @@ async fn carry_out(shared: Arc<Shared>, duty: Duty) -> Claimed {
                 state.job(job).and_then(|job| job.epoch)
             });
             let Some(epoch) = epoch.await.ok().and_then(|read| read.value) else { return none };
-            desk::close(&shared, job, "this manager leaves");
+            job_task::close(&shared, job, "this manager leaves");
             Command::ReleaseJob { job, epoch }
         }
     };
@@ -203,11 +203,11 @@ async fn carry_out(shared: Arc<Shared>, duty: Duty) -> Claimed {
     }
 }
 
-/// What the desks were told last, so that they hear of changes only.
+/// What the job_tasks were told last, so that they hear of changes only.
 #[derive(Default)]
 struct Watching {
     workers: Vec<Worker>,
-    /// When all desks heard of them.
+    /// When all job_tasks heard of them.
     at: Option<Instant>,
     /// The ledger's time, as they last heard it.
     now_ms: u64,
@@ -216,7 +216,7 @@ struct Watching {
 }
 
 impl Watching {
-    /// The workers, if anything about them has changed, a desk is new, or it is a while ago: an owner counts the
+    /// The workers, if anything about them has changed, a job_task is new, or it is a while ago: an owner counts the
     /// cores that it has taken, and only a heartbeat gives it back those that nobody has told it of.
     fn tell(&mut self, shared: &Shared) {
         let Some(parts) = shared.parts() else { return };
@@ -226,9 +226,9 @@ impl Watching {
         if changed {
             self.at = Some(Instant::now());
         }
-        for (job, desk) in shared.desks() {
+        for (job, job_task) in shared.job_tasks() {
             if changed || !self.told.contains_key(&job) {
-                desk.send(Input::Event(Event::Workers(workers.clone())));
+                job_task.send(Input::Event(Event::Workers(workers.clone())));
             }
         }
         self.workers = workers;
@@ -238,8 +238,8 @@ impl Watching {
     fn time(&mut self, shared: &Shared, now_ms: u64) {
         if now_ms >= self.now_ms.saturating_add(TIME_EVERY_MS) {
             self.now_ms = now_ms;
-            for (_, desk) in shared.desks() {
-                desk.send(Input::Event(Event::LedgerTime { now_ms }));
+            for (_, job_task) in shared.job_tasks() {
+                job_task.send(Input::Event(Event::LedgerTime { now_ms }));
             }
         }
     }
@@ -250,20 +250,20 @@ impl Watching {
         turn: &BTreeSet<JobId>,
         cancelled: Vec<(JobId, Cancelled)>,
     ) {
-        let desks: BTreeMap<JobId, DeskHandle> = shared.desks().into_iter().collect();
-        self.told.retain(|job, _| desks.contains_key(job));
-        for (job, desk) in &desks {
+        let job_tasks: BTreeMap<JobId, JobTaskHandle> = shared.job_tasks().into_iter().collect();
+        self.told.retain(|job, _| job_tasks.contains_key(job));
+        for (job, job_task) in &job_tasks {
             let told = self.told.entry(*job).or_default();
             let mine = turn.contains(job);
-            if told.0 != Some(mine) && desk.send(Input::Event(Event::Turn(mine))) {
+            if told.0 != Some(mine) && job_task.send(Input::Event(Event::Turn(mine))) {
                 told.0 = Some(mine);
             }
         }
         for (job, Cancelled { reason, hard, within }) in cancelled {
-            let Some(desk) = desks.get(&job) else { continue };
+            let Some(job_task) = job_tasks.get(&job) else { continue };
             let told = self.told.entry(job).or_default();
             let seen = Event::CancelSeen { reason, hard, within };
-            if told.1 != Some(hard) && desk.send(Input::Event(seen)) {
+            if told.1 != Some(hard) && job_task.send(Input::Event(seen)) {
                 told.1 = Some(hard);
             }
         }
@@ -279,8 +279,8 @@ pub async fn tidy(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
             _ = stop.wait_for(|stop| *stop) => return,
             () = tokio::time::sleep(Duration::from_secs(60)) => {}
         }
-        let keeper = shared.keeper.clone();
-        let Ok(Ok(jobs)) = tokio::task::spawn_blocking(move || keeper.jobs()).await else {
+        let checkpoints = shared.checkpoints.clone();
+        let Ok(Ok(jobs)) = tokio::task::spawn_blocking(move || checkpoints.jobs()).await else {
             continue;
         };
         let read = parts.ledger.read(ReadLevel::Strong, WRITE_WITHIN, |state| {
@@ -288,9 +288,9 @@ pub async fn tidy(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
             jobs.iter().filter(|job| over(job)).copied().collect::<Vec<_>>()
         });
         let Ok(read) = read.await else { continue };
-        let keeper = shared.keeper.clone();
+        let checkpoints = shared.checkpoints.clone();
         let removed = tokio::task::spawn_blocking(move || {
-            read.value.into_iter().for_each(|job| keeper.remove(job));
+            read.value.into_iter().for_each(|job| checkpoints.remove(job));
         });
         // A panic there is reported by the runtime; the next round tries again.
         let _ = removed.await;

@@ -19,7 +19,7 @@ use tonic::{Request, Response, Status, Streaming};
 use trust::{Identity, Role};
 
 use super::transfers::Chunks;
-use super::{Shared, authority, errands};
+use super::{Shared, authority, effects};
 use crate::bundle::{BundleHead, HEAD_BYTES_MAX};
 use crate::wire::caller;
 use crate::wire::proto::jobs_client::JobsClient;
@@ -86,7 +86,7 @@ impl Service {
         let owner = self.job(id, |job, _| job.owner.map(|owner| owner.node)).await?;
         let parts = self.0.serving()?;
         let other = owner.filter(|owner| *owner != parts.ledger.id());
-        let channel = other.and_then(|owner| errands::channel(&parts, owner));
+        let channel = other.and_then(|owner| effects::channel(&parts, owner));
         Ok(channel.map(JobsClient::new))
     }
 }

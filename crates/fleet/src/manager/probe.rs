@@ -7,18 +7,18 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use control::message::{Answer, Ask};
+use control::message::{WorkerRequest, WorkerResponse};
 use control::owner::{Event, NoAnswer};
 use fence::NodeId;
 use futures_util::future::{Either, select};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 
-use super::desk::Input;
-use super::errands::{Inbox, voters};
+use super::effects::{Inbox, voters};
+use super::job_task::Input;
 use super::{Parts, Shared, relay, roster};
 use crate::verdict;
-use crate::wire::proto::crew_client::CrewClient;
+use crate::wire::proto::worker_control_client::WorkerControlClient;
 use crate::wire::{MESSAGE_BYTES_MAX, seal, unseal};
 
 /// Longer than a pause of which nobody should make much, together with the moment before the question.
@@ -26,7 +26,7 @@ const WITHIN: Duration = Duration::from_secs(1);
 const CONNECT_WITHIN: Duration = Duration::from_millis(300);
 
 /// Asks, and brings the answer back.
-pub async fn run(shared: Arc<Shared>, inbox: Inbox, tag: u64, worker: NodeId, ask: Ask) {
+pub async fn run(shared: Arc<Shared>, inbox: Inbox, tag: u64, worker: NodeId, ask: WorkerRequest) {
     let began = Instant::now();
     let answer = match shared.parts() {
         Some(parts) => probe(&shared, &parts, worker, &ask).await,
@@ -43,8 +43,8 @@ async fn probe(
     shared: &Shared,
     parts: &Parts,
     worker: NodeId,
-    ask: &Ask,
-) -> Result<Answer, NoAnswer> {
+    ask: &WorkerRequest,
+) -> Result<WorkerResponse, NoAnswer> {
     let direct = Box::pin(directly(parts, worker, ask));
     let relayed = Box::pin(async {
         let through = other_manager(shared, parts, worker)?;
@@ -68,13 +68,18 @@ fn other_manager(shared: &Shared, parts: &Parts, worker: NodeId) -> Option<NodeI
     voters(parts).0.into_iter().find(|node| *node != me && !silent.contains(node))
 }
 
-async fn directly(parts: &Parts, worker: NodeId, ask: &Ask) -> Result<Answer, NoAnswer> {
+async fn directly(
+    parts: &Parts,
+    worker: NodeId,
+    ask: &WorkerRequest,
+) -> Result<WorkerResponse, NoAnswer> {
     let peer = roster::peer(&parts.member.view(), worker).ok_or(NoAnswer::NotAsked)?;
     let sealed = seal(ask).map_err(|_| NoAnswer::NotAsked)?;
-    let mut crew = CrewClient::new(parts.member.channel(peer.address, peer.role, worker))
-        .max_decoding_message_size(MESSAGE_BYTES_MAX)
-        .max_encoding_message_size(MESSAGE_BYTES_MAX);
-    let status = match timeout(WITHIN, crew.ask(sealed)).await {
+    let mut worker_control =
+        WorkerControlClient::new(parts.member.channel(peer.address, peer.role, worker))
+            .max_decoding_message_size(MESSAGE_BYTES_MAX)
+            .max_encoding_message_size(MESSAGE_BYTES_MAX);
+    let status = match timeout(WITHIN, worker_control.call(sealed)).await {
         Ok(Ok(answer)) => return unseal(answer.get_ref()).map_err(|_| NoAnswer::NotAsked),
         Ok(Err(status)) => status,
         Err(_) => return Err(NoAnswer::Silent),

@@ -6,16 +6,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use control::message::{Answer, Ask, Renew, Renewal};
+use control::message::{RenewRequest, Renewal, WorkerRequest, WorkerResponse};
 use control::relay::{by_job, notices};
 use fence::{Attempt, NodeId, ShardKey};
 use ledger::ReadLevel;
 use ledger_state::State;
 use tokio::time::timeout;
 
-use super::{Parts, Shared, errands, lock};
-use crate::wire::proto::desk_client::DeskClient;
-use crate::wire::proto::{RelayRequest, Sealed, relay_request::Kind};
+use super::{Parts, Shared, effects, lock};
+use crate::wire::proto::manager_peers_client::ManagerPeersClient;
+use crate::wire::proto::{Envelope, RelayRequest, relay_request::Kind};
 use crate::wire::{MESSAGE_BYTES_MAX, seal, unseal};
 
 /// For the owner's answer. A worker waits for two seconds in all.
@@ -31,10 +31,10 @@ pub async fn to_owner(
     owner: NodeId,
     worker: NodeId,
     kind: Kind,
-    sealed: Sealed,
-) -> Option<Sealed> {
-    let channel = errands::channel(parts, owner)?;
-    let mut desk = DeskClient::new(channel)
+    sealed: Envelope,
+) -> Option<Envelope> {
+    let channel = effects::channel(parts, owner)?;
+    let mut job_task = ManagerPeersClient::new(channel)
         .max_decoding_message_size(MESSAGE_BYTES_MAX)
         .max_encoding_message_size(MESSAGE_BYTES_MAX);
     let request = RelayRequest {
@@ -42,12 +42,17 @@ pub async fn to_owner(
         worker: ledger::wire::node_bytes(worker),
         sealed: Some(sealed),
     };
-    let answer = timeout(OWNER_WITHIN, desk.relay(request)).await.ok()?;
+    let answer = timeout(OWNER_WITHIN, job_task.relay(request)).await.ok()?;
     answer.ok().map(tonic::Response::into_inner)
 }
 
 /// Asks a worker through the manager that has renewed its leases last. None: there is none, or no answer.
-pub async fn ask(shared: &Shared, parts: &Parts, worker: NodeId, ask: &Ask) -> Option<Answer> {
+pub async fn ask(
+    shared: &Shared,
+    parts: &Parts,
+    worker: NodeId,
+    ask: &WorkerRequest,
+) -> Option<WorkerResponse> {
     let through = renewer(shared, parts, worker)?;
     ask_through(parts, through, worker, ask).await
 }
@@ -62,18 +67,18 @@ pub async fn ask_through(
     parts: &Parts,
     through: NodeId,
     worker: NodeId,
-    ask: &Ask,
-) -> Option<Answer> {
-    let channel = errands::channel(parts, through)?;
-    let mut desk = DeskClient::new(channel)
+    ask: &WorkerRequest,
+) -> Option<WorkerResponse> {
+    let channel = effects::channel(parts, through)?;
+    let mut job_task = ManagerPeersClient::new(channel)
         .max_decoding_message_size(MESSAGE_BYTES_MAX)
         .max_encoding_message_size(MESSAGE_BYTES_MAX);
     let request = RelayRequest {
-        kind: Kind::Ask.into(),
+        kind: Kind::WorkerRequest.into(),
         worker: ledger::wire::node_bytes(worker),
         sealed: Some(seal(ask).ok()?),
     };
-    let answer = timeout(ASK_WITHIN, desk.relay(request)).await.ok()?.ok()?;
+    let answer = timeout(ASK_WITHIN, job_task.relay(request)).await.ok()?.ok()?;
     unseal(answer.get_ref()).ok()
 }
 
@@ -81,7 +86,7 @@ pub async fn ask_through(
 pub fn notice(
     shared: &Arc<Shared>,
     parts: &Arc<Parts>,
-    renew: &Renew,
+    renew: &RenewRequest,
     answers: &[(ShardKey, Attempt, Renewal)],
 ) {
     if !answers.iter().any(|(_, _, renewal)| matches!(renewal, Renewal::Granted { .. })) {
@@ -93,28 +98,28 @@ pub fn notice(
         let to_tell = |state: &State| notices(state, &answers);
         let read = parts.ledger.read(ReadLevel::Eventual, NOTICE_WITHIN, to_tell).await;
         for (owner, attempts) in read.map(|read| read.value).unwrap_or_default() {
-            let renewed = Renew { worker, boot, attempts, steered: Vec::new() };
+            let renewed = RenewRequest { worker, boot, attempts, steered: Vec::new() };
             if owner == parts.ledger.id() {
                 lock(&shared.renewers).note(worker, owner);
-                tell_desks(&shared, &renewed);
+                tell_job_tasks(&shared, &renewed);
                 continue;
             }
-            let (Some(channel), Ok(sealed)) = (errands::channel(&parts, owner), seal(&renewed))
+            let (Some(channel), Ok(sealed)) = (effects::channel(&parts, owner), seal(&renewed))
             else {
                 continue;
             };
             // The next renewal says the same.
-            let _ = timeout(NOTICE_WITHIN, DeskClient::new(channel).renewed(sealed)).await;
+            let _ = timeout(NOTICE_WITHIN, ManagerPeersClient::new(channel).renewed(sealed)).await;
         }
     });
 }
 
-/// Hands a notice to the desks that lead the jobs.
-pub fn tell_desks(shared: &Shared, renewed: &Renew) {
+/// Hands a notice to the job_tasks that lead the jobs.
+pub fn tell_job_tasks(shared: &Shared, renewed: &RenewRequest) {
     for (job, attempts) in by_job(&renewed.attempts) {
-        let Some(desk) = shared.desk(job) else { continue };
+        let Some(job_task) = shared.job_task(job) else { continue };
         let (worker, boot) = (renewed.worker, renewed.boot);
         let event = control::owner::Event::Renewed { worker, boot, attempts };
-        desk.send(super::desk::Input::Event(event));
+        job_task.send(super::job_task::Input::Event(event));
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use control::breaker::{self, Tripped};
 use control::pool;
-use control::routing::{Pace, Presence, Routing, Signs, Why};
+use control::routing::{Pace, Presence, Routing, Signals, Why};
 use fence::{BootId, NodeId};
 use membership::agent::View;
 use membership::health::{Assessment, Progress};
@@ -38,7 +38,7 @@ pub fn signs(
     entry: &Entry,
     health: Option<Assessment>,
     breaker: Option<(breaker::State, Tripped)>,
-) -> Signs {
+) -> Signals {
     let heartbeat = Heartbeat::decode(&entry.heartbeat);
     let is_accepting = |heartbeat: Heartbeat| match heartbeat.beat {
         // A full one accepts, and has no room.
@@ -47,7 +47,7 @@ pub fn signs(
     };
     let is_full =
         |heartbeat: Heartbeat| matches!(heartbeat.beat, Beat::Worker(beat) if beat.disk_full);
-    Signs {
+    Signals {
         presence: match entry.state {
             State::Unconfirmed | State::Confirmed => Presence::There,
             State::Suspect => Presence::Suspect,

@@ -21,13 +21,16 @@ use tonic::service::Routes;
 use trust::Role;
 
 use super::breakers::Breakers;
-use super::checkpoints::Keeper;
+use super::checkpoints::CheckpointStore;
 use super::config::{AskedLimits, ManagerConfig};
-use super::{Parts, Shared, breakers, claims, door, jobs, office, peers, time, transfers};
-use crate::wire::proto::desk_server::DeskServer;
-use crate::wire::proto::door_server::DoorServer;
+use super::{
+    Parts, Shared, breakers, claims, enrolment, jobs, manager_peers, time, transfers,
+    worker_reports,
+};
+use crate::wire::proto::enrolment_server::EnrolmentServer;
 use crate::wire::proto::jobs_server::JobsServer;
-use crate::wire::proto::office_server::OfficeServer;
+use crate::wire::proto::manager_peers_server::ManagerPeersServer;
+use crate::wire::proto::worker_reports_server::WorkerReportsServer;
 use crate::wire::{MESSAGE_BYTES_MAX, REQUEST_BYTES_MAX};
 
 /// A public key with a number.
@@ -141,34 +144,37 @@ impl Manager {
     pub async fn start(mut config: ManagerConfig) -> Result<Self, StartError> {
         getrandom::fill(&mut [0; 8]).map_err(|_| StartError::Random)?;
         let own = identity(&config)?;
-        let recruiter = door::Recruiter::open(&config, &own)?;
+        let recruiter = enrolment::CertificateIssuer::open(&config, &own)?;
         let storage = storage(&config, own.node)?;
         let identity = storage.identity();
-        let keeper = Keeper::open(config.member.data.join("checkpoints"));
+        let checkpoints = CheckpointStore::open(config.member.data.join("checkpoints"));
         let shared = Arc::new(Shared {
             parts: Mutex::new(None),
             settings: config.settings,
             turns: config.turns,
             silent: config.silent,
-            desks: Mutex::new(BTreeMap::new()),
+            job_tasks: Mutex::new(BTreeMap::new()),
             breakers: Breakers::new(config.breaker),
             renewers: Mutex::default(),
             operators: config.member.operators.clone(),
             kept_by: Mutex::default(),
-            keeper: keeper.map_err(StartError::Folder)?,
+            checkpoints: checkpoints.map_err(StartError::Folder)?,
             transfers: transfers::Transfers::default(),
             leaving: watch::Sender::new(false),
             told_to_leave: watch::Sender::new(false),
         });
         let large = MESSAGE_BYTES_MAX;
         let jobs = JobsServer::new(jobs::Service(Arc::clone(&shared)));
-        let office = OfficeServer::new(office::Service(Arc::clone(&shared)));
-        let desk = DeskServer::new(peers::Service(Arc::clone(&shared)));
-        let door = DoorServer::new(door::Service { shared: Arc::clone(&shared), recruiter });
+        let worker_reports = WorkerReportsServer::new(worker_reports::Service(Arc::clone(&shared)));
+        let job_task = ManagerPeersServer::new(manager_peers::Service(Arc::clone(&shared)));
+        let enrolment =
+            EnrolmentServer::new(enrolment::Service { shared: Arc::clone(&shared), recruiter });
         let routes = Routes::new(jobs.max_decoding_message_size(REQUEST_BYTES_MAX))
-            .add_service(office.max_decoding_message_size(large).max_encoding_message_size(large))
-            .add_service(desk.max_decoding_message_size(large).max_encoding_message_size(large))
-            .add_service(door.max_decoding_message_size(ENLIST_BYTES_MAX));
+            .add_service(
+                worker_reports.max_decoding_message_size(large).max_encoding_message_size(large),
+            )
+            .add_service(job_task.max_decoding_message_size(large).max_encoding_message_size(large))
+            .add_service(enrolment.max_decoding_message_size(ENLIST_BYTES_MAX));
         config.member.routes = Some(routes);
         config.member.long_calls = vec![jobs::PUT_PATH];
         config.member.life = Some(Life::new(identity.node, identity.boot, identity.disk.0));
@@ -240,7 +246,7 @@ impl Manager {
     /// How many jobs it owns.
     #[must_use]
     pub fn jobs(&self) -> usize {
-        super::lock(&self.shared.desks).len()
+        super::lock(&self.shared.job_tasks).len()
     }
 
     /// Waits until it has to stop, and says why.
@@ -270,7 +276,8 @@ impl Manager {
     pub async fn leave(mut self, deadline: Duration) -> Result<(), Unfinished> {
         self.shared.leaving.send_replace(true);
         let until = tokio::time::Instant::now() + deadline / 2;
-        while !super::lock(&self.shared.desks).is_empty() && tokio::time::Instant::now() < until {
+        while !super::lock(&self.shared.job_tasks).is_empty() && tokio::time::Instant::now() < until
+        {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         let left = self.member.leave(deadline / 2).await;
@@ -286,7 +293,7 @@ impl Drop for Manager {
     fn drop(&mut self) {
         // The services hold what they share, and the member holds the services.
         super::lock(&self.shared.parts).take();
-        super::lock(&self.shared.desks).clear();
+        super::lock(&self.shared.job_tasks).clear();
         self.member.cut_off();
     }
 }
@@ -350,7 +357,7 @@ fn vitals(shared: &Shared) -> Vitals {
     let workers = shared.workers(&parts);
     let ready: Vec<_> = workers.iter().filter(|worker| worker.takes_work()).collect();
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-    let jobs = count(super::lock(&shared.desks).len());
+    let jobs = count(super::lock(&shared.job_tasks).len());
     let beat = Beat::Manager(ManagerBeat {
         accepting: !*shared.leaving.borrow() && status.leader.is_some(),
         is_leader: status.leads,

@@ -12,7 +12,7 @@ use stats::merge::{Head, ScriptHead};
 use stats::{AttemptKey, RunResult, ScriptFailure, StopReason, TimelineEntry, WorkflowResult};
 
 use super::addenda;
-use super::desk::Glance;
+use super::job_task::JobSummary;
 use crate::bundle::BundleHead;
 use crate::wire::job_bytes;
 use crate::wire::proto::{self, JobStatus, Note, ShardStatus, WorkflowStatus};
@@ -105,14 +105,14 @@ pub fn whole_of_ledger(id: JobId, job: &Job, now_ms: u64) -> JobStatus {
 }
 
 /// What the owner has counted, where the ledger knows only of attempts that have ended.
-pub fn count(status: &mut JobStatus, ended: &Counters, glance: &Glance) {
+pub fn count(status: &mut JobStatus, ended: &Counters, summary: &JobSummary) {
     if status.state == ENDED {
         return;
     }
-    if let Some(why) = glance.waits_for.as_ref().filter(|_| status.detail.is_empty()) {
+    if let Some(why) = summary.waits_for.as_ref().filter(|_| status.detail.is_empty()) {
         status.detail = mask_credentials(why.clone());
     }
-    if let Some(counted) = glance.counted {
+    if let Some(counted) = summary.counted {
         // A new owner may know less than the ledger, until running workers have said the rest again.
         status.counters = Some(counters(&counted.at_least(ended)));
         status.live = true;

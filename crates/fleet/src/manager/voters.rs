@@ -14,9 +14,9 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use tonic::Status;
 
-use super::{Parts, errands, roster};
+use super::{Parts, effects, roster};
 use crate::wire::job_from;
-use crate::wire::proto::desk_client::DeskClient;
+use crate::wire::proto::manager_peers_client::ManagerPeersClient;
 use crate::wire::proto::{SettledRequest, Voters};
 
 /// Term and index of an entry that changed the members; a later one is greater.
@@ -72,11 +72,11 @@ async fn ask(parts: &Parts, voters: Membership) -> BTreeSet<JobId> {
     let mut asked = JoinSet::new();
     let managers: BTreeSet<NodeId> = roster::managers(&parts.member.view());
     for node in managers {
-        let Some(channel) = errands::channel(parts, node) else { continue };
+        let Some(channel) = effects::channel(parts, node) else { continue };
         let request = SettledRequest { voters: Some(voters_out(voters)) };
         asked.spawn(async move {
-            let mut desk = DeskClient::new(channel);
-            timeout(ASK_WITHIN, desk.settled(request))
+            let mut job_task = ManagerPeersClient::new(channel);
+            timeout(ASK_WITHIN, job_task.settled(request))
                 .await
                 .ok()?
                 .ok()

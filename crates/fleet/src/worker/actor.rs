@@ -10,9 +10,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use control::message::{Answer, Ask};
-use control::worker::{Event, Figures, Run, RunEnd, RunHow, Settings, Worker};
-use engine::attempt::{Ending, Report, ScriptWish};
+use control::message::{WorkerRequest, WorkerResponse};
+use control::worker::{EngineEnd, EngineEndKind, Event, Figures, Run, Settings, Worker};
+use engine::attempt::{Ending, Report, ScriptEnd};
 use engine::machine;
 use fence::{JobId, NodeId};
 use ledger_state::Counters;
@@ -22,14 +22,14 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use wal::{Disk, RealDisk};
 
-use super::attempt::{Attempt, MachineUse, Over};
-use super::crew::Question;
-use super::files::{self, Leftovers};
+use super::attempt::{Attempt, EngineReport, MachineUse};
+use super::files::{self, RecoveredFiles};
 use super::group::Group;
 use super::job::{Job, lock};
-use super::make::{Made, NotMade, Workshop};
 use super::managers::Managers;
-use super::{End, Inbox, Word};
+use super::prepare::{PrepareError, PreparedAttempt, Preparer};
+use super::service::Question;
+use super::{ActorInput, End, Inbox};
 
 const TICK: Duration = Duration::from_millis(100);
 /// Ticks between two words on an attempt's progress.
@@ -44,17 +44,17 @@ const SLEEP_MAX: Duration = Duration::from_secs(1);
 
 pub(super) struct Actor {
     pub settings: Settings,
-    /// Made when the cluster is known, from what lies on the disk.
+    /// PreparedAttempt when the cluster is known, from what lies on the disk.
     pub machine: Option<Worker>,
-    pub leftovers: Leftovers,
+    pub leftovers: RecoveredFiles,
     pub member: Weak<Member>,
     pub views: watch::Receiver<Arc<View>>,
     pub questions: mpsc::Receiver<Question>,
     pub inbox: Inbox,
-    pub words: mpsc::UnboundedReceiver<Word>,
+    pub words: mpsc::UnboundedReceiver<ActorInput>,
     pub managers: Arc<Managers>,
     pub group: Arc<Group>,
-    pub workshop: Arc<Workshop>,
+    pub preparer: Arc<Preparer>,
     pub files: mpsc::UnboundedSender<files::Job>,
     pub figures: Arc<Mutex<Figures>>,
     pub end: watch::Sender<Option<End>>,
@@ -69,7 +69,7 @@ pub(super) struct State {
     abandoned: Vec<Attempt>,
     jobs: BTreeMap<JobId, Slot>,
     /// Who waits for which answer, and who leads the job if the machine lets the question in.
-    callers: BTreeMap<u64, (oneshot::Sender<Answer>, NodeId, Option<JobId>)>,
+    callers: BTreeMap<u64, (oneshot::Sender<WorkerResponse>, NodeId, Option<JobId>)>,
     asked: u64,
     /// Who has dispatched attempts of jobs that have none here yet.
     leaders: BTreeMap<JobId, NodeId>,
@@ -145,7 +145,7 @@ impl Actor {
 
     fn begin(&mut self, cluster: u64) {
         let settings = Settings { cluster, ..self.settings.clone() };
-        let Leftovers { reports, issued } = std::mem::take(&mut self.leftovers);
+        let RecoveredFiles { reports, issued } = std::mem::take(&mut self.leftovers);
         match Worker::recover(settings, reports, issued, now()) {
             Ok((machine, effects)) => {
                 self.machine = Some(machine);
@@ -184,7 +184,7 @@ impl Actor {
     fn question(&mut self, question: Question) {
         match question {
             Question::Drain => self.step(Event::Drain),
-            Question::Ask { from, ask, answer } => {
+            Question::WorkerRequest { from, ask, answer } => {
                 if self.machine.is_none() {
                     let Some(cluster) = cluster_of(&ask) else {
                         // Dropping the sender tells the caller to come again.
@@ -192,7 +192,7 @@ impl Actor {
                     };
                     self.begin(cluster);
                 }
-                if matches!(*ask, Ask::Reserve { .. }) {
+                if matches!(*ask, WorkerRequest::Reserve { .. }) {
                     // What was true a second ago may cost the job an attempt.
                     self.look_at_disk();
                 }
@@ -204,30 +204,34 @@ impl Actor {
         }
     }
 
-    fn hear(&mut self, word: Word) {
+    fn hear(&mut self, word: ActorInput) {
         match word {
-            Word::Event(event) => self.step(event),
-            Word::Made(run, made) => self.made(run, made),
-            Word::Report(run, report) => self.reported(run, report),
-            Word::Aside(run, ended) => {
+            ActorInput::Event(event) => self.step(event),
+            ActorInput::PreparedAttempt(run, made) => self.made(run, made),
+            ActorInput::Report(run, report) => self.reported(run, report),
+            ActorInput::Hook(run, ended) => {
                 let Some(attempt) = self.state.attempts.get_mut(&run) else { return };
                 for wish in ended.wishes {
                     match wish {
-                        ScriptWish::Abort(reason) => {
+                        ScriptEnd::Abort(reason) => {
                             self.state.next.push_back(Event::Abort { run, reason });
                         }
-                        ScriptWish::MarkFailed(why) => attempt.mark_failed(why),
+                        ScriptEnd::MarkFailed(why) => attempt.mark_failed(why),
                     }
                 }
                 let values = Some(ended.result.map_err(|error| error.message));
-                let over =
-                    Over { how: ended.how, end: Default::default(), values, last: ended.last };
+                let over = EngineReport {
+                    how: ended.how,
+                    end: Default::default(),
+                    values,
+                    last: ended.last,
+                };
                 self.over(run, over);
             }
         }
     }
 
-    fn made(&mut self, run: Run, made: Result<Made, NotMade>) {
+    fn made(&mut self, run: Run, made: Result<PreparedAttempt, PrepareError>) {
         let Some(attempt) = self.state.attempts.get_mut(&run) else {
             // It was ended meanwhile. What was made is let go; its report has been written or is about to be.
             if let Ok(made) = made {
@@ -244,7 +248,7 @@ impl Actor {
             return;
         };
         match made {
-            Ok(Made { body, stream, issued }) => {
+            Ok(PreparedAttempt { body, stream, issued }) => {
                 attempt.made(body, stream, issued);
                 self.prepared(run);
             }
@@ -261,15 +265,15 @@ impl Actor {
         }
     }
 
-    fn not_made(&mut self, run: Run, why: NotMade) {
+    fn not_made(&mut self, run: Run, why: PrepareError) {
         if let Some(attempt) = self.state.attempts.remove(&run) {
             attempt.permit.close();
             let log = attempt.job.log();
             let how = match why {
-                NotMade::Error(error) => RunHow::Failed(error),
-                NotMade::Machine(why) => {
+                PrepareError::Error(error) => EngineEndKind::Failed(error),
+                PrepareError::Machine(why) => {
                     tracing::warn!(%run, why, "cannot be run on this machine");
-                    RunHow::Unable(why)
+                    EngineEndKind::Unable(why)
                 }
             };
             self.state.next.push_back(ended(run, how, log));
@@ -286,7 +290,7 @@ impl Actor {
             }
             Report::Counted(counted) => {
                 if attempt.counted(*counted) {
-                    self.state.next.push_back(Event::GateShut { run });
+                    self.state.next.push_back(Event::PermitWithdrawn { run });
                 }
             }
             Report::RowsWanted { set, at_least } => {
@@ -294,19 +298,20 @@ impl Actor {
                 self.state.next.push_back(Event::RowsWanted { run, set, at_least });
             }
             Report::UnitsWanted => attempt.units_wanted(),
-            Report::Wish(ScriptWish::Abort(reason)) => {
+            Report::Wish(ScriptEnd::Abort(reason)) => {
                 self.state.next.push_back(Event::Abort { run, reason });
             }
-            Report::Wish(ScriptWish::MarkFailed(why)) => attempt.mark_failed(why),
+            Report::Wish(ScriptEnd::MarkFailed(why)) => attempt.mark_failed(why),
             Report::Ended(ended) => {
-                let over = Over { how: ended.how, end: ended.end, values: None, last: ended.last };
+                let over =
+                    EngineReport { how: ended.how, end: ended.end, values: None, last: ended.last };
                 self.over(run, over);
             }
         }
     }
 
     /// The engine is done with it.
-    fn over(&mut self, run: Run, over: Over) {
+    fn over(&mut self, run: Run, over: EngineReport) {
         let Some(mut attempt) = self.state.attempts.remove(&run) else { return };
         let abandoned = over.how == Ending::Abandoned;
         let elapsed = attempt.progress().elapsed;
@@ -326,13 +331,13 @@ impl Actor {
     /// Others write to the same disk, so it is looked at whether there is work or not.
     fn look_at_disk(&mut self) {
         // A disk that cannot be measured is found out about by the next attempt that writes to it.
-        let Ok(free) = RealDisk.free_bytes(&self.workshop.folders.outbox) else { return };
+        let Ok(free) = RealDisk.free_bytes(&self.preparer.folders.outbox) else { return };
         let full = self.machine.as_ref().is_some_and(|machine| machine.figures().disk_full);
         let enough = if full { ROOM_BYTES_MIN + ROOM_BYTES_MIN / 2 } else { ROOM_BYTES_MIN };
         let now_full = free < enough;
         if now_full != full {
             if now_full {
-                let folder = self.workshop.folders.outbox.display();
+                let folder = self.preparer.folders.outbox.display();
                 tracing::warn!(%folder, free, "the disk is full: nothing new is taken until there is room");
             } else {
                 tracing::info!(free, "there is room on the disk again, and work is taken");
@@ -374,15 +379,15 @@ impl Actor {
         self.state.abandoned.retain(|attempt| {
             let gone = attempt.is_gone();
             if gone {
-                next.push_back(ended(attempt.run, RunHow::Stopped, String::new()));
+                next.push_back(ended(attempt.run, EngineEndKind::Stopped, String::new()));
             }
             !gone
         });
     }
 }
 
-fn ended(run: Run, how: RunHow, log: String) -> Event {
-    let end = RunEnd {
+fn ended(run: Run, how: EngineEndKind, log: String) -> Event {
+    let end = EngineEnd {
         how,
         counters: Counters::default(),
         provided: BTreeMap::new(),
@@ -394,29 +399,31 @@ fn ended(run: Run, how: RunHow, log: String) -> Event {
 }
 
 /// The cluster that a command speaks for.
-fn cluster_of(ask: &Ask) -> Option<u64> {
+fn cluster_of(ask: &WorkerRequest) -> Option<u64> {
     let epoch = match ask {
-        Ask::Reserve { hold, .. } | Ask::Release { hold, .. } => hold.epoch,
-        Ask::Dispatch(dispatch) => dispatch.order.epoch,
-        Ask::Stop { order, .. } => order.epoch,
-        Ask::Start { epoch, .. }
-        | Ask::Steer { epoch, .. }
-        | Ask::Rows { epoch, .. }
-        | Ask::Units { epoch, .. }
-        | Ask::Install { epoch, .. } => *epoch,
-        Ask::Forget { .. } | Ask::Inspect { .. } => return None,
+        WorkerRequest::Reserve { hold, .. } | WorkerRequest::Release { hold, .. } => hold.epoch,
+        WorkerRequest::Dispatch(dispatch) => dispatch.order.epoch,
+        WorkerRequest::Stop { order, .. } => order.epoch,
+        WorkerRequest::Start { epoch, .. }
+        | WorkerRequest::Steer { epoch, .. }
+        | WorkerRequest::Rows { epoch, .. }
+        | WorkerRequest::Units { epoch, .. }
+        | WorkerRequest::Install { epoch, .. } => *epoch,
+        WorkerRequest::Forget { .. } | WorkerRequest::Inspect { .. } => return None,
     };
     Some(epoch.group.cluster)
 }
 
 /// The job whose owner speaks. Who only looks around, or forgets, may be anybody.
-fn job_of(ask: &Ask) -> Option<JobId> {
+fn job_of(ask: &WorkerRequest) -> Option<JobId> {
     match ask {
-        Ask::Reserve { hold, .. } | Ask::Release { hold, .. } => Some(hold.job),
-        Ask::Dispatch(dispatch) => Some(dispatch.order.shard.job),
-        Ask::Stop { order, .. } => Some(order.shard.job),
-        Ask::Start { job, .. } | Ask::Steer { job, .. } | Ask::Install { job, .. } => Some(*job),
-        Ask::Rows { shard, .. } | Ask::Units { shard, .. } => Some(shard.job),
-        Ask::Forget { .. } | Ask::Inspect { .. } => None,
+        WorkerRequest::Reserve { hold, .. } | WorkerRequest::Release { hold, .. } => Some(hold.job),
+        WorkerRequest::Dispatch(dispatch) => Some(dispatch.order.shard.job),
+        WorkerRequest::Stop { order, .. } => Some(order.shard.job),
+        WorkerRequest::Start { job, .. }
+        | WorkerRequest::Steer { job, .. }
+        | WorkerRequest::Install { job, .. } => Some(*job),
+        WorkerRequest::Rows { shard, .. } | WorkerRequest::Units { shard, .. } => Some(shard.job),
+        WorkerRequest::Forget { .. } | WorkerRequest::Inspect { .. } => None,
     }
 }

@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use control::message::{Dispatch, Halt, RowBlock, Steer, Task};
-use control::worker::{Run, RunEnd, RunHow};
+use control::message::{Dispatch, RowBlock, Steer, StopMode, Task};
+use control::worker::{EngineEnd, EngineEndKind, Run};
 use engine::attempt::{
-    Aside, AsideRun, AsideSpec, AsideWiring, Counted, Ending, Loaded, ShardEnd, ShardRun, Stop,
+    Counted, Ending, Hook, HookRun, HookSpec, HookWiring, Loaded, ShardEnd, ShardRun, Stop,
     collect_provided, load_end,
 };
 use ledger_state::Counters;
@@ -23,7 +23,7 @@ use stats::wire::{Content, Generator, StreamKey};
 
 use super::Inbox;
 use super::job::Job;
-use super::make::NotMade;
+use super::prepare::PrepareError;
 
 /// How long a killed attempt may take to end, within the machine's own patience.
 const KILL_GRACE: Duration = Duration::from_millis(2500);
@@ -53,7 +53,7 @@ pub(super) struct Attempt {
     swaps_heard: u64,
     /// The next counts are to be sent at once.
     hurry: bool,
-    /// Signs of life of its thread. A setup's or teardown's gives none, and is taken to live.
+    /// Signals of life of its thread. A setup's or teardown's gives none, and is taken to live.
     answers: u64,
     /// The permit was withdrawn before this swap was asked for: whoever answers it has seen it.
     shut_at: Option<u64>,
@@ -68,8 +68,8 @@ pub(super) enum Body {
     Making,
     Shard(ShardRun, Arc<Loaded>),
     /// A setup or teardown that waits for its start.
-    Waiting(Box<AsideSpec>, Arc<Loaded>),
-    Aside(AsideRun),
+    Waiting(Box<HookSpec>, Arc<Loaded>),
+    Hook(HookRun),
 }
 
 #[derive(Clone, Copy)]
@@ -82,7 +82,7 @@ struct Started {
 }
 
 /// How it was when the engine was done with it.
-pub(super) struct Over {
+pub(super) struct EngineReport {
     pub how: Ending,
     pub end: ShardEnd,
     /// Of a setup or teardown.
@@ -167,17 +167,17 @@ impl Attempt {
             Body::Waiting(spec, loaded) => {
                 let (run, inbox) = (self.run, inbox.clone());
                 let done = inbox.clone();
-                let wiring = AsideWiring {
+                let wiring = HookWiring {
                     permit: Arc::clone(&self.permit),
                     issued: self.issued.clone(),
-                    done: Box::new(move |ended| done.aside(run, ended)),
+                    done: Box::new(move |ended| done.hook(run, ended)),
                 };
-                match AsideRun::start(&loaded, (*spec).clone(), wiring) {
-                    Ok(aside) => self.body = Body::Aside(aside),
+                match HookRun::start(&loaded, (*spec).clone(), wiring) {
+                    Ok(hook) => self.body = Body::Hook(hook),
                     Err(error) => {
                         self.body = Body::Waiting(spec, loaded);
                         let why = format!("its thread cannot be started: {error}");
-                        inbox.not_made(run, NotMade::Machine(why));
+                        inbox.not_made(run, PrepareError::Machine(why));
                     }
                 }
             }
@@ -194,7 +194,7 @@ impl Attempt {
             }
             Body::Shard(shard, _) => shard.no_more_rows(set),
             // Both have their rows from the beginning.
-            Body::Waiting(..) | Body::Aside(..) => {}
+            Body::Waiting(..) | Body::Hook(..) => {}
         }
     }
 
@@ -202,7 +202,7 @@ impl Attempt {
         match &self.body {
             Body::Making => self.units_end = self.units_end.max(Some(end)),
             Body::Shard(shard, _) => shard.grant_units(end),
-            Body::Waiting(..) | Body::Aside(..) => {}
+            Body::Waiting(..) | Body::Hook(..) => {}
         }
     }
 
@@ -242,14 +242,14 @@ impl Attempt {
         }
     }
 
-    pub fn halt(&self, how: Halt) {
+    pub fn halt(&self, how: StopMode) {
         let stop = match how {
-            Halt::Graceful => Stop::Graceful,
-            Halt::Now => Stop::Now,
+            StopMode::Graceful => Stop::Graceful,
+            StopMode::Now => Stop::Now,
         };
         match &self.body {
             Body::Shard(shard, _) => shard.stop(stop),
-            Body::Aside(aside) => aside.stop(stop),
+            Body::Hook(hook) => hook.stop(stop),
             Body::Making | Body::Waiting(..) => {}
         }
     }
@@ -257,21 +257,21 @@ impl Attempt {
     pub fn kill(&self) {
         match &self.body {
             Body::Shard(shard, _) => shard.kill(KILL_GRACE),
-            Body::Aside(aside) => aside.kill(KILL_GRACE),
+            Body::Hook(hook) => hook.kill(KILL_GRACE),
             Body::Making | Body::Waiting(..) => {}
         }
     }
 
     /// Whether the engine has it, so that its end is the engine's to tell.
     pub fn is_made(&self) -> bool {
-        matches!(self.body, Body::Shard(..) | Body::Aside(..))
+        matches!(self.body, Body::Shard(..) | Body::Hook(..))
     }
 
     /// Its thread has ended, late.
     pub fn is_gone(&self) -> bool {
         match &self.body {
             Body::Shard(shard, _) => shard.is_finished(),
-            Body::Aside(aside) => aside.is_finished(),
+            Body::Hook(hook) => hook.is_finished(),
             Body::Making | Body::Waiting(..) => true,
         }
     }
@@ -293,8 +293,8 @@ impl Attempt {
     }
 
     /// The last of its statistics; what it leaves.
-    pub fn over(&mut self, over: Over) -> RunEnd {
-        let Over { how, end, values, last } = over;
+    pub fn over(&mut self, over: EngineReport) -> EngineEnd {
+        let EngineReport { how, end, values, last } = over;
         self.generator.unrecordable += end.unrecordable;
         self.generator.vus_made = self.generator.vus_made.max(end.vus_max);
         let mut content = match last {
@@ -318,11 +318,11 @@ impl Attempt {
         self.job.nudge.notify_one();
         let (how, provided) = self.outcome(how, &end, values);
         let how = match how {
-            RunHow::Failed(why) => RunHow::Failed(self.job.masked(why)),
-            RunHow::Unable(why) => RunHow::Unable(self.job.masked(why)),
-            how @ (RunHow::Completed | RunHow::Stopped) => how,
+            EngineEndKind::Failed(why) => EngineEndKind::Failed(self.job.masked(why)),
+            EngineEndKind::Unable(why) => EngineEndKind::Unable(self.job.masked(why)),
+            how @ (EngineEndKind::Completed | EngineEndKind::Stopped) => how,
         };
-        RunEnd { how, counters: self.counters(), provided, frames, totals, log: self.job.log() }
+        EngineEnd { how, counters: self.counters(), provided, frames, totals, log: self.job.log() }
     }
 
     fn outcome(
@@ -330,26 +330,26 @@ impl Attempt {
         how: Ending,
         end: &ShardEnd,
         values: Option<Result<BTreeMap<String, Vec<u8>>, String>>,
-    ) -> (RunHow, BTreeMap<String, Vec<u8>>) {
-        let failed = |why: String| (RunHow::Failed(why), BTreeMap::new());
+    ) -> (EngineEndKind, BTreeMap<String, Vec<u8>>) {
+        let failed = |why: String| (EngineEndKind::Failed(why), BTreeMap::new());
         let mark = self.mark.take();
         match (how, values) {
             (Ending::Completed, _) if mark.is_some() => failed(mark.unwrap_or_default()),
             (Ending::Completed, Some(Ok(values))) => {
                 let leaves = matches!(self.task, Task::Setup { .. });
-                (RunHow::Completed, if leaves { values } else { BTreeMap::new() })
+                (EngineEndKind::Completed, if leaves { values } else { BTreeMap::new() })
             }
             (Ending::Completed, Some(Err(error))) => failed(error),
             (Ending::Completed, None) => match load_end([end]) {
                 WorkflowEnd::Error(error) => failed(error),
-                _ => (RunHow::Completed, self.provided(end)),
+                _ => (EngineEndKind::Completed, self.provided(end)),
             },
             (Ending::Error(error), _) => failed(error),
             (Ending::Crashed, _) => failed(
                 "its thread has crashed, which is a mistake of Volley; please report it".into(),
             ),
             (Ending::Stopped | Ending::LeaseLapsed | Ending::Killed | Ending::Abandoned, _) => {
-                (RunHow::Stopped, BTreeMap::new())
+                (EngineEndKind::Stopped, BTreeMap::new())
             }
         }
     }
@@ -379,10 +379,10 @@ pub(super) struct MachineUse {
 }
 
 /// Which block of steps a task runs, and whose.
-pub(super) fn aside_of(task: Task) -> Option<(Aside, Option<usize>)> {
+pub(super) fn hook_of(task: Task) -> Option<(Hook, Option<usize>)> {
     match task {
         Task::Load => None,
-        Task::Setup { of } => Some((Aside::Setup, of.map(|number| number.0 as usize))),
-        Task::Teardown { of } => Some((Aside::Teardown, of.map(|number| number.0 as usize))),
+        Task::Setup { of } => Some((Hook::Setup, of.map(|number| number.0 as usize))),
+        Task::Teardown { of } => Some((Hook::Teardown, of.map(|number| number.0 as usize))),
     }
 }

@@ -120,9 +120,10 @@ impl Blobs {
 
     async fn fetch(&self, from: fence::NodeId, blob: BlobRef, path: &Path) -> Result<(), NotHere> {
         let unknown = || "not known to membership".to_owned();
-        let mut office = self.managers.office(from).ok_or_else(unknown)?;
+        let mut reports = self.managers.reports(from).ok_or_else(unknown)?;
         let late = |_| format!("nothing came for {CHUNK_WITHIN:?}");
-        let stream = timeout(CHUNK_WITHIN, office.get(blob_out(&blob))).await.map_err(late)?;
+        let stream =
+            timeout(CHUNK_WITHIN, reports.get_blob(blob_out(&blob))).await.map_err(late)?;
         let mut stream = stream.map_err(|status| status.message().to_owned())?.into_inner();
         let number = self.temporary.fetch_add(1, Ordering::Relaxed);
         let temporary = path.with_extension(format!("{number}{UNFINISHED}"));

@@ -5,7 +5,7 @@
 //! DATA/issued/JOB-WORKFLOW-SHARD-ATTEMPT   counters in shared memory; they survive a kill of the process
 //! ```
 //!
-//! A file that cannot be read is put aside under another name, with a warning, and never taken for something else.
+//! A file that cannot be read is put hook under another name, with a warning, and never taken for something else.
 
 use std::fs;
 use std::io;
@@ -49,7 +49,7 @@ pub(super) struct Folders {
 
 /// What the lives before have left.
 #[derive(Default)]
-pub(super) struct Leftovers {
+pub(super) struct RecoveredFiles {
     pub reports: Vec<EndReport>,
     pub issued: Vec<IssuedFile>,
 }
@@ -61,7 +61,7 @@ fn name(run: Run) -> String {
 
 impl Folders {
     /// Makes what is missing, and reads what is there.
-    pub fn open(data: &Path) -> Result<(Self, Leftovers), (PathBuf, io::Error)> {
+    pub fn open(data: &Path) -> Result<(Self, RecoveredFiles), (PathBuf, io::Error)> {
         let [outbox, issued, blobs, scratch] =
             ["outbox", "issued", "blobs", "scratch"].map(|name| data.join(name));
         let folders = Self { outbox, issued, blobs, scratch };
@@ -75,7 +75,7 @@ impl Folders {
         for folder in [&folders.outbox, &folders.issued, &folders.blobs, &folders.scratch] {
             crate::private_folder(folder).map_err(|error| (folder.clone(), error))?;
         }
-        let mut left = Leftovers::default();
+        let mut left = RecoveredFiles::default();
         let machine_start = machine::start_id();
         each(&folders.outbox, |path| {
             let bytes = files::read_all(&wal::RealDisk, path, REPORT_BYTES_MAX)?;
@@ -157,9 +157,9 @@ fn each(
         } else if !text.ends_with(DAMAGED)
             && let Err(error) = read(&path)
         {
-            let aside = PathBuf::from(format!("{text}{DAMAGED}"));
-            tracing::warn!(path = %path.display(), %error, "cannot be read; put aside");
-            fs::rename(&path, aside).map_err(|error| (path.clone(), error))?;
+            let hook = PathBuf::from(format!("{text}{DAMAGED}"));
+            tracing::warn!(path = %path.display(), %error, "cannot be read; put hook");
+            fs::rename(&path, hook).map_err(|error| (path.clone(), error))?;
         }
     }
     Ok(())

@@ -75,9 +75,9 @@ impl Group {
         }
         let mut answers = JoinSet::new();
         for manager in self.managers.all().into_iter().take(ASKED_MAX) {
-            let Some(mut office) = self.managers.office(manager) else { continue };
+            let Some(mut reports) = self.managers.reports(manager) else { continue };
             answers.spawn(async move {
-                let answered = timeout(ANSWER_WITHIN, office.group(GroupRequest {})).await;
+                let answered = timeout(ANSWER_WITHIN, reports.group(GroupRequest {})).await;
                 Some((manager, statement(answered.ok()?.ok()?.get_ref())?))
             });
         }

@@ -75,16 +75,16 @@ impl Job {
         let made = Bundle::decode(&bytes).map_err(|error| LoadError::new(error.to_string()));
         drop(bytes);
         let made = made.and_then(|bundle| {
-            let parcel = bundle.into_parcel();
-            let env = match &parcel {
-                Parcel::Plan(parcel) => &parcel.env,
-                Parcel::Script(parcel) => &parcel.env,
+            let packed = bundle.into_parcel();
+            let env = match &packed {
+                Parcel::Plan(packed) => &packed.env,
+                Parcel::Script(packed) => &packed.env,
             };
             // Before anything of it runs: its log is read by others than its writer.
             lock(&self.log).hidden = Secrets::new(&secrets::credentials_in(env));
-            match parcel {
-                Parcel::Plan(parcel) => Loaded::plan(&parcel, options),
-                Parcel::Script(parcel) => Loaded::script(&parcel, options),
+            match packed {
+                Parcel::Plan(packed) => Loaded::plan(&packed, options),
+                Parcel::Script(packed) => Loaded::script(&packed, options),
             }
         });
         let made = match made {

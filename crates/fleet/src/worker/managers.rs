@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use control::breaker::{self, Breakers, Change, Failure, Outcome, Permit};
 use control::codec::{Message, Renewals};
-use control::message::{Frames, FramesAnswer, Renew, Tell, Told};
+use control::message::{FrameBatch, FrameBatchAck, RenewRequest, ReportAck, WorkerReport};
 use fence::{BootId, Moment, NodeId};
 use membership::State;
 use membership::agent::View;
@@ -25,8 +25,8 @@ use trust::{Expected, Role};
 use super::actor::now;
 use super::job::lock;
 use crate::verdict;
-use crate::wire::proto::Sealed;
-use crate::wire::proto::office_client::OfficeClient;
+use crate::wire::proto::Envelope;
+use crate::wire::proto::worker_reports_client::WorkerReportsClient;
 use crate::wire::{MESSAGE_BYTES_MAX, seal, unseal};
 
 /// For one message and its answer.
@@ -74,7 +74,7 @@ enum What {
     /// The load stops without it.
     Renewal,
     /// It is said again until it is heard.
-    Word,
+    Report,
 }
 
 pub(super) struct Managers {
@@ -154,35 +154,37 @@ impl Managers {
         board.known.iter().chain(&board.strangers).map(|known| known.node).collect()
     }
 
-    pub fn office(&self, node: NodeId) -> Option<OfficeClient<Channel>> {
+    pub fn reports(&self, node: NodeId) -> Option<WorkerReportsClient<Channel>> {
         let known = {
             let board = lock(&self.board);
             let mut all = board.known.iter().chain(&board.strangers);
             *all.find(|known| known.node == node)?
         };
-        Some(self.office_of(&known))
+        Some(self.reports_of(&known))
     }
 
-    fn office_of(&self, known: &Known) -> OfficeClient<Channel> {
+    fn reports_of(&self, known: &Known) -> WorkerReportsClient<Channel> {
         let expected = Expected { role: Role::Manager, node: Some(known.node) };
         let channel = self.channels.to(known.address, expected);
-        OfficeClient::new(channel)
+        WorkerReportsClient::new(channel)
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
             .max_encoding_message_size(MESSAGE_BYTES_MAX)
     }
 
-    pub async fn tell(&self, to: NodeId, tell: &Tell) -> Result<Told, Status> {
-        self.call(to, What::Word, tell, async |mut office, sealed| office.tell(sealed).await).await
+    pub async fn report(&self, to: NodeId, tell: &WorkerReport) -> Result<ReportAck, Status> {
+        self.call(to, What::Report, tell, async |mut reports, sealed| reports.report(sealed).await)
+            .await
     }
 
-    pub async fn renew(&self, to: NodeId, renew: &Renew) -> Result<Renewals, Status> {
+    pub async fn renew(&self, to: NodeId, renew: &RenewRequest) -> Result<Renewals, Status> {
         let what = What::Renewal;
-        self.call(to, what, renew, async |mut office, sealed| office.renew(sealed).await).await
+        self.call(to, what, renew, async |mut reports, sealed| reports.renew(sealed).await).await
     }
 
-    pub async fn frames(&self, to: NodeId, frames: &Frames) -> Result<FramesAnswer, Status> {
-        let what = What::Word;
-        self.call(to, what, frames, async |mut office, sealed| office.frames(sealed).await).await
+    pub async fn frames(&self, to: NodeId, frames: &FrameBatch) -> Result<FrameBatchAck, Status> {
+        let what = What::Report;
+        self.call(to, what, frames, async |mut reports, sealed| reports.push_frames(sealed).await)
+            .await
     }
 
     async fn call<Q: Message, A: Message>(
@@ -190,16 +192,19 @@ impl Managers {
         to: NodeId,
         what: What,
         question: &Q,
-        send: impl AsyncFnOnce(OfficeClient<Channel>, Sealed) -> Result<Response<Sealed>, Status>,
+        send: impl AsyncFnOnce(
+            WorkerReportsClient<Channel>,
+            Envelope,
+        ) -> Result<Response<Envelope>, Status>,
     ) -> Result<A, Status> {
         let unknown = || Status::unavailable("membership does not know it");
         let known = lock(&self.board).find(to).ok_or_else(unknown)?;
-        let office = self.office_of(&known);
+        let reports = self.reports_of(&known);
         let sealed = seal(question)?;
         let Some(permit) = lock(&self.board).permit(known, what, now()) else {
             return Err(Status::unavailable("it has not answered lately; others are asked first"));
         };
-        let answered = timeout(CALL_WITHIN, send(office, sealed)).await;
+        let answered = timeout(CALL_WITHIN, send(reports, sealed)).await;
         let outcome = match &answered {
             Ok(Ok(_)) => Some(Outcome::Answered),
             Ok(Err(status)) => verdict::of_status(status),
@@ -252,7 +257,7 @@ mod tests {
     /// Does not answer until its breaker is open, which is at second 6.
     fn silence(board: &mut Board, of: Known) {
         for second in [0, 2, 4] {
-            let permit = board.permit(of, What::Word, at(second)).unwrap();
+            let permit = board.permit(of, What::Report, at(second)).unwrap();
             let outcome = Outcome::Failed(Failure::NoAnswer);
             let _ = board.breakers.note((of.node, of.boot), permit, outcome, at(second + 2));
         }
@@ -265,17 +270,17 @@ mod tests {
     fn words_go_past_a_manager_that_does_not_answer() {
         let (mut board, known) = board(3);
         silence(&mut board, known[0]);
-        assert!(board.permit(known[0], What::Word, at(7)).is_none());
+        assert!(board.permit(known[0], What::Report, at(7)).is_none());
         for other in &known[1..] {
             assert!(!board.is_open(other, at(7)));
-            assert!(board.permit(*other, What::Word, at(7)).is_some());
+            assert!(board.permit(*other, What::Report, at(7)).is_some());
         }
-        let trial = board.permit(known[0], What::Word, at(16)).unwrap();
-        assert!(board.permit(known[0], What::Word, at(16)).is_none(), "one trial");
+        let trial = board.permit(known[0], What::Report, at(16)).unwrap();
+        assert!(board.permit(known[0], What::Report, at(16)).is_none(), "one trial");
         let target = (known[0].node, known[0].boot);
         let change = board.breakers.note(target, trial, Outcome::Answered, at(17));
         assert_eq!(change, Some(Change::Closed));
-        assert!(board.permit(known[0], What::Word, at(17)).is_some());
+        assert!(board.permit(known[0], What::Report, at(17)).is_some());
     }
 
     /// R4: no renewal waits for a breaker, in whatever state it is.
@@ -293,13 +298,13 @@ mod tests {
     fn the_last_manager_is_always_tried() {
         let (mut alone, known) = board(1);
         silence(&mut alone, known[0]);
-        assert!(alone.permit(known[0], What::Word, at(7)).is_some());
+        assert!(alone.permit(known[0], What::Report, at(7)).is_some());
 
         let (mut two, known) = board(2);
         silence(&mut two, known[0]);
-        assert!(two.permit(known[0], What::Word, at(7)).is_none());
+        assert!(two.permit(known[0], What::Report, at(7)).is_none());
         silence(&mut two, known[1]);
-        assert!(two.permit(known[0], What::Word, at(7)).is_some());
-        assert!(two.permit(known[1], What::Word, at(7)).is_some());
+        assert!(two.permit(known[0], What::Report, at(7)).is_some());
+        assert!(two.permit(known[1], What::Report, at(7)).is_some());
     }
 }

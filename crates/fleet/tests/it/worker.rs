@@ -3,7 +3,7 @@
 mod course;
 mod harness;
 mod leases;
-mod office;
+mod played_manager;
 mod recovery;
 mod runs;
 mod words;

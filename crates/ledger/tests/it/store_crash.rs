@@ -34,7 +34,7 @@ struct Model {
     vote: u64,
     entries: BTreeMap<u64, u64>,
     purged: Option<u64>,
-    /// Terms of everything ever committed, for log ids.
+    /// LeaseTerms of everything ever committed, for log ids.
     terms: BTreeMap<u64, u64>,
     committed: Option<u64>,
     snapshot: Option<u64>,

@@ -2,13 +2,19 @@
 
 use fence::{Attempt, Epoch, JobId};
 use ledger_state::{
-    AttemptStatus, BlobRef, Command, Counters, Lapse, Limits, Outcome, Phase, Refusal, Reply,
-    Resource, Word,
+    AttemptStatus, BlobRef, Command, Counters, LapseProof, Limits, Outcome, Phase, Refusal, Reply,
+    ReportedBy, Resource,
 };
 
 use crate::world::{ALICE, BOB, World, refused, shard};
 
-fn word(job: JobId, attempt: u32, issued: u64, word: Word, result: Option<BlobRef>) -> Command {
+fn word(
+    job: JobId,
+    attempt: u32,
+    issued: u64,
+    word: ReportedBy,
+    result: Option<BlobRef>,
+) -> Command {
     Command::EndAttempt {
         shard: shard(job),
         under: None,
@@ -28,9 +34,9 @@ fn blob(byte: u8, bytes: u64) -> Option<BlobRef> {
 /// A job with one attempt that its owner has ended with 100 requests.
 fn given_up(world: &mut World, sequence: u64) -> (JobId, Epoch) {
     let (job, epoch) = world.owned(sequence);
-    assert!(matches!(world.start(job, epoch, 1, Lapse::First), Reply::Done { .. }));
+    assert!(matches!(world.start(job, epoch, 1, LapseProof::First), Reply::Done { .. }));
     world.revoke(job, epoch, 1);
-    let reply = world.run(ALICE, word(job, 1, 100, Word::Owner, None));
+    let reply = world.run(ALICE, word(job, 1, 100, ReportedBy::Owner, None));
     assert!(matches!(reply, Reply::Done { .. }), "{reply:?}");
     (job, epoch)
 }
@@ -39,17 +45,17 @@ fn given_up(world: &mut World, sequence: u64) -> (JobId, Epoch) {
 #[test]
 fn only_a_workers_word_after_its_owners_is_an_addendum_and_only_one() {
     let cases = [
-        (Word::Owner, Word::Whole, true),
-        (Word::Owner, Word::Partial, true),
-        (Word::Owner, Word::Owner, false),
-        (Word::Whole, Word::Whole, false),
-        (Word::Whole, Word::Partial, false),
-        (Word::Partial, Word::Whole, false),
+        (ReportedBy::Owner, ReportedBy::Whole, true),
+        (ReportedBy::Owner, ReportedBy::Partial, true),
+        (ReportedBy::Owner, ReportedBy::Owner, false),
+        (ReportedBy::Whole, ReportedBy::Whole, false),
+        (ReportedBy::Whole, ReportedBy::Partial, false),
+        (ReportedBy::Partial, ReportedBy::Whole, false),
     ];
     for (first, second, taken) in cases {
         let mut world = World::new();
         let (job, epoch) = world.owned(1);
-        world.start(job, epoch, 1, Lapse::First);
+        world.start(job, epoch, 1, LapseProof::First);
         let ended = world.run(ALICE, word(job, 1, 100, first, None));
         let Reply::Done { epoch: end } = ended else { panic!("{ended:?}") };
         let totals = world.state.job(job).unwrap().totals;
@@ -76,7 +82,7 @@ fn an_addendum_leaves_the_outcome_and_goes_with_its_job() {
     let (job, epoch) = given_up(&mut world, 1);
     world.finish(job, epoch, Outcome::Partial);
     let end = world.state.job(job).unwrap().end.clone();
-    let reply = world.run(BOB, word(job, 1, 130, Word::Whole, blob(1, 9)));
+    let reply = world.run(BOB, word(job, 1, 130, ReportedBy::Whole, blob(1, 9)));
     assert!(matches!(reply, Reply::Done { .. }), "{reply:?}");
     let known = world.state.job(job).unwrap();
     assert_eq!((known.phase(), &known.end), (Phase::Ended(Outcome::Partial), &end));
@@ -84,7 +90,7 @@ fn an_addendum_leaves_the_outcome_and_goes_with_its_job() {
     world.wait(world.state.limits().kept_ms + 1_000);
     assert!(world.state.job(job).is_none());
     assert!(world.state.blobs_in_use().is_empty());
-    let late = world.run(BOB, word(job, 1, 130, Word::Whole, blob(1, 9)));
+    let late = world.run(BOB, word(job, 1, 130, ReportedBy::Whole, blob(1, 9)));
     assert_eq!(late, refused(Refusal::UnknownJob));
 }
 
@@ -93,15 +99,15 @@ fn addenda_are_bounded_by_job_and_by_the_bytes_of_all() {
     let limits = Limits { addenda_per_job: 1, addenda_bytes: 100, ..Limits::default() };
     let mut world = World::with(limits);
     let (job, epoch) = given_up(&mut world, 1);
-    world.start(job, epoch, 2, Lapse::LeaseLapsed);
-    world.run(ALICE, word(job, 2, 10, Word::Owner, None));
-    let first = world.run(BOB, word(job, 1, 130, Word::Whole, blob(1, 60)));
+    world.start(job, epoch, 2, LapseProof::LeaseLapsed);
+    world.run(ALICE, word(job, 2, 10, ReportedBy::Owner, None));
+    let first = world.run(BOB, word(job, 1, 130, ReportedBy::Whole, blob(1, 60)));
     assert!(matches!(first, Reply::Done { .. }), "{first:?}");
-    let second = world.run(BOB, word(job, 2, 30, Word::Whole, blob(2, 1)));
+    let second = world.run(BOB, word(job, 2, 30, ReportedBy::Whole, blob(2, 1)));
     assert_eq!(second, refused(Refusal::Full(Resource::Addenda { limit: 1 })));
     // Another job has its own, but no room for a report of this size: its counts are taken all the same.
     let (other, _) = given_up(&mut world, 2);
-    let third = world.run(BOB, word(other, 1, 130, Word::Whole, blob(3, 60)));
+    let third = world.run(BOB, word(other, 1, 130, ReportedBy::Whole, blob(3, 60)));
     assert!(matches!(third, Reply::Done { .. }), "{third:?}");
     let known = world.state.job(other).unwrap().shard(&shard(other)).unwrap();
     let addendum = known.attempts[0].addendum.as_ref().unwrap();

@@ -1,13 +1,13 @@
 //! Attempts: one at a time, each after proof, each counted once.
 
 use fence::{Attempt, BootId, Epoch, JobId};
-use ledger_state::{AttemptStatus, Command, Lapse, Limits, Refusal, Reply, Resource};
+use ledger_state::{AttemptStatus, Command, LapseProof, Limits, Refusal, Reply, Resource};
 
 use crate::world::{ALICE, BOB, World, end, refused, shard, start};
 
 fn running(world: &mut World) -> (JobId, Epoch) {
     let (job, epoch) = world.owned(1);
-    assert!(matches!(world.start(job, epoch, 1, Lapse::First), Reply::Done { .. }));
+    assert!(matches!(world.start(job, epoch, 1, LapseProof::First), Reply::Done { .. }));
     (job, epoch)
 }
 
@@ -16,7 +16,12 @@ fn running(world: &mut World) -> (JobId, Epoch) {
 fn a_live_attempt_is_not_replaced() {
     let mut world = World::new();
     let (job, epoch) = running(&mut world);
-    for after in [Lapse::Stopped, Lapse::HigherBoot(BootId(6)), Lapse::LeaseLapsed, Lapse::First] {
+    for after in [
+        LapseProof::Stopped,
+        LapseProof::HigherBoot(BootId(6)),
+        LapseProof::LeaseLapsed,
+        LapseProof::First,
+    ] {
         let reply = world.start(job, epoch, 2, after);
         assert_eq!(reply, refused(Refusal::StillLive { attempt: Attempt(1) }));
     }
@@ -26,12 +31,12 @@ fn a_live_attempt_is_not_replaced() {
 #[test]
 fn a_revoked_attempt_is_replaced_on_proof() {
     for (after, proves) in [
-        (Lapse::First, false),
-        (Lapse::HigherBoot(BootId(4)), false),
-        (Lapse::HigherBoot(BootId(5)), false),
-        (Lapse::HigherBoot(BootId(6)), true),
-        (Lapse::Stopped, true),
-        (Lapse::LeaseLapsed, true),
+        (LapseProof::First, false),
+        (LapseProof::HigherBoot(BootId(4)), false),
+        (LapseProof::HigherBoot(BootId(5)), false),
+        (LapseProof::HigherBoot(BootId(6)), true),
+        (LapseProof::Stopped, true),
+        (LapseProof::LeaseLapsed, true),
     ] {
         let mut world = World::new();
         let (job, epoch) = running(&mut world);
@@ -53,14 +58,14 @@ fn attempts_come_in_order() {
     let mut world = World::new();
     let (job, epoch) = world.owned(1);
     for attempt in [2, 7, u32::MAX] {
-        let reply = world.start(job, epoch, attempt, Lapse::First);
+        let reply = world.start(job, epoch, attempt, LapseProof::First);
         assert_eq!(reply, refused(Refusal::WrongAttempt { expected: Attempt(1) }));
     }
     assert!(matches!(
-        world.start(job, epoch, 0, Lapse::First),
+        world.start(job, epoch, 0, LapseProof::First),
         Reply::Refused(Refusal::Invalid(_))
     ));
-    let reply = world.start(job, epoch, 1, Lapse::Stopped);
+    let reply = world.start(job, epoch, 1, LapseProof::Stopped);
     assert_eq!(reply, refused(Refusal::NoProof { attempt: Attempt(0) }));
     assert!(world.state.job(job).unwrap().shards.is_empty());
 }
@@ -71,11 +76,11 @@ fn a_repeated_start_is_one_start() {
     let mut world = World::new();
     let (job, epoch) = running(&mut world);
     let started = world.state.job(job).unwrap().attempts().next().unwrap().started;
-    let reply = world.start(job, epoch, 1, Lapse::First);
+    let reply = world.start(job, epoch, 1, LapseProof::First);
     assert_eq!(reply, Reply::Already { epoch: started });
     // The next owner has another epoch; for it, it is not the same.
     let later = world.claim(ALICE, job);
-    let reply = world.start(job, later, 1, Lapse::First);
+    let reply = world.start(job, later, 1, LapseProof::First);
     assert_eq!(reply, refused(Refusal::WrongAttempt { expected: Attempt(2) }));
 }
 
@@ -86,11 +91,11 @@ fn retries_are_limited() {
     let (job, epoch) = running(&mut world);
     for attempt in 1..=3 {
         world.revoke(job, epoch, attempt);
-        let reply = world.start(job, epoch, attempt + 1, Lapse::LeaseLapsed);
+        let reply = world.start(job, epoch, attempt + 1, LapseProof::LeaseLapsed);
         assert!(matches!(reply, Reply::Done { .. }));
     }
     world.revoke(job, epoch, 4);
-    let reply = world.start(job, epoch, 5, Lapse::LeaseLapsed);
+    let reply = world.start(job, epoch, 5, LapseProof::LeaseLapsed);
     assert_eq!(reply, refused(Refusal::RetriesExhausted { limit: 3 }));
 }
 
@@ -118,7 +123,7 @@ fn a_loss_that_proved_false_uses_no_retry() {
             };
             world.run(ALICE, revoke);
             world.end(job, started, status, 1);
-            match world.start(job, epoch, started + 1, Lapse::Stopped) {
+            match world.start(job, epoch, started + 1, LapseProof::Stopped) {
                 Reply::Done { .. } => started += 1,
                 other => break other,
             }
@@ -140,7 +145,7 @@ fn error_is_final_and_loss_is_retried() {
         let mut world = World::new();
         let (job, epoch) = running(&mut world);
         world.end(job, 1, status, 1);
-        let reply = world.start(job, epoch, 2, Lapse::Stopped);
+        let reply = world.start(job, epoch, 2, LapseProof::Stopped);
         if is_final {
             assert_eq!(reply, refused(Refusal::Settled { attempt: Attempt(1), status }));
         } else {
@@ -175,7 +180,7 @@ fn a_replaced_attempt_counts_but_does_not_decide() {
     let mut world = World::new();
     let (job, epoch) = running(&mut world);
     world.revoke(job, epoch, 1);
-    world.start(job, epoch, 2, Lapse::LeaseLapsed);
+    world.start(job, epoch, 2, LapseProof::LeaseLapsed);
     world.claim(BOB, job);
     let late = world.end(job, 1, AttemptStatus::Completed, 40);
     let Reply::Superseded { epoch: at, by: Attempt(2) } = late else { panic!("{late:?}") };
@@ -215,7 +220,7 @@ fn revoke_is_idempotent() {
     }
 
     let (other, epoch) = world.owned(2);
-    world.start(other, epoch, 1, Lapse::First);
+    world.start(other, epoch, 1, LapseProof::First);
     let Reply::Done { epoch: ended } = world.end(other, 1, AttemptStatus::Completed, 1) else {
         panic!()
     };
@@ -228,7 +233,7 @@ fn a_new_owner_does_not_free_the_attempts() {
     let mut world = World::new();
     let (job, _) = running(&mut world);
     let epoch = world.claim(ALICE, job);
-    let reply = world.start(job, epoch, 2, Lapse::LeaseLapsed);
+    let reply = world.start(job, epoch, 2, LapseProof::LeaseLapsed);
     assert_eq!(reply, refused(Refusal::StillLive { attempt: Attempt(1) }));
 }
 
@@ -239,7 +244,7 @@ fn attempts_and_shards_are_bounded() {
     let mut world = World::with(limits);
     let (job, epoch) = world.owned(1);
     let nth = |number| {
-        let mut command = start(job, epoch, 1, Lapse::First);
+        let mut command = start(job, epoch, 1, LapseProof::First);
         if let ledger_state::Command::StartAttempt { shard, .. } = &mut command {
             shard.shard = number;
         }
@@ -250,8 +255,8 @@ fn attempts_and_shards_are_bounded() {
     let full = refused(Refusal::Full(Resource::Shards { limit: 2 }));
     assert_eq!(world.run(ALICE, nth(2)), full);
     let (other, epoch) = world.owned(2);
-    world.start(other, epoch, 1, Lapse::First);
+    world.start(other, epoch, 1, LapseProof::First);
     world.revoke(other, epoch, 1);
-    let reply = world.start(other, epoch, 2, Lapse::LeaseLapsed);
+    let reply = world.start(other, epoch, 2, LapseProof::LeaseLapsed);
     assert_eq!(reply, refused(Refusal::Full(Resource::Attempts { limit: 3 })));
 }

@@ -1,7 +1,7 @@
 //! What one layer leaves to the next, and the blobs that jobs need.
 
 use ledger_state::{
-    AttemptStatus, Command, Lapse, Limits, Outcome, Payload, Problem, Refusal, Reply, Resource,
+    AttemptStatus, Command, LapseProof, Limits, Outcome, Payload, Problem, Refusal, Reply, Resource,
 };
 
 use crate::world::{ALICE, BOB, World, blob, refused};
@@ -58,7 +58,7 @@ fn contexts_are_bounded() {
 fn blobs_are_in_use_until_their_job_is_retired() {
     let mut world = World::new();
     let (job, epoch) = world.owned(1);
-    world.start(job, epoch, 1, Lapse::First);
+    world.start(job, epoch, 1, LapseProof::First);
     world.end(job, 1, AttemptStatus::Completed, 1);
     let context = Payload::Blob(blob(3));
     world.run(ALICE, Command::CommitContext { job, epoch, layer: 0, context });

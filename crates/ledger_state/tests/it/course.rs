@@ -5,7 +5,8 @@ use std::time::Duration;
 use fence::{Attempt, Epoch, JobId, WorkflowNo};
 use ledger_state::Steer;
 use ledger_state::{
-    AttemptStatus, Command, Lapse, Limits, Outcome, Problem, Refusal, Reply, Resource, StopCause,
+    AttemptStatus, Command, LapseProof, Limits, Outcome, Problem, Refusal, Reply, Resource,
+    StopCause,
 };
 
 use crate::world::{ALICE, BOB, World, blob, refused, shard};
@@ -90,7 +91,7 @@ fn rows_are_given_out_once() {
     let (job, epoch) = world.owned(1);
     let none = world.run(ALICE, grant(job, epoch, 1, 10, 25));
     assert_eq!(none, refused(Refusal::NotLive { attempt: Attempt(1) }));
-    world.start(job, epoch, 1, Lapse::First);
+    world.start(job, epoch, 1, LapseProof::First);
     let rows = |reply: Reply| match reply {
         Reply::Rows { first, end, .. } => (first, end),
         other => panic!("{other:?}"),
@@ -99,7 +100,7 @@ fn rows_are_given_out_once() {
     world.revoke(job, epoch, 1);
     let over = world.run(ALICE, grant(job, epoch, 1, 10, 25));
     assert_eq!(over, refused(Refusal::NotLive { attempt: Attempt(1) }));
-    world.start(job, epoch, 2, Lapse::LeaseLapsed);
+    world.start(job, epoch, 2, LapseProof::LeaseLapsed);
     let epoch = world.claim(BOB, job);
     assert_eq!(rows(world.run(BOB, grant(job, epoch, 2, 10, 25))), (10, 20));
     assert_eq!(rows(world.run(BOB, grant(job, epoch, 2, 10, 25))), (20, 25));

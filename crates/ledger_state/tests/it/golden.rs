@@ -9,8 +9,8 @@ use fence::{Attempt, BootId, Epoch, Hlc, JobId, NodeId, ShardKey, WorkflowNo};
 use ledger_state::Steer;
 use ledger_state::{
     AttemptStatus, AttemptTerms, Busy, Command, Counters, Event, EventKind, Field, Grace,
-    KeyProblem, Lapse, Outcome, Payload, Problem, Proposal, Refusal, Rejection, Reply, RequestId,
-    Resource, StopCause, Submission, Word,
+    KeyProblem, LapseProof, Outcome, Payload, Problem, Proposal, Refusal, Rejection, Reply,
+    ReportedBy, RequestId, Resource, StopCause, Submission,
 };
 use serde::Serialize;
 
@@ -59,7 +59,7 @@ fn commands() -> Vec<Command> {
             counters,
             result,
             sent_until_ms: None,
-            word: Word::Whole,
+            word: ReportedBy::Whole,
         }
     };
     let in_word = |word| Command::EndAttempt {
@@ -82,10 +82,10 @@ fn commands() -> Vec<Command> {
         Command::ClaimJob { job: JOB, claimant: session(NodeId(1), 2), seen: None },
         Command::ClaimJob { job: JOB, claimant: session(NodeId(1), 2), seen: Some(epoch) },
         Command::ReleaseJob { job: JOB, epoch },
-        start(Lapse::First),
-        start(Lapse::Stopped),
-        start(Lapse::HigherBoot(BootId(9))),
-        start(Lapse::LeaseLapsed),
+        start(LapseProof::First),
+        start(LapseProof::Stopped),
+        start(LapseProof::HigherBoot(BootId(9))),
+        start(LapseProof::LeaseLapsed),
         Command::RevokeAttempt {
             shard: SHARD,
             epoch,
@@ -98,8 +98,8 @@ fn commands() -> Vec<Command> {
         end(AttemptStatus::Failed, None),
         end(AttemptStatus::Stopped, None),
         end(AttemptStatus::Interrupted, None),
-        in_word(Word::Partial),
-        in_word(Word::Owner),
+        in_word(ReportedBy::Partial),
+        in_word(ReportedBy::Owner),
         context(Payload::Inline(vec![1, 2, 3])),
         context(Payload::Blob(blob(3))),
         Command::CancelJob {

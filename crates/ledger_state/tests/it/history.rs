@@ -1,7 +1,9 @@
 //! What happened, for people and for watchers.
 
 use fence::{Attempt, Epoch, GroupId, WorkflowNo};
-use ledger_state::{AttemptStatus, Command, EventKind, Lapse, Limits, Outcome, Payload, Since};
+use ledger_state::{
+    AttemptStatus, Command, EventKind, LapseProof, Limits, Outcome, Payload, Since,
+};
 
 use crate::world::{ALICE, GROUP, WORKER, World, session};
 
@@ -10,7 +12,7 @@ use crate::world::{ALICE, GROUP, WORKER, World, session};
 fn every_change_leaves_one_event() {
     let mut world = World::new();
     let (job, epoch) = world.owned(1);
-    world.start(job, epoch, 1, Lapse::First);
+    world.start(job, epoch, 1, LapseProof::First);
     world.revoke(job, epoch, 1);
     world.end(job, 1, AttemptStatus::Stopped, 1);
     let context = Payload::Inline(vec![]);

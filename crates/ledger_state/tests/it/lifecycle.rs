@@ -1,7 +1,7 @@
 //! A job's life: the table in the header of `ledger_state`, cell by cell, and the races of cancel and completion.
 
 use fence::{Attempt, Epoch, JobId};
-use ledger_state::{AttemptStatus, Command, Lapse, Outcome, Payload, Phase, Refusal, Reply};
+use ledger_state::{AttemptStatus, Command, LapseProof, Outcome, Payload, Phase, Refusal, Reply};
 
 use crate::world::{ALICE, World, cancel, refused, session, shard, start};
 
@@ -37,7 +37,7 @@ fn bring(world: &mut World, from: Place) -> (JobId, Epoch) {
         return (job, world.next_epoch());
     }
     let epoch = world.claim(ALICE, job);
-    world.start(job, epoch, 1, Lapse::First);
+    world.start(job, epoch, 1, LapseProof::First);
     match from {
         Place::Released => drop(world.run(ALICE, Command::ReleaseJob { job, epoch })),
         Place::Cancelling => drop(world.cancel(job)),
@@ -56,7 +56,7 @@ fn act(world: &mut World, what: Do, job: JobId, epoch: Epoch) -> Reply {
         }
         Do::Release => Command::ReleaseJob { job, epoch },
         Do::Start => {
-            let mut command = start(job, epoch, 1, Lapse::First);
+            let mut command = start(job, epoch, 1, LapseProof::First);
             if let Command::StartAttempt { shard, .. } = &mut command {
                 shard.shard = 1;
             }
@@ -189,7 +189,7 @@ fn a_cancel_before_the_outcome_wins() {
     for found in OUTCOMES {
         let mut world = World::new();
         let (job, epoch) = world.owned(1);
-        world.start(job, epoch, 1, Lapse::First);
+        world.start(job, epoch, 1, LapseProof::First);
         world.cancel(job);
         world.end(job, 1, AttemptStatus::Completed, 77);
         let reply = world.finish(job, epoch, found);
@@ -227,7 +227,7 @@ fn acceptance_and_cancel_in_any_order() {
             match step {
                 0 => epoch = world.claim(ALICE, job),
                 1 => {
-                    let reply = world.start(job, epoch, 1, Lapse::First);
+                    let reply = world.start(job, epoch, 1, LapseProof::First);
                     assert_eq!(matches!(reply, Reply::Done { .. }), cancel_after > 1);
                 }
                 2 => drop(world.end(job, 1, AttemptStatus::Stopped, 1)),
@@ -248,7 +248,7 @@ fn a_cancel_that_overtakes_the_dispatch_stops_it() {
     let Reply::Done { epoch: at } = world.cancel(job) else { panic!() };
     world.restart();
     let epoch = world.claim(ALICE, job);
-    let reply = world.start(job, epoch, 1, Lapse::First);
+    let reply = world.start(job, epoch, 1, LapseProof::First);
     assert_eq!(reply, refused(Refusal::Cancelled { epoch: at }));
     assert_eq!(world.cancel(job), Reply::Already { epoch: at });
 }

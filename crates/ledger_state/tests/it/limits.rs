@@ -2,8 +2,8 @@
 
 use fence::Attempt;
 use ledger_state::{
-    AttemptStatus, Command, CreateJob, Field, Lapse, Limits, Outcome, Payload, Problem, Refusal,
-    Rejection, Reply, Submission, validate,
+    AttemptStatus, Command, CreateJob, Field, LapseProof, Limits, Outcome, Payload, Problem,
+    Refusal, Rejection, Reply, Submission, validate,
 };
 
 use crate::world::{ALICE, World, blob, end, shard, start, submission};
@@ -13,7 +13,7 @@ use crate::world::{ALICE, World, blob, end, shard, start, submission};
 fn what_is_too_long_is_refused() {
     let mut world = World::new();
     let (job, epoch) = world.owned(1);
-    world.start(job, epoch, 1, Lapse::First);
+    world.start(job, epoch, 1, LapseProof::First);
     let limits = Limits::default();
     let text = "x".repeat(1_025);
     let mut large = blob(1);
@@ -71,9 +71,12 @@ fn what_is_too_long_is_refused() {
         }
         assert_eq!(world.state.job(job).cloned(), before);
     }
-    assert_eq!(validate(&start(job, epoch, 0, Lapse::First), &limits), Err(Problem::AttemptZero));
+    assert_eq!(
+        validate(&start(job, epoch, 0, LapseProof::First), &limits),
+        Err(Problem::AttemptZero)
+    );
     for command in [
-        start(job, epoch, 1, Lapse::First),
+        start(job, epoch, 1, LapseProof::First),
         end(job, 1, AttemptStatus::Completed, 1),
         create(submission(1)),
     ] {
@@ -86,7 +89,7 @@ fn what_is_too_long_is_refused() {
 fn a_full_ledger_can_still_stop_jobs() {
     let mut world = World::with(Limits { bytes: 40, ..Limits::default() });
     let (job, epoch) = world.owned(1);
-    world.start(job, epoch, 1, Lapse::First);
+    world.start(job, epoch, 1, LapseProof::First);
     let reason = "x".repeat(1_000);
     let revoke = Command::RevokeAttempt {
         shard: shard(job),

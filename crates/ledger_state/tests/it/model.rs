@@ -2,7 +2,7 @@
 
 use fence::{Attempt, BootId, Epoch};
 use ledger_state::{
-    AttemptStatus, Command, CreateJob, Lapse, Outcome, Payload, Reply, State, Submission,
+    AttemptStatus, Command, CreateJob, LapseProof, Outcome, Payload, Reply, State, Submission,
 };
 use proptest::prelude::*;
 
@@ -27,7 +27,7 @@ pub enum Op {
         job: u64,
         epoch: usize,
         attempt: u32,
-        after: Lapse,
+        after: LapseProof,
     },
     Revoke {
         job: u64,
@@ -66,10 +66,10 @@ pub fn op() -> impl Strategy<Value = Op> {
     // 0 is the attempt that is due, see `aimed`.
     let attempt = prop_oneof![3 => Just(0u32), 2 => 1..6u32];
     let after = prop_oneof![
-        Just(Lapse::First),
-        Just(Lapse::Stopped),
-        Just(Lapse::LeaseLapsed),
-        (4..7u64).prop_map(|boot| Lapse::HigherBoot(BootId(boot))),
+        Just(LapseProof::First),
+        Just(LapseProof::Stopped),
+        Just(LapseProof::LeaseLapsed),
+        (4..7u64).prop_map(|boot| LapseProof::HigherBoot(BootId(boot))),
     ];
     prop_oneof![
         3 => (job.clone(), 0..2u8).prop_map(|(job, body)| Op::Create { job, body }),
@@ -171,15 +171,15 @@ impl Model {
                 let may = open && !self.cancelled && self.may(self.index(epoch));
                 let next = attempt as usize == self.attempts.len() + 1 && attempt <= 4;
                 let free = match self.attempts.last() {
-                    None => after == Lapse::First,
+                    None => after == LapseProof::First,
                     Some(ModelAttempt { end: Some((status, _)), .. }) => {
                         matches!(status, AttemptStatus::Stopped | AttemptStatus::Interrupted)
                     }
                     Some(ModelAttempt { revoked: false, .. }) => false,
                     Some(_) => match after {
-                        Lapse::First => false,
-                        Lapse::HigherBoot(boot) => boot > BootId(5),
-                        Lapse::Stopped | Lapse::LeaseLapsed => true,
+                        LapseProof::First => false,
+                        LapseProof::HigherBoot(boot) => boot > BootId(5),
+                        LapseProof::Stopped | LapseProof::LeaseLapsed => true,
                     },
                 };
                 if may && next && free {
@@ -238,8 +238,8 @@ impl Op {
             Self::Start { attempt, after, .. } if *attempt == 0 => {
                 *attempt = last + 1;
                 match (last, &after) {
-                    (0, _) => *after = Lapse::First,
-                    (_, Lapse::First) => *after = Lapse::Stopped,
+                    (0, _) => *after = LapseProof::First,
+                    (_, LapseProof::First) => *after = LapseProof::Stopped,
                     _ => {}
                 }
             }

@@ -1,7 +1,9 @@
 //! Who owns a job, and what an owner that has been replaced can still do: nothing.
 
 use fence::{Attempt, Epoch, GroupId, JobId};
-use ledger_state::{AttemptStatus, Command, Lapse, Outcome, Payload, Phase, Refusal, Reply, Word};
+use ledger_state::{
+    AttemptStatus, Command, LapseProof, Outcome, Payload, Phase, Refusal, Reply, ReportedBy,
+};
 
 use crate::world::{ALICE, BOB, GROUP, World, end, refused, session, shard, start};
 
@@ -13,7 +15,7 @@ fn claim(job: JobId, seen: Option<Epoch>) -> Command {
 fn owner_commands(job: JobId, epoch: Epoch) -> Vec<Command> {
     let reason = String::new();
     vec![
-        start(job, epoch, 1, Lapse::First),
+        start(job, epoch, 1, LapseProof::First),
         Command::RevokeAttempt {
             shard: shard(job),
             epoch,
@@ -80,7 +82,7 @@ fn a_replaced_owner_changes_nothing() {
 fn a_replaced_owner_ends_no_attempt() {
     let mut world = World::new();
     let (job, old) = world.owned(1);
-    world.run(ALICE, start(job, old, 1, Lapse::First));
+    world.run(ALICE, start(job, old, 1, LapseProof::First));
     let held = world.claim(BOB, job);
     let end_under = |epoch| match end(job, 1, AttemptStatus::Completed, 10) {
         Command::EndAttempt { shard, attempt, status, counters, result, .. } => {
@@ -92,7 +94,7 @@ fn a_replaced_owner_ends_no_attempt() {
                 counters,
                 result,
                 sent_until_ms: None,
-                word: Word::Whole,
+                word: ReportedBy::Whole,
             }
         }
         other => panic!("{other:?}"),
@@ -162,7 +164,7 @@ fn only_a_present_life_can_own() {
 fn a_new_owner_finds_everything_as_it_was() {
     let mut world = World::new();
     let (job, epoch) = world.owned(1);
-    world.start(job, epoch, 1, Lapse::First);
+    world.start(job, epoch, 1, LapseProof::First);
     world.end(job, 1, AttemptStatus::Completed, 5);
     world.run(
         ALICE,

@@ -6,8 +6,8 @@ use std::time::Duration;
 use fence::{Attempt, BootId, Epoch, GroupId, Hlc, JobId, NodeId, ShardKey, WorkflowNo};
 use ledger_state::Steer;
 use ledger_state::{
-    AttemptTerms, BlobRef, Command, Counters, CreateJob, Grace, IdempotencyKey, Lapse, Limits,
-    Payload, Proposal, Reply, RequestId, State, StopCause, Word, check_step,
+    AttemptTerms, BlobRef, Command, Counters, CreateJob, Grace, IdempotencyKey, LapseProof, Limits,
+    Payload, Proposal, Reply, ReportedBy, RequestId, State, StopCause, check_step,
 };
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -189,16 +189,17 @@ fn command() -> impl Strategy<Value = Command> {
     let who = (prop_oneof![Just(ALICE), Just(BOB), Just(NodeId(3))], 0..3u64)
         .prop_map(|(node, boot)| session(node, boot));
     let after = prop_oneof![
-        Just(Lapse::First),
-        Just(Lapse::Stopped),
-        Just(Lapse::LeaseLapsed),
-        any::<u64>().prop_map(|boot| Lapse::HigherBoot(BootId(boot))),
+        Just(LapseProof::First),
+        Just(LapseProof::Stopped),
+        Just(LapseProof::LeaseLapsed),
+        any::<u64>().prop_map(|boot| LapseProof::HigherBoot(BootId(boot))),
     ];
     let asides = prop::option::of((0..3u32).prop_map(WorkflowNo));
     let grace = (0..9_000_000u64, any::<u64>(), asides)
         .prop_map(|(stop_ms, teardown_ms, asides)| Grace { stop_ms, teardown_ms, asides });
     let grace = prop::option::of(grace);
-    let word = prop_oneof![Just(Word::Whole), Just(Word::Partial), Just(Word::Owner)];
+    let word =
+        prop_oneof![Just(ReportedBy::Whole), Just(ReportedBy::Partial), Just(ReportedBy::Owner)];
     prop_oneof![
         1 => Just(Command::OpenSession),
         4 => (text.clone(), 0..4u64, 0..2u8, prop_oneof![Just(0), any::<u64>()]).prop_map(

@@ -2,8 +2,8 @@
 
 use fence::Hlc;
 use ledger_state::{
-    AttemptStatus, Command, CreateJob, Lapse, Limits, Outcome, Phase, Proposal, Rejection, Reply,
-    State, Submission,
+    AttemptStatus, Command, CreateJob, LapseProof, Limits, Outcome, Phase, Proposal, Rejection,
+    Reply, State, Submission,
 };
 
 use crate::world::{ALICE, BOB, GROUP, World, session, submission};
@@ -280,12 +280,12 @@ fn old_jobs_make_room_for_new_ones_and_keys_do_not() {
 fn old_attempts_make_room_for_new_ones() {
     let mut world = World::with(Limits { attempts: 1, kept_ms: HOUR, ..Limits::default() });
     let (old, epoch) = world.owned(1);
-    world.start(old, epoch, 1, Lapse::First);
+    world.start(old, epoch, 1, LapseProof::First);
     world.end(old, 1, AttemptStatus::Completed, 5);
     world.finish(old, epoch, Outcome::Completed);
     let (new, epoch) = world.owned(2);
-    assert!(matches!(world.start(new, epoch, 1, Lapse::First), Reply::Refused(_)), "the key");
+    assert!(matches!(world.start(new, epoch, 1, LapseProof::First), Reply::Refused(_)), "the key");
     world.wait(world.state.limits().committed_ttl_ms + 1);
-    assert!(matches!(world.start(new, epoch, 1, Lapse::First), Reply::Done { .. }));
+    assert!(matches!(world.start(new, epoch, 1, LapseProof::First), Reply::Done { .. }));
     assert!(world.state.job(old).is_none());
 }

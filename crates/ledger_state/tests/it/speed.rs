@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use fence::Hlc;
 use ledger_state::{
-    AttemptStatus, Command, Lapse, Limits, Outcome, Proposal, Reply, RequestId, State,
+    AttemptStatus, Command, LapseProof, Limits, Outcome, Proposal, Reply, RequestId, State,
 };
 
 use crate::world::{ALICE, GROUP, cancel, end, key, session, start, submission};
@@ -56,7 +56,7 @@ fn measure(jobs: u64) -> (u64, u64) {
         commands.push(took);
         let (outcome, detail) = (Outcome::Completed, String::new());
         let rest = [
-            start(job, epoch, 1, Lapse::First),
+            start(job, epoch, 1, LapseProof::First),
             end(job, 1, AttemptStatus::Completed, 5),
             end(job, 1, AttemptStatus::Completed, 5),
             cancel(job, 1),

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use fence::{Attempt, BootId, Epoch, GroupId, Hlc, JobId, NodeId, ShardKey, WorkflowNo};
 use ledger_state::{
     AttemptStatus, AttemptTerms, BlobRef, Command, Counters, CreateJob, Grace, IdempotencyKey,
-    Lapse, Limits, Outcome, Proposal, Refusal, Reply, RequestId, SessionId, State, Submission,
-    Word, check_step,
+    LapseProof, Limits, Outcome, Proposal, Refusal, Reply, ReportedBy, RequestId, SessionId, State,
+    Submission, check_step,
 };
 
 pub const GROUP: GroupId = GroupId { cluster: 7, generation: 1 };
@@ -112,7 +112,7 @@ impl World {
         (job, self.claim(ALICE, job))
     }
 
-    pub fn start(&mut self, job: JobId, epoch: Epoch, attempt: u32, after: Lapse) -> Reply {
+    pub fn start(&mut self, job: JobId, epoch: Epoch, attempt: u32, after: LapseProof) -> Reply {
         self.run(ALICE, start(job, epoch, attempt, after))
     }
 
@@ -201,7 +201,7 @@ pub fn shard(job: JobId) -> ShardKey {
     ShardKey { job, workflow: WorkflowNo(0), shard: 0 }
 }
 
-pub fn start(job: JobId, epoch: Epoch, attempt: u32, after: Lapse) -> Command {
+pub fn start(job: JobId, epoch: Epoch, attempt: u32, after: LapseProof) -> Command {
     Command::StartAttempt {
         shard: shard(job),
         epoch,
@@ -222,7 +222,7 @@ pub fn end(job: JobId, attempt: u32, status: AttemptStatus, completed: u64) -> C
         counters: Counters { completed, ..Counters::default() },
         result: Some(blob(2)),
         sent_until_ms: None,
-        word: Word::Whole,
+        word: ReportedBy::Whole,
     }
 }
 

@@ -135,7 +135,7 @@ fn check<'js>(
             own: &own,
         };
         clock::now();
-        host.book().check(&host.group.borrow(), &name, holds, &scope);
+        host.recorder().check(&host.group.borrow(), &name, holds, &scope);
         if let Some(error) = thrown {
             return Err(error);
         }
@@ -190,11 +190,11 @@ fn group<'js>(
     let path = format!("{outer}{SEPARATOR}{name}");
     enter(host, &path);
     let begun = clock::now();
-    host.book().group(&path, &host.scope());
+    host.recorder().group(&path, &host.scope());
     let result = inner.call::<_, Value<'js>>((This(Value::new_undefined(ctx.clone())),));
     let duration_ms = clock::now().nanos_since(begun) as f64 / 1e6;
     if !host.fiber.is_cancelled() {
-        host.book().record(builtin::GROUP_DURATION, duration_ms, &host.scope());
+        host.recorder().record(builtin::GROUP_DURATION, duration_ms, &host.scope());
     }
     enter(host, &outer);
     result
@@ -221,7 +221,7 @@ fn sleep(ctx: &Ctx<'_>, host: &Host, seconds: f64) -> Result<()> {
         return Ok(());
     }
     if seconds > LONG_SLEEP_S
-        && let Some(left) = host.setup.surroundings.time_left()
+        && let Some(left) = host.setup.environment.time_left()
         && seconds > left.as_secs_f64()
     {
         let text = format!(

@@ -66,14 +66,14 @@ fn natives<'js>(ctx: &Ctx<'js>, host: &Rc<Host>) -> Result<Object<'js>> {
             |reason| format!("test aborted: {}", reason.0),
         );
         *held.aborted.borrow_mut() = Some((reason.clone(), ThrownKind::Abort));
-        held.setup.surroundings.abort(&reason);
+        held.setup.environment.abort(&reason);
         Err(interrupt(&ctx, &reason))
     };
     natives.set("abort", Function::new(ctx.clone(), abort)?)?;
     let held = host.clone();
     let fail = move |reason: Opt<Coerced<String>>| {
         let reason = reason.0.map_or_else(String::new, |reason| reason.0);
-        held.setup.surroundings.mark_failed(&reason);
+        held.setup.environment.mark_failed(&reason);
     };
     natives.set("fail", Function::new(ctx.clone(), fail)?)?;
     let held = host.clone();
@@ -124,20 +124,20 @@ fn fact<'js>(ctx: &Ctx<'js>, host: &Host, name: &str) -> Result<Value<'js>> {
             let text = if name == "scenario.name" { &scenario.name } else { &scenario.executor };
             return Ok(rquickjs::String::from_str(ctx.clone(), text)?.into_value());
         }
-        "scenario.startTime" => setup.surroundings.scenario_started_unix_ms().floor(),
-        "scenario.progress" => setup.surroundings.progress(),
+        "scenario.startTime" => setup.environment.scenario_started_unix_ms().floor(),
+        "scenario.progress" => setup.environment.progress(),
         "scenario.iterationInTest" => host.iteration_in_test.get() as f64,
         "scenario.iterationInInstance" => host.iteration_in_instance.get() as f64,
         "vu.idInTest" => setup.id_in_test as f64,
         "vu.idInInstance" => setup.id_in_instance as f64,
         "vu.iterationInInstance" | "vu.iterationInScenario" => host.iteration.get() as f64,
-        "instance.currentTestRunDuration" => setup.surroundings.instance().run_duration_ms,
-        "instance.iterationsCompleted" => setup.surroundings.instance().iterations_completed as f64,
+        "instance.currentTestRunDuration" => setup.environment.instance().run_duration_ms,
+        "instance.iterationsCompleted" => setup.environment.instance().iterations_completed as f64,
         "instance.iterationsInterrupted" => {
-            setup.surroundings.instance().iterations_interrupted as f64
+            setup.environment.instance().iterations_interrupted as f64
         }
-        "instance.vusActive" => setup.surroundings.instance().vus_active as f64,
-        "instance.vusInitialized" => setup.surroundings.instance().vus_initialized as f64,
+        "instance.vusActive" => setup.environment.instance().vus_active as f64,
+        "instance.vusInitialized" => setup.environment.instance().vus_initialized as f64,
         _ => 0.0,
     };
     Ok(Value::new_number(ctx.clone(), number))

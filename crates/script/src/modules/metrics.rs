@@ -131,6 +131,6 @@ fn add<'js>(
         None => Vec::new(),
     };
     clock::now();
-    host.book().record(metric, number, &host.scope_with(&own));
+    host.recorder().record(metric, number, &host.scope_with(&own));
     Ok(true)
 }

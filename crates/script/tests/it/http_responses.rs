@@ -275,7 +275,7 @@ fn batch_limits_hold() {
             batch_per_host: per_host,
             ..rig.script.rules().clone()
         };
-        rig.script.settle(rules, rig.book.layout.clone());
+        rig.script.settle(rules, rig.recorder.layout.clone());
         let begun = Instant::now();
         rig.run();
         let took = begun.elapsed().as_millis();

@@ -69,7 +69,7 @@ fn code(done: Result<i32, i32>) -> i32 {
 }
 
 /// Which cluster, and how this command gets in.
-struct Door {
+struct EnrolmentService {
     managers: Vec<String>,
     certs: PathBuf,
     credentials: CredentialFiles,
@@ -79,8 +79,8 @@ struct Door {
     flags: String,
 }
 
-impl Door {
-    fn open(place: &FleetPlace) -> Result<Door, Refusal> {
+impl EnrolmentService {
+    fn open(place: &FleetPlace) -> Result<EnrolmentService, Refusal> {
         let known = match (&place.certs, place.managers.is_empty()) {
             (Some(_), false) => None,
             _ => cluster::find()?,
@@ -118,7 +118,7 @@ impl Door {
         let credentials =
             CredentialFiles { certificate: files.certificate, key: files.key, ca: files.ca };
         let deadline = place.timeout.unwrap_or(DEADLINE);
-        Ok(Door { managers, certs, credentials, deadline, patience: PATIENCE, flags })
+        Ok(EnrolmentService { managers, certs, credentials, deadline, patience: PATIENCE, flags })
     }
 
     async fn connect(&self) -> Result<FleetClient, Refusal> {
@@ -179,7 +179,7 @@ impl Door {
 /// For completions, which nobody waits for long: what the cluster that is known here says, or nothing.
 fn ask_quickly<T>(ask: impl AsyncFnOnce(FleetClient) -> Result<T, FleetError>) -> Option<T> {
     let place = FleetPlace { timeout: Some(COMPLETE_WITHIN), ..FleetPlace::default() };
-    let door = Door::open(&place).ok()?;
+    let door = EnrolmentService::open(&place).ok()?;
     let options = ClientOptions {
         credentials: door.credentials,
         managers: door.managers,
@@ -220,7 +220,7 @@ fn short(job: JobId) -> String {
 
 pub fn status(args: &FleetStatusArgs) -> i32 {
     code(run(async {
-        let door = Door::open(&args.at)?;
+        let door = EnrolmentService::open(&args.at)?;
         let client = door.connect().await?;
         match &args.job {
             Some(job) => show_job(&door, &client, job, args.json).await,
@@ -239,7 +239,7 @@ pub fn status(args: &FleetStatusArgs) -> i32 {
 }
 
 async fn show_job(
-    door: &Door,
+    door: &EnrolmentService,
     client: &FleetClient,
     job: &str,
     as_json: bool,
@@ -256,7 +256,7 @@ async fn show_job(
 
 pub fn jobs(args: &JobsArgs) -> i32 {
     code(run(async {
-        let door = Door::open(&args.at)?;
+        let door = EnrolmentService::open(&args.at)?;
         let client = door.connect().await?;
         let list = client.list(args.ended, args.limit).await.map_err(|e| door.explain(&e))?;
         if args.json {
@@ -270,7 +270,7 @@ pub fn jobs(args: &JobsArgs) -> i32 {
 
 pub fn cancel(args: &CancelArgs) -> i32 {
     code(run(async {
-        let door = Door::open(&args.at)?;
+        let door = EnrolmentService::open(&args.at)?;
         let client = door.connect().await?;
         let job = client.find(&args.job).await.map_err(|error| door.explain(&error))?;
         let reply = client.cancel(job, &args.reason, args.now).await;
@@ -322,7 +322,7 @@ fn scaled(done: &[(String, proto::SteerReply)]) -> String {
 
 pub fn drain(args: &DrainArgs) -> i32 {
     code(run(async {
-        let door = Door::open(&args.at)?;
+        let door = EnrolmentService::open(&args.at)?;
         let client = door.connect().await?;
         let fleet = client.fleet().await.map_err(|error| door.explain(&error))?;
         let nodes = fleet.nodes.iter().map(|node| (&*node.node, &*node.address));
@@ -421,7 +421,7 @@ pub fn steer(args: &CtlArgs, job: &str) -> i32 {
         }
     };
     code(run(async {
-        let door = Door::open(&args.at)?;
+        let door = EnrolmentService::open(&args.at)?;
         let client = door.connect().await?;
         if let CtlAction::Status { json } = args.action {
             return show_job(&door, &client, job, json).await;

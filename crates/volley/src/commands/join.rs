@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use fleet::client::enlist::{self, Enlistment};
+use fleet::client::enrol::{self, Enrolment};
 use node::config::{Config, PORT};
 use trust::{JoinToken, Utc};
 
@@ -42,7 +42,7 @@ pub async fn worker_config(args: &WorkerArgs, cores: u32) -> Result<Config, Stri
     if args.node.bind.is_none() {
         config.bind = own_address(&args.join).await?;
     }
-    let kept = enlist::managers_in(&certs).map_err(|error| error.to_string())?;
+    let kept = enrol::managers_in(&certs).map_err(|error| error.to_string())?;
     for seed in args.join.iter().chain(&kept) {
         config.seed(seed).map_err(|error| format!("--join {error}"))?;
     }
@@ -53,7 +53,7 @@ async fn join(args: &WorkerArgs, certs: &Path, cores: u32) -> Result<(), String>
     let text = token_text(args)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let token = JoinToken::from_text(&text, now).map_err(|error| error.to_string())?;
-    let enlistment = Enlistment {
+    let enlistment = Enrolment {
         managers: args.join.clone(),
         token,
         folder: certs.to_path_buf(),
@@ -62,7 +62,7 @@ async fn join(args: &WorkerArgs, certs: &Path, cores: u32) -> Result<(), String>
         patience: PATIENCE,
         notice: Some(Arc::new(|text: &str| eprintln!("volley: {text}"))),
     };
-    let enlisted = enlist::enlist(&enlistment).await.map_err(|error| error.to_string())?;
+    let enlisted = enrol::enrol(&enlistment).await.map_err(|error| error.to_string())?;
     print::line(&format!(
         "joined at {} as {}; its certificate is in {} and ends at {}",
         enlisted.manager,

@@ -46,7 +46,7 @@ fn run(work: impl Future<Output = Result<i32, String>>) -> i32 {
 }
 
 async fn show(args: &AgentMembersArgs) -> Result<i32, String> {
-    let door = Door::open(&args.at)?;
+    let door = EnrolmentService::open(&args.at)?;
     let client = door.connect(&door.address, args.at.role).await.map_err(|e| door.explain(&e))?;
     let snapshot = client.members().await.map_err(|error| door.explain(&error))?;
     let states = wanted(&args.states);
@@ -72,15 +72,15 @@ fn wanted(names: &[StateName]) -> Vec<State> {
 }
 
 /// How this command gets in: with which certificate, and how long it waits.
-struct Door {
+struct EnrolmentService {
     credentials: CredentialFiles,
     certs: String,
     address: String,
     deadline: Duration,
 }
 
-impl Door {
-    fn open(place: &MemberPlace) -> Result<Door, String> {
+impl EnrolmentService {
+    fn open(place: &MemberPlace) -> Result<EnrolmentService, String> {
         let known = match (&place.certs, &place.address) {
             (Some(_), Some(_)) => None,
             _ => cluster::find()?.map(|(_, file)| file),
@@ -93,7 +93,7 @@ impl Door {
         let files = folder::find(&certs).map_err(|problem| {
             format!("{problem}\n(--certs says which folder; it is the certificate of whoever asks)")
         })?;
-        Ok(Door {
+        Ok(EnrolmentService {
             credentials: CredentialFiles {
                 certificate: files.certificate,
                 key: files.key,
@@ -117,7 +117,7 @@ impl Door {
 
     /// What went wrong, and what to do about it.
     fn explain(&self, error: &ClientError) -> String {
-        let Door { certs, address, .. } = self;
+        let EnrolmentService { certs, address, .. } = self;
         match error {
             ClientError::Credentials(_) => {
                 format!("{certs}: {error}; `volley certs check {certs}` says more")

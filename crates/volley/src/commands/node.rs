@@ -29,7 +29,7 @@ const ALONE_FOR: Duration = Duration::from_secs(2);
 /// None of openraft's own words: it warns of everything that an election overtakes, and of every heartbeat to a member
 /// that is down. What matters is said by the ledger. Who has become a worker, and who changes
 /// what runs, is said always.
-pub const QUIET: &str = "warn,openraft=off,enlist=info,steering=info";
+pub const QUIET: &str = "warn,openraft=off,enrol=info,steering=info";
 
 /// What every member of a cluster is started with.
 pub async fn config(args: &NodeArgs, certs: &Path) -> Result<Config, String> {
@@ -199,7 +199,7 @@ async fn manager_config(args: &ManagerArgs) -> Result<ManagerConfig, String> {
     config.state_limits = keeping(args.keep_jobs.unwrap_or(KEEP_JOBS));
     config.asked = AskedLimits { lease: args.lease, keep_jobs: args.keep_jobs };
     if let Some(lease) = args.lease {
-        config.settings.lease = fence::Terms::new(lease);
+        config.settings.lease = fence::LeaseTerms::new(lease);
     }
     config.ca.clone_from(&args.ca);
     config.worker_days = args.worker_days;

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::script::{ScriptRun, Wishes};
+use engine::script::{RunOverrides, ScriptRun};
 use engine::{Conductor, Control, RunOptions};
 use report::k6::{Results, SummaryMode, SummaryOptions};
 use script::heap::Budget;
@@ -142,7 +142,7 @@ fn prepare(args: &RunArgs, log: &Arc<Log>) -> Result<Ready, Refused> {
                     `domains` and further certificates are not used";
         log.say(Level::Warning, text);
     }
-    let wishes = Wishes {
+    let wishes = RunOverrides {
         name: args.plan.display().to_string(),
         logger: log.logger(),
         sections: mode == Some(SummaryMode::Full),

@@ -337,7 +337,7 @@ async fn start(shape: Shape, local: &LocalCluster) -> Result<Nodes, String> {
         let config = local.manager_config(place).map_err(|error| error.to_string())?;
         let mut config = config;
         config.member.pace = shape.pace;
-        config.settings.lease = fence::Terms::new(shape.lease);
+        config.settings.lease = fence::LeaseTerms::new(shape.lease);
         let started = Manager::start(config).await;
         let manager = started.map_err(|error| format!("{}: {error}", place.name))?;
         nodes.push((place.clone(), Node::Manager(Box::new(manager))));

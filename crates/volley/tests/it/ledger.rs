@@ -165,7 +165,7 @@ fn a_damaged_log_is_named_and_kept() {
     let address = group.addresses[0].to_string();
     group.room.volley(["ledger", "serve", "m0", "--listen", &address]).expect(1).says("segment");
     assert_eq!(std::fs::read(&segment).unwrap(), bytes, "the damaged file was changed");
-    group.room.volley(["ledger", "reset", "m0", "--reason", "test"]).expect(0).says("put aside");
+    group.room.volley(["ledger", "reset", "m0", "--reason", "test"]).expect(0).says("put hook");
 }
 
 /// Records are shown as words and as JSON, and what is not a data folder is said to be none.

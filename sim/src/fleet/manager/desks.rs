@@ -160,7 +160,7 @@ impl World {
             Effect::Commit { tag, command } => {
                 self.propose(m, What::Owner { job, epoch, tag }, command);
             }
-            Effect::Ask { tag, worker, ask } => {
+            Effect::WorkerRequest { tag, worker, ask } => {
                 let w = self.workers.iter().position(|host| host.node == worker);
                 if let Some(w) = w {
                     self.ask(m, w, Back::Desk { job, epoch, tag }, ask);

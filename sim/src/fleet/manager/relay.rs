@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use control::message::{Answer, Ask, FramesAnswer, Renew, Renewal, Told};
+use control::message::{
+    FrameBatchAck, RenewRequest, Renewal, ReportAck, WorkerRequest, WorkerResponse,
+};
 use control::owner::{Event, NoAnswer};
 use control::relay::{by_job, notices};
 use fence::{Attempt, NodeId, ShardKey};
@@ -24,13 +26,13 @@ pub(super) struct Relay {
 /// Who waits for it.
 enum Behind {
     /// A worker that has told something.
-    Tell {
+    WorkerReport {
         worker: usize,
         life: u64,
         number: u64,
         owner: NodeId,
     },
-    Frames {
+    FrameBatch {
         worker: usize,
         life: u64,
         number: u64,
@@ -38,7 +40,7 @@ enum Behind {
         job: fence::JobId,
     },
     /// What this manager has asked itself, and since when.
-    Ask {
+    WorkerRequest {
         back: Back,
         since: Duration,
     },
@@ -51,8 +53,12 @@ impl World {
     pub(super) fn pass_on(&mut self, m: usize, from: (usize, u64, u64), owner: NodeId, word: Word) {
         let (worker, life, number) = from;
         let back = match &word {
-            Word::Frames(frames) => Behind::Frames { worker, life, number, owner, job: frames.job },
-            Word::Tell(_) | Word::Ask(_) => Behind::Tell { worker, life, number, owner },
+            Word::FrameBatch(frames) => {
+                Behind::FrameBatch { worker, life, number, owner, job: frames.job }
+            }
+            Word::WorkerReport(_) | Word::WorkerRequest(_) => {
+                Behind::WorkerReport { worker, life, number, owner }
+            }
         };
         let Some(to) = self.manager_of(owner) else { return };
         self.relay(m, to, worker, word, Relay { back, until: self.now + OWNER_WITHIN });
@@ -82,18 +88,18 @@ impl World {
     ) {
         let (by, life, number) = from;
         let answer = match word {
-            Word::Tell(tell) => {
+            Word::WorkerReport(tell) => {
                 let Some(job) = tell.job() else { return };
-                Relayed::Told(match self.tell_desk(m, job, tell) {
-                    Ok(()) => Told::Taken,
-                    Err(_) => Told::NotOwner { owner: None },
+                Relayed::ReportAck(match self.tell_desk(m, job, tell) {
+                    Ok(()) => ReportAck::Taken,
+                    Err(_) => ReportAck::NotOwner { owner: None },
                 })
             }
-            Word::Frames(frames) => {
-                let nobody = FramesAnswer::NotOwner { owner: None };
-                Relayed::Frames(self.frames_to_desk(m, &frames).unwrap_or(nobody))
+            Word::FrameBatch(frames) => {
+                let nobody = FrameBatchAck::NotOwner { owner: None };
+                Relayed::FrameBatch(self.frames_to_desk(m, &frames).unwrap_or(nobody))
             }
-            Word::Ask(ask) => {
+            Word::WorkerRequest(ask) => {
                 return self.ask(m, worker, Back::Manager { m: by, life, number }, ask);
             }
         };
@@ -112,15 +118,15 @@ impl World {
         let me = Host::Manager(m);
         self.reach(Mark::Relayed);
         match (back, answer) {
-            (Behind::Tell { worker, life, number, .. }, Relayed::Told(told)) => {
-                self.send(me, Host::Worker(worker), life, Packet::Told { number, told });
+            (Behind::WorkerReport { worker, life, number, .. }, Relayed::ReportAck(told)) => {
+                self.send(me, Host::Worker(worker), life, Packet::ReportAck { number, told });
             }
-            (Behind::Frames { worker, life, number, job, .. }, Relayed::Frames(answer)) => {
+            (Behind::FrameBatch { worker, life, number, job, .. }, Relayed::FrameBatch(answer)) => {
                 let answer = Box::new(answer);
                 let packet = Packet::FramesTaken { number, job, from: m, answer };
                 self.send(me, Host::Worker(worker), life, packet);
             }
-            (Behind::Ask { back, since }, Relayed::Answer(answer)) => {
+            (Behind::WorkerRequest { back, since }, Relayed::WorkerResponse(answer)) => {
                 let took = self.now - since;
                 self.bring_back(m, back, answer, took);
             }
@@ -136,16 +142,16 @@ impl World {
         let me = Host::Manager(m);
         for relay in late {
             match self.managers[m].relays.remove(&relay).map(|relay| relay.back) {
-                Some(Behind::Tell { worker, life, number, owner }) => {
-                    let told = Told::NotOwner { owner: Some(owner) };
-                    self.send(me, Host::Worker(worker), life, Packet::Told { number, told });
+                Some(Behind::WorkerReport { worker, life, number, owner }) => {
+                    let told = ReportAck::NotOwner { owner: Some(owner) };
+                    self.send(me, Host::Worker(worker), life, Packet::ReportAck { number, told });
                 }
-                Some(Behind::Frames { worker, life, number, owner, job }) => {
-                    let answer = Box::new(FramesAnswer::NotOwner { owner: Some(owner) });
+                Some(Behind::FrameBatch { worker, life, number, owner, job }) => {
+                    let answer = Box::new(FrameBatchAck::NotOwner { owner: Some(owner) });
                     let packet = Packet::FramesTaken { number, job, from: m, answer };
                     self.send(me, Host::Worker(worker), life, packet);
                 }
-                Some(Behind::Ask { back, .. }) => self.unanswered(m, back),
+                Some(Behind::WorkerRequest { back, .. }) => self.unanswered(m, back),
                 None => {}
             }
         }
@@ -159,15 +165,18 @@ impl World {
         m: usize,
         worker: usize,
         back: Back,
-        ask: Ask,
+        ask: WorkerRequest,
         since: Duration,
     ) {
         let host = &self.managers[m];
         let through = host.renewers.through(self.workers[worker].node, host.node);
         match (back, through.and_then(|through| self.manager_of(through))) {
             (Back::Desk { .. }, Some(through)) => {
-                let relay = Relay { back: Behind::Ask { back, since }, until: self.now + PATIENCE };
-                self.relay(m, through, worker, Word::Ask(ask), relay);
+                let relay = Relay {
+                    back: Behind::WorkerRequest { back, since },
+                    until: self.now + PATIENCE,
+                };
+                self.relay(m, through, worker, Word::WorkerRequest(ask), relay);
             }
             _ => self.unanswered(m, back),
         }
@@ -193,7 +202,13 @@ impl World {
 
     /// The second way of a probe: the manager that renewed the worker last, or any that the leader hears. False: there
     /// is none.
-    pub(super) fn probe_through(&mut self, m: usize, worker: usize, back: Back, ask: &Ask) -> bool {
+    pub(super) fn probe_through(
+        &mut self,
+        m: usize,
+        worker: usize,
+        back: Back,
+        ask: &WorkerRequest,
+    ) -> bool {
         let host = &self.managers[m];
         let renewer = host.renewers.through(self.workers[worker].node, host.node);
         let silent = self.silent_to_leader(m);
@@ -203,17 +218,23 @@ impl World {
             return false;
         };
         let (since, until) = (self.now, self.now + PROBE_PATIENCE);
-        let relay = Relay { back: Behind::Ask { back, since }, until };
-        self.relay(m, through, worker, Word::Ask(ask.clone()), relay);
+        let relay = Relay { back: Behind::WorkerRequest { back, since }, until };
+        self.relay(m, through, worker, Word::WorkerRequest(ask.clone()), relay);
         true
     }
 
     /// A worker's answer, to whoever asked.
-    pub(super) fn bring_back(&mut self, m: usize, back: Back, answer: Answer, took: Duration) {
+    pub(super) fn bring_back(
+        &mut self,
+        m: usize,
+        back: Back,
+        answer: WorkerResponse,
+        took: Duration,
+    ) {
         match back {
             Back::Nobody => {}
             Back::Manager { m: by, life, number } => {
-                self.answer_relay(m, (by, life, number), Relayed::Answer(answer));
+                self.answer_relay(m, (by, life, number), Relayed::WorkerResponse(answer));
             }
             Back::Probe { job, epoch, tag } => {
                 if self.managers[m].probes.remove(&(job, tag)).is_some() {
@@ -221,7 +242,7 @@ impl World {
                 }
             }
             Back::Desk { job, epoch, tag } => {
-                if let Answer::Stopped { report: Some(report) } = &answer {
+                if let WorkerResponse::Stopped { report: Some(report) } = &answer {
                     let host = &mut self.managers[m];
                     let local = host.clock.read(self.now);
                     if let Some(desk) = host.desks.get_mut(&job) {
@@ -240,12 +261,12 @@ impl World {
     pub(super) fn tell_owners(
         &mut self,
         m: usize,
-        renew: &Renew,
+        renew: &RenewRequest,
         answers: &[(ShardKey, Attempt, Renewal)],
     ) {
         for (owner, attempts) in notices(&self.managers[m].view, answers) {
             let (worker, boot, steered) = (renew.worker, renew.boot, Vec::new());
-            let renewed = Renew { worker, boot, attempts, steered };
+            let renewed = RenewRequest { worker, boot, attempts, steered };
             match self.manager_of(owner) {
                 Some(owner) if owner == m => self.granted(m, m, &renewed),
                 Some(_) if self.canary_is("fleet-no-relay") => {}
@@ -259,7 +280,7 @@ impl World {
     }
 
     /// A notice for the owners of these jobs.
-    pub(super) fn granted(&mut self, m: usize, from: usize, renewed: &Renew) {
+    pub(super) fn granted(&mut self, m: usize, from: usize, renewed: &RenewRequest) {
         let by = self.managers[from].node;
         self.managers[m].renewers.note(renewed.worker, by);
         for (job, attempts) in by_job(&renewed.attempts) {

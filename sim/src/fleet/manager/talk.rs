@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use control::breaker::{Change, Outcome, Permit};
-use control::message::{Ask, Frames, FramesAnswer, Renew, Tell, Told};
+use control::message::{
+    FrameBatch, FrameBatchAck, RenewRequest, ReportAck, WorkerReport, WorkerRequest,
+};
 use control::owner::{Event, NoAnswer};
 use control::relay::Way;
-use control::routing::{self, Pace, Presence, Signs};
+use control::routing::{self, Pace, Presence, Signals};
 use fence::{BootId, Epoch, JobId, NodeId};
 use ledger_state::{self, Command};
 
@@ -15,7 +17,7 @@ use super::super::world::{Beat, Host, Item, Packet, Word, World};
 use super::{Back, Call, PATIENCE, PROBE_PATIENCE, What};
 
 impl World {
-    pub(in super::super) fn ask(&mut self, m: usize, w: usize, back: Back, ask: Ask) {
+    pub(in super::super) fn ask(&mut self, m: usize, w: usize, back: Back, ask: WorkerRequest) {
         let now = self.now;
         let boot = match self.managers[m].heard.get(&Host::Worker(w)) {
             Some((_, Beat::Worker { boot, .. })) => *boot,
@@ -33,7 +35,13 @@ impl World {
     }
 
     /// Whether a worker is there. Its machine, if that is there, says at once that nobody listens.
-    pub(super) fn probe(&mut self, m: usize, w: usize, back: (JobId, Epoch, u64), ask: Ask) {
+    pub(super) fn probe(
+        &mut self,
+        m: usize,
+        w: usize,
+        back: (JobId, Epoch, u64),
+        ask: WorkerRequest,
+    ) {
         let (from, to) = (Host::Manager(m), Host::Worker(w));
         let (job, epoch, tag) = back;
         if !self.is_up(to)
@@ -57,7 +65,7 @@ impl World {
         m: usize,
         w: usize,
         back: Back,
-        ask: Ask,
+        ask: WorkerRequest,
         (to, permit, patience): ((NodeId, BootId), Permit, Duration),
     ) {
         let now = self.now;
@@ -72,7 +80,7 @@ impl World {
             Back::Manager { m, .. } => Some(self.managers[m].node),
             Back::Nobody | Back::Desk { .. } | Back::Probe { .. } => None,
         };
-        let packet = Packet::Ask { from: m, life, call, owner, ask: Box::new(ask) };
+        let packet = Packet::WorkerRequest { from: m, life, call, owner, ask: Box::new(ask) };
         self.send(Host::Manager(m), Host::Worker(w), 0, packet);
     }
 
@@ -96,7 +104,7 @@ impl World {
         let host = &self.managers[m];
         let local = host.clock.read(self.now);
         let tripped = host.breakers.tripped(of);
-        let signs = Signs {
+        let signs = Signals {
             presence: if live { Presence::There } else { Presence::Gone },
             accepting,
             disk_full: false,
@@ -121,7 +129,12 @@ impl World {
         let due: Vec<(NodeId, BootId)> = host.breakers.due(local).collect();
         for (node, _) in due {
             if let Some(w) = self.workers.iter().position(|worker| worker.node == node) {
-                self.ask(m, w, Back::Nobody, Ask::Inspect { job: Some(JobId::default()) });
+                self.ask(
+                    m,
+                    w,
+                    Back::Nobody,
+                    WorkerRequest::Inspect { job: Some(JobId::default()) },
+                );
             }
         }
     }
@@ -130,19 +143,21 @@ impl World {
     pub fn at_manager(&mut self, m: usize, packet: Packet) {
         let now = self.now;
         match packet {
-            Packet::Answer { call, answer } => {
+            Packet::WorkerResponse { call, answer } => {
                 let Some(call) = self.managers[m].calls.remove(&call) else { return };
                 self.note(m, &call, Outcome::Answered);
                 self.bring_back(m, call.back, *answer, now - call.sent);
             }
-            Packet::Tell { from, life, number, tell } => self.told(m, from, life, number, *tell),
-            Packet::Renew { from, life, number, renew } => {
+            Packet::WorkerReport { from, life, number, tell } => {
+                self.told(m, from, life, number, *tell)
+            }
+            Packet::RenewRequest { from, life, number, renew } => {
                 let late = self.group_delay(m);
                 let read = self.some_ms(1 + late..8 + late);
                 let (at, own) = (now + read, self.life(Host::Manager(m)));
                 self.push(at, Item::Read { m, own, from, life, number, renew });
             }
-            Packet::Frames { from, life, number, frames } => {
+            Packet::FrameBatch { from, life, number, frames } => {
                 self.framed(m, from, life, number, *frames);
             }
             Packet::Group { from, lane, began, answer } => {
@@ -161,7 +176,7 @@ impl World {
     }
 
     /// A renewal is decided by what a majority confirms, or not at all.
-    pub fn renew(&mut self, m: usize, from: usize, life: u64, number: u64, renew: &Renew) {
+    pub fn renew(&mut self, m: usize, from: usize, life: u64, number: u64, renew: &RenewRequest) {
         let stale = self.canary_is("fleet-stale-renewal");
         if !stale && !self.can_commit(m) {
             return;
@@ -179,27 +194,27 @@ impl World {
         from: usize,
         life: u64,
         number: u64,
-        tell: Tell,
+        tell: WorkerReport,
     ) {
         let me = Host::Manager(m);
-        let answer = |world: &mut Self, told: Told| {
-            world.send(me, Host::Worker(from), life, Packet::Told { number, told });
+        let answer = |world: &mut Self, told: ReportAck| {
+            world.send(me, Host::Worker(from), life, Packet::ReportAck { number, told });
         };
         let Some(job) = tell.job() else {
             let led: Vec<(JobId, Epoch)> =
                 self.managers[m].desks.iter().map(|(job, desk)| (*job, desk.epoch)).collect();
             for (job, epoch) in led {
-                self.owner_event(m, job, epoch, Event::Told(tell.clone()));
+                self.owner_event(m, job, epoch, Event::ReportAck(tell.clone()));
             }
-            return answer(self, Told::Taken);
+            return answer(self, ReportAck::Taken);
         };
         let tell = match self.tell_desk(m, job, tell) {
-            Ok(()) => return answer(self, Told::Taken),
+            Ok(()) => return answer(self, ReportAck::Taken),
             Err(tell) => tell,
         };
         match Way::of(&self.managers[m].view, job, self.managers[m].node) {
             Way::Ended => {
-                if let Tell::Ended(report) = tell {
+                if let WorkerReport::Ended(report) = tell {
                     self.reach(Mark::LateReport);
                     let (shard, attempt) = (report.shard, report.attempt);
                     let what = What::Late { worker: from, shard, attempt };
@@ -212,40 +227,49 @@ impl World {
                         counters,
                         result: None,
                         sent_until_ms: None,
-                        word: ledger_state::Word::of_worker(report.certain),
+                        word: ledger_state::ReportedBy::of_worker(report.certain),
                     };
                     self.propose(m, what, command);
                 }
-                answer(self, Told::Taken);
+                answer(self, ReportAck::Taken);
             }
             Way::Owner(owner) => {
                 self.reach(Mark::Redirected);
-                self.pass_on(m, (from, life, number), owner, Word::Tell(tell));
+                self.pass_on(m, (from, life, number), owner, Word::WorkerReport(tell));
             }
-            Way::Nobody => answer(self, Told::NotOwner { owner: None }),
+            Way::Nobody => answer(self, ReportAck::NotOwner { owner: None }),
             // Only a majority can say that there is no such job.
             Way::Unknown if self.can_commit(m) && self.book.state.job(job).is_none() => {
-                answer(self, Told::UnknownJob);
+                answer(self, ReportAck::UnknownJob);
             }
             Way::Unknown => {}
         }
     }
 
     /// What a worker tells the owner of its job; back, if that is not led here.
-    pub(super) fn tell_desk(&mut self, m: usize, job: JobId, tell: Tell) -> Result<(), Tell> {
+    pub(super) fn tell_desk(
+        &mut self,
+        m: usize,
+        job: JobId,
+        tell: WorkerReport,
+    ) -> Result<(), WorkerReport> {
         let local = self.managers[m].clock.read(self.now);
         let Some(desk) = self.managers[m].desks.get_mut(&job) else { return Err(tell) };
         let epoch = desk.epoch;
-        if let Tell::Ended(report) = &tell {
+        if let WorkerReport::Ended(report) = &tell {
             let clock = desk.owner.clock(local);
             desk.ended(report, clock);
         }
-        self.owner_event(m, job, epoch, Event::Told(tell));
+        self.owner_event(m, job, epoch, Event::ReportAck(tell));
         Ok(())
     }
 
-    /// Frames for the owner of their job; none, if that is not led here.
-    pub(super) fn frames_to_desk(&mut self, m: usize, frames: &Frames) -> Option<FramesAnswer> {
+    /// FrameBatch for the owner of their job; none, if that is not led here.
+    pub(super) fn frames_to_desk(
+        &mut self,
+        m: usize,
+        frames: &FrameBatch,
+    ) -> Option<FrameBatchAck> {
         let job = frames.job;
         let local = self.managers[m].clock.read(self.now);
         let twice = self.canary_is("fleet-counts-twice");
@@ -258,16 +282,16 @@ impl World {
         Some(answer)
     }
 
-    fn framed(&mut self, m: usize, from: usize, life: u64, number: u64, frames: Frames) {
+    fn framed(&mut self, m: usize, from: usize, life: u64, number: u64, frames: FrameBatch) {
         let job = frames.job;
         let answer = match self.frames_to_desk(m, &frames) {
             Some(answer) => answer,
             None => match Way::of(&self.managers[m].view, job, self.managers[m].node) {
                 Way::Owner(owner) => {
-                    return self.pass_on(m, (from, life, number), owner, Word::Frames(frames));
+                    return self.pass_on(m, (from, life, number), owner, Word::FrameBatch(frames));
                 }
-                Way::Nobody => FramesAnswer::NotOwner { owner: None },
-                Way::Ended | Way::Unknown => FramesAnswer::UnknownJob,
+                Way::Nobody => FrameBatchAck::NotOwner { owner: None },
+                Way::Ended | Way::Unknown => FrameBatchAck::UnknownJob,
             },
         };
         let packet = Packet::FramesTaken { number, job, from: m, answer: Box::new(answer) };

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use fence::invariant::{Holder, one_holder};
 use fence::{Act, Attempt, BootId, Epoch, Fence, Handover, Holding, JobId, Moment, NodeId};
-use fence::{Order, ShardKey, Terms, WorkflowNo};
+use fence::{FencedCommand, LeaseTerms, ShardKey, WorkflowNo};
 
 use super::super::testing::{at, dispatch, epoch, settings};
 use super::super::*;
@@ -19,8 +19,8 @@ use ledger_state::Counters;
 const JOB: JobId = JobId(1);
 const SHARDS: u32 = 3;
 
-fn terms() -> Terms {
-    Terms::new(Duration::from_secs(6))
+fn terms() -> LeaseTerms {
+    LeaseTerms::new(Duration::from_secs(6))
 }
 
 /// A thread of the engine. It outlives commands, not its process.
@@ -47,11 +47,11 @@ pub(super) struct Site {
 
 #[derive(Clone, Debug)]
 enum Mail {
-    Ask { site: usize, from: NodeId, ask: Ask },
-    Renew { site: usize, boot: BootId, number: u64, renew: Renew },
+    WorkerRequest { site: usize, from: NodeId, ask: WorkerRequest },
+    RenewRequest { site: usize, boot: BootId, number: u64, renew: RenewRequest },
     Renewed { site: usize, boot: BootId, number: u64, answers: Vec<(ShardKey, Attempt, Renewal)> },
-    Tell { site: usize, boot: BootId, number: u64, to: NodeId, tell: Tell },
-    Told { site: usize, boot: BootId, number: u64, told: Told },
+    WorkerReport { site: usize, boot: BootId, number: u64, to: NodeId, tell: WorkerReport },
+    ReportAck { site: usize, boot: BootId, number: u64, told: ReportAck },
     Engine { site: usize, boot: BootId, event: Event },
     Stored { site: usize, boot: BootId, report: Box<EndReport> },
 }
@@ -155,10 +155,10 @@ impl World {
             let threads = &mut self.sites[site].threads;
             let engine = |event| Mail::Engine { site, boot, event };
             match effect {
-                Effect::Answer { to, answer } => {
+                Effect::WorkerResponse { to, answer } => {
                     let asked = self.open.remove(&to).expect("one answer to each question");
                     // That it has stopped is a proof, whether it is said at once or when its thread has seen it.
-                    if let (Asked { stop: Some((boot, run)), .. }, Answer::Stopped { .. }) =
+                    if let (Asked { stop: Some((boot, run)), .. }, WorkerResponse::Stopped { .. }) =
                         (asked, answer)
                     {
                         self.proven(site, boot, run);
@@ -182,13 +182,13 @@ impl World {
                         thread.begun = true;
                     }
                 }
-                Effect::MoveGate { run, until } => {
+                Effect::ExtendPermit { run, until } => {
                     if let Some(thread) = threads.get_mut(&run) {
                         assert!(thread.until < Some(until), "gates move forward");
                         thread.until = Some(until);
                     }
                 }
-                Effect::ShutGate { run } => {
+                Effect::WithdrawPermit { run } => {
                     if let Some(thread) = threads.get_mut(&run) {
                         thread.shut = true;
                     }
@@ -204,17 +204,17 @@ impl World {
                     None => {}
                 },
                 Effect::SendRenewal { number, renew, .. } => {
-                    self.mail.push(Mail::Renew { site, boot, number, renew });
+                    self.mail.push(Mail::RenewRequest { site, boot, number, renew });
                 }
                 Effect::SendTell { number, to, tell } => {
-                    self.mail.push(Mail::Tell { site, boot, number, to, tell });
+                    self.mail.push(Mail::WorkerReport { site, boot, number, to, tell });
                 }
                 Effect::Store { report } => self.mail.push(Mail::Stored { site, boot, report }),
                 Effect::Remove { run } => {
                     self.sites[site].reports.remove(&run);
                     self.sites[site].issued.remove(&run);
                 }
-                Effect::Halt { .. }
+                Effect::StopMode { .. }
                 | Effect::Steer { .. }
                 | Effect::GiveRows { .. }
                 | Effect::GrantUnits { .. } => {}
@@ -226,10 +226,10 @@ impl World {
     fn deliver(&mut self, mail: Mail) {
         let lives = |world: &Self, site: usize, boot| world.sites[site].worker.boot() == boot;
         match mail {
-            Mail::Ask { site, from, ask } => {
+            Mail::WorkerRequest { site, from, ask } => {
                 self.asks += 1;
                 let stop = match &ask {
-                    Ask::Stop { order, .. } => {
+                    WorkerRequest::Stop { order, .. } => {
                         Some((order.receiver, Run::new(order.shard, order.step.attempt)))
                     }
                     _ => None,
@@ -237,7 +237,7 @@ impl World {
                 self.open.insert(self.asks, Asked { site, stop });
                 self.step(site, Event::Asked { id: self.asks, from, ask });
             }
-            Mail::Renew { site, boot, number, renew } => {
+            Mail::RenewRequest { site, boot, number, renew } => {
                 for current in self.current.values_mut() {
                     if let Some(handover) = &mut current.handover {
                         handover.boot_seen(renew.worker, renew.boot);
@@ -263,16 +263,16 @@ impl World {
             Mail::Renewed { site, boot, number, answers } if lives(self, site, boot) => {
                 self.step(site, Event::RenewalAnswered { number, answers });
             }
-            Mail::Tell { site, boot, number, to, tell } => {
+            Mail::WorkerReport { site, boot, number, to, tell } => {
                 let told = if to == self.owner() || self.job_over {
                     self.told(site, tell);
-                    Told::Taken
+                    ReportAck::Taken
                 } else {
-                    Told::NotOwner { owner: Some(self.owner()) }
+                    ReportAck::NotOwner { owner: Some(self.owner()) }
                 };
-                self.mail.push(Mail::Told { site, boot, number, told });
+                self.mail.push(Mail::ReportAck { site, boot, number, told });
             }
-            Mail::Told { site, boot, number, told } if lives(self, site, boot) => {
+            Mail::ReportAck { site, boot, number, told } if lives(self, site, boot) => {
                 self.step(site, Event::TellAnswered { number, told });
             }
             Mail::Engine { site, boot, event } if lives(self, site, boot) => self.step(site, event),
@@ -285,7 +285,7 @@ impl World {
                 self.step(site, Event::Stored { run, result: Ok(()) });
             }
             Mail::Renewed { .. }
-            | Mail::Told { .. }
+            | Mail::ReportAck { .. }
             | Mail::Engine { .. }
             | Mail::Stored { .. } => {}
         }
@@ -299,28 +299,40 @@ impl World {
         }
     }
 
-    fn told(&mut self, site: usize, tell: Tell) {
-        if let Tell::Ready { shard, attempt } = tell {
+    fn told(&mut self, site: usize, tell: WorkerReport) {
+        if let WorkerReport::Ready { shard, attempt } = tell {
             let Some(current) = self.current.get(&shard) else { return };
             let (receiver, epoch, after) = (current.boot, self.epoch, Duration::from_millis(100));
             let (attempts, elapsed) = (vec![(shard, attempt)], Duration::ZERO);
             let (clock, steering) = (elapsed, Steering::default());
             let job = JOB;
-            let start =
-                Ask::Start { job, epoch, receiver, attempts, after, elapsed, clock, steering };
+            let start = WorkerRequest::Start {
+                job,
+                epoch,
+                receiver,
+                attempts,
+                after,
+                elapsed,
+                clock,
+                steering,
+            };
             self.ask(site, start);
             return;
         }
-        let Tell::Ended(report) = tell else { return };
+        let WorkerReport::Ended(report) = tell else { return };
         let run = Run::new(report.shard, report.attempt);
         self.proven(site, report.boot, run);
         self.ended.entry(run).or_insert(*report);
         let Run { shard, attempt } = run;
-        self.mail.push(Mail::Ask { site, from: self.owner(), ask: Ask::Forget { shard, attempt } });
+        self.mail.push(Mail::WorkerRequest {
+            site,
+            from: self.owner(),
+            ask: WorkerRequest::Forget { shard, attempt },
+        });
     }
 
-    fn ask(&mut self, site: usize, ask: Ask) {
-        self.mail.push(Mail::Ask { site, from: self.owner(), ask });
+    fn ask(&mut self, site: usize, ask: WorkerRequest) {
+        self.mail.push(Mail::WorkerRequest { site, from: self.owner(), ask });
     }
 
     /// Holds a core and sends the committed attempt to it, under this epoch.
@@ -328,17 +340,17 @@ impl World {
         let Some(current) = self.current.get(&shard) else { return };
         let (site, receiver, attempt) = (current.site, current.boot, current.attempt);
         self.hold += 1;
-        let hold = Hold { job: JOB, epoch, number: self.hold };
+        let hold = ReservationId { job: JOB, epoch, number: self.hold };
         let within = Duration::from_secs(5);
-        let mut order = dispatch(Run::new(shard, attempt), epoch, Seat::Own(hold));
+        let mut order = dispatch(Run::new(shard, attempt), epoch, Placement::Own(hold));
         order.order.receiver = receiver;
         order.run_at_most = Duration::from_secs(30);
         if shared {
-            order.seat = Seat::Shared;
+            order.seat = Placement::Shared;
         } else {
-            self.ask(site, Ask::Reserve { hold, receiver, cores: 1, within });
+            self.ask(site, WorkerRequest::Reserve { hold, receiver, cores: 1, within });
         }
-        self.ask(site, Ask::Dispatch(Box::new(order)));
+        self.ask(site, WorkerRequest::Dispatch(Box::new(order)));
     }
 
     /// An owner does something about a shard; `epoch` is the old one if it does not know that it was replaced.
@@ -375,7 +387,7 @@ impl World {
                         let elapsed = Duration::ZERO;
                         self.ask(
                             site,
-                            Ask::Start {
+                            WorkerRequest::Start {
                                 job: JOB,
                                 epoch,
                                 receiver,
@@ -394,21 +406,30 @@ impl World {
                         // Without a stop, the worker finds out by its renewal, or by having none.
                         if what > 128 {
                             let fence = Fence { epoch, attempt };
-                            let order = Order::new(receiver, shard, fence, Act::Stop);
+                            let order = FencedCommand::new(receiver, shard, fence, Act::Stop);
                             let reason = "revoked".to_owned();
-                            self.ask(site, Ask::Stop { order, how: Halt::Now, reason });
+                            self.ask(
+                                site,
+                                WorkerRequest::Stop { order, how: StopMode::Now, reason },
+                            );
                         }
                     }
                     5 => {
                         let steers = vec![if what > 128 { Steer::Pause } else { Steer::Resume }];
                         let steering = Steering { number: u64::from(what), steers };
-                        self.ask(site, Ask::Steer { job: JOB, epoch, receiver, steering });
+                        self.ask(
+                            site,
+                            WorkerRequest::Steer { job: JOB, epoch, receiver, steering },
+                        );
                     }
                     _ => {
                         let fence = Fence { epoch, attempt };
-                        let order = Order::new(receiver, shard, fence, Act::Stop);
-                        let how = if what > 128 { Halt::Now } else { Halt::Graceful };
-                        self.ask(site, Ask::Stop { order, how, reason: "asked to".into() });
+                        let order = FencedCommand::new(receiver, shard, fence, Act::Stop);
+                        let how = if what > 128 { StopMode::Now } else { StopMode::Graceful };
+                        self.ask(
+                            site,
+                            WorkerRequest::Stop { order, how, reason: "asked to".into() },
+                        );
                     }
                 }
             }
@@ -429,7 +450,7 @@ impl World {
             1 if thread.shut => {
                 thread.saw_shut = true;
                 // Whoever waits for the stop hears it now; the model's owner waits for the report or repeats.
-                self.step(site, Event::GateShut { run });
+                self.step(site, Event::PermitWithdrawn { run });
             }
             2 if !thread.stubborn => self.thread_ends(site, run),
             _ => {}
@@ -438,10 +459,10 @@ impl World {
 
     fn thread_ends(&mut self, site: usize, run: Run) {
         let Some(thread) = self.sites[site].threads.remove(&run) else { return };
-        let how = if thread.shut { RunHow::Stopped } else { RunHow::Completed };
+        let how = if thread.shut { EngineEndKind::Stopped } else { EngineEndKind::Completed };
         let counters = Counters { issued: thread.issued, ..Counters::default() };
         let (provided, totals, log) = (BTreeMap::new(), vec![], String::new());
-        let end = RunEnd { how, counters, provided, frames: 0, totals, log };
+        let end = EngineEnd { how, counters, provided, frames: 0, totals, log };
         self.step(site, Event::Ended { run, end });
     }
 
@@ -452,7 +473,7 @@ impl World {
         self.counted.push(worker.counts());
         threads.clear();
         self.owed.retain(|run| {
-            let here = worker.live.contains_key(run) || worker.outbox.get(*run).is_some();
+            let here = worker.local_attempt.contains_key(run) || worker.outbox.get(*run).is_some();
             !here || issued.contains_key(run)
         });
         let files = issued.iter().map(|(run, (boot, issued))| {

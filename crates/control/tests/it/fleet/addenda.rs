@@ -4,7 +4,7 @@ use control::late::{self, Late};
 use control::message::EndReport;
 use control::owner::blob_of;
 use fence::{Attempt, BootId};
-use ledger_state::{AttemptRecord, Lapse, Outcome, Word};
+use ledger_state::{AttemptRecord, LapseProof, Outcome, ReportedBy};
 use stats::Issued;
 
 use crate::fleet::world::{World, manifest, ms, part, worker};
@@ -32,9 +32,9 @@ fn lost_and_replaced() -> (World, u128) {
     world.worker(gone).cut_off = true;
     let key = world.key(0, 0);
     world.until(|world| world.record().shard(&key).unwrap().attempts.len() == 2);
-    assert_eq!(attempt(&world, 1).after, Lapse::LeaseLapsed);
+    assert_eq!(attempt(&world, 1).after, LapseProof::LeaseLapsed);
     world.until(|world| attempt(world, 0).end.is_some());
-    assert_eq!(attempt(&world, 0).end.as_ref().unwrap().word, Word::Owner);
+    assert_eq!(attempt(&world, 0).end.as_ref().unwrap().word, ReportedBy::Owner);
     (world, gone)
 }
 
@@ -98,7 +98,7 @@ fn a_worker_that_is_back_after_the_end_is_heard_once_and_changes_no_outcome() {
 fn an_end_in_the_workers_own_words_takes_no_addendum() {
     let (mut world, _) = lost_and_replaced();
     assert_eq!(world.finish(), Outcome::Completed);
-    assert_eq!(attempt(&world, 1).end.as_ref().unwrap().word, Word::Whole);
+    assert_eq!(attempt(&world, 1).end.as_ref().unwrap().word, ReportedBy::Whole);
     assert!(!attempt(&world, 1).is_unheard());
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use control::message::{Ask, Halt, Task};
+use control::message::{StopMode, Task, WorkerRequest};
 use control::owner::Manifest;
 use fence::Moment;
 use ledger_state::{AttemptStatus, Outcome, Phase, Reply};
@@ -200,7 +200,8 @@ fn a_second_cancel_ends_everything_at_once() {
             was_cancelled(&world);
             assert!(world.now.since(asked) < SECOND, "{:?}", world.now.since(asked));
             assert!(says(&world, "teardown not run") || says(&world, "cancelled again"));
-            let forced = |ask: &Ask| matches!(ask, Ask::Stop { how: Halt::Now, .. });
+            let forced =
+                |ask: &WorkerRequest| matches!(ask, WorkerRequest::Stop { how: StopMode::Now, .. });
             assert!(world.asked(forced) > 0);
         }
     }

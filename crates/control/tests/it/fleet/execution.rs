@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use control::message::{Ask, Hold, Task};
+use control::message::{ReservationId, Task, WorkerRequest};
 use control::owner::{
     Effect, Event, Manifest, Part, Policy, Provided, ShardState, WhenFull, context,
 };
@@ -97,7 +97,7 @@ fn a_job_waits_for_cores_and_says_so() {
     world.pass(ms(1_000));
     let queued = world.owner().queued().expect("it waits").clone();
     assert_eq!((queued.needs, queued.free, queued.total), (16, 10, 16));
-    assert_eq!(world.asked(|ask| matches!(ask, Ask::Dispatch(_))), 0);
+    assert_eq!(world.asked(|ask| matches!(ask, WorkerRequest::Dispatch(_))), 0);
     world.until(|world| world.running() == 16);
     assert!(world.owner().queued().is_none());
     assert_eq!(world.finish(), Outcome::Completed);
@@ -120,7 +120,7 @@ fn a_job_does_not_wait_for_the_next_heartbeat() {
 
 /// Somebody else's cores, for a time.
 fn occupy(world: &mut World, number: u128, cores: u32, millis: u64) {
-    let hold = Hold { job: world.job, epoch: fence::Epoch::default(), number: 1 };
+    let hold = ReservationId { job: world.job, epoch: fence::Epoch::default(), number: 1 };
     let until = world.now.after(ms(millis));
     world.worker(number).holds.insert((0, 1), (hold, cores, until));
 }
@@ -179,7 +179,7 @@ fn without_the_ledger_nothing_starts() {
     world.own();
     world.ledger_down = true;
     world.pass(ms(20_000));
-    assert_eq!(world.asked(|ask| matches!(ask, Ask::Dispatch(_))), 0);
+    assert_eq!(world.asked(|ask| matches!(ask, WorkerRequest::Dispatch(_))), 0);
     world.ledger_down = false;
     assert_eq!(world.finish(), Outcome::Completed);
 }
@@ -395,9 +395,11 @@ fn a_repeated_result_changes_nothing() {
     world.until(|world| !world.dispatched(1).is_empty());
     let totals = world.record().totals;
     for _ in 0..3 {
-        world.give(Event::Told(control::message::Tell::Ended(Box::new(report.clone()))));
+        world.give(Event::ReportAck(control::message::WorkerReport::Ended(Box::new(
+            report.clone(),
+        ))));
     }
-    let forgets = world.asked(|ask| matches!(ask, Ask::Forget { .. }));
+    let forgets = world.asked(|ask| matches!(ask, WorkerRequest::Forget { .. }));
     assert!(forgets >= 4, "{forgets}");
     assert_eq!(world.record().totals, totals);
     assert_eq!(world.finish(), Outcome::Completed);

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use control::budget;
-use control::message::{Ask, EndReport, Seat, Steer};
+use control::message::{EndReport, Placement, Steer, WorkerRequest};
 use control::owner::{Event, Mended, OnWorkerLoss, ShardState, WhenNoneLeft};
 use fence::WorkflowNo;
-use ledger_state::{AttemptStatus, Counters, Lapse, Outcome};
+use ledger_state::{AttemptStatus, Counters, LapseProof, Outcome};
 
 use crate::fleet::worker::Behaviour;
 use crate::fleet::world::{World, counted_part, manifest, ms, part, worker};
@@ -38,7 +38,7 @@ fn a_killed_workers_shards_run_elsewhere() {
     for shard in lost {
         let record = world.record().shard(&world.key(0, shard)).unwrap();
         assert_eq!(record.attempts.len(), 2);
-        assert_eq!(record.attempts[1].after, Lapse::LeaseLapsed);
+        assert_eq!(record.attempts[1].after, LapseProof::LeaseLapsed);
         assert_ne!(record.attempts[1].worker, worker(dead));
         let mut starts = world.workers.values().flat_map(|w| &w.starts);
         let (.., elapsed) = *starts.rfind(|s| s.0.shard == shard).unwrap();
@@ -166,7 +166,7 @@ fn an_attempt_that_stopped_leaves_out_no_more_than_it_began() {
     cut_off_for_a_while(&mut world, gone);
     world.until(|world| world.running() == 2);
     let record = world.record().shard(&world.key(0, 0)).unwrap();
-    assert_eq!(record.attempts[1].after, Lapse::Stopped);
+    assert_eq!(record.attempts[1].after, LapseProof::Stopped);
     let mut orders = world.workers.values().flat_map(|w| &w.dispatches);
     let again = orders.rfind(|order| order.order.shard.shard == 0).unwrap();
     assert!((190..1_000).contains(&again.units_before), "{again:?}");
@@ -202,7 +202,7 @@ fn a_successor_with_a_shorter_lease_waits_for_the_one_that_was_granted() {
     world.until(|world| world.running() == 2);
     let granted = world.settings.lease;
     world.kill_owner();
-    world.settings.lease = fence::Terms::new(granted.length() / 6);
+    world.settings.lease = fence::LeaseTerms::new(granted.length() / 6);
     world.own();
     world.until(|world| world.running() == 2);
     world.kill(at(&world, 0));
@@ -229,7 +229,7 @@ fn a_higher_boot_needs_no_wait() {
     world.until(|world| world.running() == 2);
     assert!(world.now.since(killed) < Duration::from_secs(2));
     let record = world.record().shard(&world.key(0, 0)).unwrap();
-    assert!(matches!(record.attempts[1].after, Lapse::HigherBoot(_)), "{record:?}");
+    assert!(matches!(record.attempts[1].after, LapseProof::HigherBoot(_)), "{record:?}");
     assert_eq!(world.finish(), Outcome::Completed);
 }
 
@@ -245,7 +245,7 @@ fn a_higher_boot_told_by_gossip_does_not_shorten_the_wait() {
     world.until(|world| world.record().shard(&world.key(0, 0)).unwrap().attempts.len() == 2);
     world.check_load();
     let record = world.record().shard(&world.key(0, 0)).unwrap();
-    assert_eq!(record.attempts[1].after, Lapse::LeaseLapsed, "{record:?}");
+    assert_eq!(record.attempts[1].after, LapseProof::LeaseLapsed, "{record:?}");
     assert_eq!(world.finish(), Outcome::Completed);
 }
 
@@ -268,7 +268,7 @@ fn a_higher_boot_on_another_machine_waits_for_the_lease() {
         world.now.since(killed)
     );
     let record = world.record().shard(&world.key(0, 0)).unwrap();
-    assert_eq!(record.attempts[1].after, Lapse::LeaseLapsed, "{record:?}");
+    assert_eq!(record.attempts[1].after, LapseProof::LeaseLapsed, "{record:?}");
     assert_eq!(world.finish(), Outcome::Completed);
 }
 
@@ -347,7 +347,7 @@ fn a_stop_acknowledgement_is_proof() {
     world.until(|world| world.running() == 2);
     assert!(world.now.since(began) < Duration::from_secs(2));
     let record = world.record().shard(&world.key(0, 0)).unwrap();
-    assert_eq!(record.attempts[1].after, Lapse::Stopped);
+    assert_eq!(record.attempts[1].after, LapseProof::Stopped);
     assert_eq!(world.finish(), Outcome::Completed);
 }
 
@@ -360,7 +360,7 @@ fn survivors_share_their_cores() {
     world.kill(0);
     world.until(|world| world.running() < 4);
     world.until(|world| world.running() == 4);
-    let shared = world.worker(1).dispatches.iter().filter(|d| d.seat == Seat::Shared).count();
+    let shared = world.worker(1).dispatches.iter().filter(|d| d.seat == Placement::Shared).count();
     assert_eq!(shared, 2);
     assert_eq!(world.finish(), Outcome::Completed);
     let gaps: Vec<Mended> =
@@ -567,10 +567,10 @@ fn a_lie_is_counted() {
     world.until(|world| world.worker_report().is_some());
     let mut report = world.worker_report().unwrap();
     report.worker = worker(9);
-    world.give(Event::Told(control::message::Tell::Ended(Box::new(report))));
+    world.give(Event::ReportAck(control::message::WorkerReport::Ended(Box::new(report))));
     assert_eq!(world.owner().counts().mismatched, 1);
     assert_eq!(world.finish(), Outcome::Completed);
-    assert_eq!(world.asked(|ask| matches!(ask, Ask::Stop { .. })), 0);
+    assert_eq!(world.asked(|ask| matches!(ask, WorkerRequest::Stop { .. })), 0);
 }
 
 /// A worker that says it has cores and refuses to give them does not keep a job from running elsewhere.

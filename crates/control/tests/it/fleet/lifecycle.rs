@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use control::message::Ask;
+use control::message::WorkerRequest;
 use control::owner::{Event, ShardState};
 use ledger_state::{Outcome, Phase};
 
@@ -73,8 +73,7 @@ fn cancel_and_dispatch_race() {
         assert_eq!(world.finish(), Outcome::Cancelled);
         for dispatch in world.dispatched(0) {
             let order = dispatch.order;
-            let stopped =
-                |ask: &Ask| matches!(ask, Ask::Stop { order: o, .. } if o.shard == order.shard);
+            let stopped = |ask: &WorkerRequest| matches!(ask, WorkerRequest::Stop { order: o, .. } if o.shard == order.shard);
             assert!(world.asked(stopped) > 0, "at step {step}: {order:?} was not stopped");
         }
         for (_, state, _) in world.owner().shards() {
@@ -134,9 +133,13 @@ fn late_events_do_nothing() {
     assert_eq!(world.finish(), Outcome::Completed);
     let before = world.owner().history().len();
     let (shard, attempt) = (world.key(0, 0), fence::Attempt(1));
-    world.give(Event::Told(control::message::Tell::Ended(Box::new(report))));
-    world.give(Event::Told(control::message::Tell::Ready { shard, attempt }));
-    world.give(Event::Answered { tag: 3, answer: control::message::Answer::Done, took: ms(1) });
+    world.give(Event::ReportAck(control::message::WorkerReport::Ended(Box::new(report))));
+    world.give(Event::ReportAck(control::message::WorkerReport::Ready { shard, attempt }));
+    world.give(Event::Answered {
+        tag: 3,
+        answer: control::message::WorkerResponse::Done,
+        took: ms(1),
+    });
     world.give(Event::CancelSeen { reason: "late".to_owned(), hard: true, within: ms(0) });
     world.give(Event::Threshold { number: 0, reason: "late".to_owned() });
     assert_eq!(world.owner().history().len(), before);
@@ -175,7 +178,9 @@ fn a_stop_gets_harder() {
     world.until(|world| world.running() == 1);
     world.cancel();
     assert_eq!(world.finish(), Outcome::Cancelled);
-    let forced = |ask: &Ask| matches!(ask, Ask::Stop { how: control::message::Halt::Now, .. });
+    let forced = |ask: &WorkerRequest| {
+        matches!(ask, WorkerRequest::Stop { how: control::message::StopMode::Now, .. })
+    };
     assert_eq!(world.asked(forced), 1);
 
     let mut world = World::new(manifest(vec![part("load", 1, 60)]), &[1]);
@@ -241,13 +246,13 @@ fn more_time_is_granted_and_kept() {
     let mut world = World::new(plan, &[1]);
     world.own();
     world.until(|world| world.running() == 1);
-    let more = control::message::Tell::MoreTime {
+    let more = control::message::WorkerReport::MoreTime {
         job: world.job,
         worker: worker(0),
         boot: fence::BootId(1),
         progress: 5,
     };
-    world.give(Event::Told(more));
+    world.give(Event::ReportAck(more));
     world.pass(ms(100));
     assert_eq!(world.record().extended_ms, 15_000);
     world.pass(ms(5_000));

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use control::message::{EndReport, Tell};
+use control::message::{EndReport, WorkerReport};
 use control::owner::{Event, Manifest, OnWorkerLoss, Settings};
 use fence::Attempt;
-use ledger_state::{AttemptStatus, Counters, Lapse, Outcome};
+use ledger_state::{AttemptStatus, Counters, LapseProof, Outcome};
 use schedule::Units;
 use stats::DropCause;
 
@@ -231,7 +231,7 @@ fn arrivals_of_a_worker_that_stopped_because_it_was_taken_for_lost_are_dropped()
     world.until(|world| world.record().attempts().any(|one| one.revoked.is_some()));
     let counters = Counters { iterations: 700, begun: 701, ..Counters::default() };
     let stopped = last_word(&world, 1, AttemptStatus::Stopped, counters);
-    world.give(Event::Told(stopped));
+    world.give(Event::ReportAck(stopped));
     assert_eq!(world.finish(), Outcome::Completed);
     let (run, unrun) = run_and_unrun(&world, 1);
     assert!((run + unrun).abs_diff(7_000) <= 20, "{run} run and {unrun} not");
@@ -253,11 +253,16 @@ fn arrivals_of_a_workflow_that_fails_are_dropped_in_all_its_shards() {
     }
 }
 
-fn last_word(world: &World, attempt: u32, status: AttemptStatus, counters: Counters) -> Tell {
+fn last_word(
+    world: &World,
+    attempt: u32,
+    status: AttemptStatus,
+    counters: Counters,
+) -> WorkerReport {
     let shard = world.key(0, 1);
     let known = world.record().shard(&shard).unwrap();
     let record = &known.attempts[attempt as usize - 1];
-    Tell::Ended(Box::new(EndReport {
+    WorkerReport::Ended(Box::new(EndReport {
         shard,
         attempt: Attempt(attempt),
         worker: record.worker,
@@ -290,14 +295,14 @@ fn arrivals_are_not_lost_before_it_is_known_who_has_run_them() {
     world.until(|world| world.record().shard(&key).unwrap().attempts.len() == 2);
     world.until(|world| world.running() == 3);
     let after = world.record().shard(&key).unwrap().attempts[1].after;
-    assert!(matches!(after, Lapse::HigherBoot(_)), "{after:?}: nothing was sealed");
+    assert!(matches!(after, LapseProof::HigherBoot(_)), "{after:?}: nothing was sealed");
     let counters = |run, begun| Counters { iterations: run, begun, ..Counters::default() };
     let second = last_word(&world, 2, AttemptStatus::Completed, counters(5_000, 7_000));
-    world.give(Event::Told(second));
+    world.give(Event::ReportAck(second));
     world.pass(SECOND);
     assert_eq!(world.lost.get(&(key, Attempt(2))), None, "the first has not said what it has run");
     let first = last_word(&world, 1, AttemptStatus::Interrupted, counters(700, 700));
-    world.give(Event::Told(first));
+    world.give(Event::ReportAck(first));
     world.pass(SECOND);
     assert_eq!(world.lost.get(&(key, Attempt(1))), None);
     assert_eq!(world.lost.get(&(key, Attempt(2))), Some(&1_300));
@@ -316,7 +321,7 @@ fn a_shard_whose_end_is_known_is_not_started_again() {
     world.until(|world| world.record().attempts().any(|one| one.revoked.is_some()));
     let counters = Counters { iterations: 700, begun: 700, dropped: 6_300, ..Counters::default() };
     let completed = last_word(&world, 1, AttemptStatus::Completed, counters);
-    world.give(Event::Told(completed));
+    world.give(Event::ReportAck(completed));
     assert_eq!(world.finish(), Outcome::Completed);
     assert_eq!(world.record().shard(&key).unwrap().attempts.len(), 1);
     assert_eq!(run_and_unrun(&world, 1), (7_000, 0));
@@ -354,7 +359,7 @@ fn since_when_load_is_missing_survives_a_takeover_also_if_its_process_cannot_say
     world.kill(number);
     let counters = Counters { issued: 50, begun: 50, ..Counters::default() };
     let word = last_word(&world, 1, AttemptStatus::Interrupted, counters);
-    world.give(Event::Told(word));
+    world.give(Event::ReportAck(word));
     world.until(|world| world.record().attempts().any(|one| one.end.is_some()));
     world.kill_owner();
     world.pass(2 * SECOND);

@@ -3,7 +3,7 @@
 use control::queue::{Turns, turn, waiting, waiting_of};
 use fence::{Attempt, BootId, Hlc, JobId, NodeId, ShardKey, WorkflowNo};
 use ledger_state::{
-    BlobRef, Command, CreateJob, IdempotencyKey, Lapse, Limits, Proposal, Reply, RequestId,
+    BlobRef, Command, CreateJob, IdempotencyKey, LapseProof, Limits, Proposal, Reply, RequestId,
     SessionId, State, Submission,
 };
 
@@ -63,7 +63,7 @@ impl Ledger {
     fn begin(&mut self, job: JobId) {
         let Reply::Claimed { epoch } = self.claim(self.me, job) else { panic!("not claimed") };
         let shard = ShardKey { job, workflow: WorkflowNo(0), shard: 0 };
-        let (attempt, worker, boot, after) = (Attempt(1), NodeId(9), BootId(1), Lapse::First);
+        let (attempt, worker, boot, after) = (Attempt(1), NodeId(9), BootId(1), LapseProof::First);
         let terms = ledger_state::AttemptTerms::default();
         let start = Command::StartAttempt { shard, epoch, attempt, worker, boot, after, terms };
         assert!(matches!(self.run(self.me, start), Reply::Done { .. }));

@@ -1,6 +1,6 @@
 //! Unique data: each row is issued once in the whole job (R5a).
 
-use control::message::{Ask, Tell};
+use control::message::{WorkerReport, WorkerRequest};
 use control::owner::{DataPart, Event};
 use fence::Attempt;
 use ledger_state::Outcome;
@@ -63,13 +63,13 @@ fn rows_run_out() {
 #[test]
 fn a_wish_that_overtakes_an_answer_is_not_lost() {
     let mut world = leasing(1_000);
-    let blocks = |world: &World| world.asked(|ask| matches!(ask, Ask::Rows { .. }));
+    let blocks = |world: &World| world.asked(|ask| matches!(ask, WorkerRequest::Rows { .. }));
     let before = blocks(&world);
     let (shard, attempt) = (world.key(0, 0), Attempt(1));
-    let wish = Tell::RowsWanted { shard, attempt, set: 0, at_least: 1 };
-    world.give(Event::Told(wish.clone()));
+    let wish = WorkerReport::RowsWanted { shard, attempt, set: 0, at_least: 1 };
+    world.give(Event::ReportAck(wish.clone()));
     world.until(|world| blocks(world) == before + 1);
-    world.give(Event::Told(wish));
+    world.give(Event::ReportAck(wish));
     world.pass(ms(1_000));
     assert_eq!(blocks(&world), before + 2);
 }

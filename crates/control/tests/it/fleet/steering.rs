@@ -30,7 +30,7 @@ fn two_workers() -> World {
 
 fn two_workers_with(lease: Duration) -> World {
     let mut world = World::new(manifest(vec![part("load", 2, 60)]), &[1, 1]);
-    world.settings.lease = fence::Terms::new(lease);
+    world.settings.lease = fence::LeaseTerms::new(lease);
     world.own();
     world.until(|world| world.running() == 2);
     world

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use control::message::{Ask, Steer, Steering};
+use control::message::{Steer, Steering, WorkerRequest};
 use control::owner::{Effect, Event, Provided};
 use ledger_state::{Command, Outcome, Reply};
 
@@ -76,7 +76,7 @@ fn a_deposed_owner_does_nothing() {
     assert!(matches!(effects[..], [Effect::Deposed { .. }]), "{effects:?}");
     assert!(old.is_over() && old.step(Event::Tick, world.now).is_empty());
     // And at the worker: the new owner's epoch is installed.
-    let ask = Ask::Steer {
+    let ask = WorkerRequest::Steer {
         job: world.job,
         epoch: old.epoch(),
         receiver: fence::BootId(1),
@@ -84,7 +84,7 @@ fn a_deposed_owner_does_nothing() {
     };
     let now = world.now;
     let answer = world.worker(0).ask(ask, now);
-    assert!(matches!(answer, control::message::Answer::Refused(_)), "{answer:?}");
+    assert!(matches!(answer, control::message::WorkerResponse::Refused(_)), "{answer:?}");
     assert_eq!(world.finish(), Outcome::Completed);
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use control::message::Ask;
+use control::message::WorkerRequest;
 use control::owner::{Effect, Event};
 use control::routing::Routing;
 use ledger_state::Outcome;
@@ -12,9 +12,11 @@ use crate::fleet::world::{World, manifest, ms, part, worker};
 /// Workers that are asked for cores or given attempts, from the effect with this number on.
 fn given(world: &World, from: usize) -> Vec<u128> {
     let number = |effect: &Effect| match effect {
-        Effect::Ask { worker: to, ask: Ask::Reserve { .. } | Ask::Dispatch(_), .. } => {
-            Some(to.0 - worker(0).0)
-        }
+        Effect::WorkerRequest {
+            worker: to,
+            ask: WorkerRequest::Reserve { .. } | WorkerRequest::Dispatch(_),
+            ..
+        } => Some(to.0 - worker(0).0),
         _ => None,
     };
     world.done[from..].iter().filter_map(|(_, effect)| number(effect)).collect()
@@ -101,10 +103,9 @@ fn a_verdict_touches_nothing_that_runs() {
         let attempts =
             (0..4).map(|n| world.record().shard(&world.key(0, n)).unwrap().attempts.len());
         assert_eq!(attempts.collect::<Vec<_>>(), [1; 4]);
-        let stops = world
-            .done
-            .iter()
-            .filter(|(_, effect)| matches!(effect, Effect::Ask { ask: Ask::Stop { .. }, .. }));
+        let stops = world.done.iter().filter(|(_, effect)| {
+            matches!(effect, Effect::WorkerRequest { ask: WorkerRequest::Stop { .. }, .. })
+        });
         assert_eq!(stops.count(), 0);
     }
 }
@@ -116,10 +117,9 @@ fn an_attempt_waits_for_a_worker_that_is_set_aside() {
     let mut world = World::new(manifest(vec![part("load", 1, 5)]), &[1, 1]);
     world.own();
     world.until(|world| {
-        world
-            .done
-            .iter()
-            .any(|(_, effect)| matches!(effect, Effect::Ask { ask: Ask::Dispatch(_), .. }))
+        world.done.iter().any(|(_, effect)| {
+            matches!(effect, Effect::WorkerRequest { ask: WorkerRequest::Dispatch(_), .. })
+        })
     });
     let placed = world.place_of(0, 0);
     // The owner dies with the dispatch on its lips.

@@ -1,15 +1,16 @@
-//! A worker as an owner sees it: cores, a doorkeeper, attempts that take their time, an outbox, and leases that end.
+//! A worker as an owner sees it: cores, a command_fence, attempts that take their time, an outbox, and leases that end.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use control::message::{
-    Answer, Ask, Dispatch, EndReport, Halt, Held, HeldPhase, Hold, Holdings, Refused, RowBlock,
-    Seat, Steer, Steering, Task, Tell,
+    AttemptPhase, Dispatch, EndReport, HeldAttempt, Placement, ReservationId, RowBlock, Steer,
+    Steering, StopMode, Task, WorkerInventory, WorkerRefusal, WorkerReport, WorkerRequest,
+    WorkerResponse,
 };
 use fence::{
-    Admission, Attempt, BootId, Capacity, Doorkeeper, ExecutionLease, JobId, Moment, NodeId,
-    ShardKey, Terms,
+    Admission, Attempt, BootId, Capacity, CommandFence, ExecutionLease, JobId, LeaseTerms, Moment,
+    NodeId, ShardKey,
 };
 use ledger_state::{AttemptStatus, Counters};
 use schedule::Arrivals;
@@ -36,7 +37,7 @@ pub struct Behaviour {
 #[derive(Clone, Debug)]
 pub struct Run {
     pub dispatch: Dispatch,
-    pub phase: HeldPhase,
+    pub phase: AttemptPhase,
     pub begun: Option<Moment>,
     pub ends: Option<Moment>,
     /// How much is left of it while the job is paused, and for how long it was.
@@ -66,7 +67,7 @@ pub struct ModelWorker {
     pub lies: bool,
     /// No message gets through, in either direction.
     pub cut_off: bool,
-    pub holds: BTreeMap<(u64, u32), (Hold, u32, Moment)>,
+    pub holds: BTreeMap<(u64, u32), (ReservationId, u32, Moment)>,
     pub runs: BTreeMap<ShardKey, Run>,
     pub outbox: BTreeMap<(ShardKey, Attempt), EndReport>,
     pub steered: Vec<Steer>,
@@ -75,7 +76,7 @@ pub struct ModelWorker {
     pub starts: Vec<(ShardKey, Attempt, Moment, Duration)>,
     /// When each attempt generated load: the truth that nobody may double.
     pub generated: Vec<(ShardKey, Attempt, Moment, Moment)>,
-    pub told: Vec<Tell>,
+    pub told: Vec<WorkerReport>,
     pub lengths: BTreeMap<u32, Duration>,
     /// Workflows with a rate, and the arrivals of attempts that are over.
     pub rates: BTreeMap<u32, Arrivals>,
@@ -84,7 +85,7 @@ pub struct ModelWorker {
     pub context_seen: u32,
     pub dispatches: Vec<Dispatch>,
     clock: Moment,
-    door: Doorkeeper<Answer>,
+    door: CommandFence<WorkerResponse>,
     cluster: u64,
 }
 
@@ -160,7 +161,7 @@ impl ModelWorker {
         let prepared = self
             .runs
             .values()
-            .filter(|run| run.phase == HeldPhase::Preparing)
+            .filter(|run| run.phase == AttemptPhase::Preparing)
             .map(|_| Moment::default());
         ends.chain(lapses).chain(prepared).min()
     }
@@ -175,16 +176,21 @@ impl ModelWorker {
             let Some(run) = self.runs.get_mut(&key) else { continue };
             let attempt = run.dispatch.order.step.attempt;
             let unable = behaviour(&self.behaviours, key).unable;
-            if run.phase == HeldPhase::Preparing && unable {
+            if run.phase == AttemptPhase::Preparing && unable {
                 self.end(key, AttemptStatus::Interrupted, Some("no space left"), now);
                 continue;
             }
-            if run.phase == HeldPhase::Preparing {
-                run.phase = HeldPhase::Ready;
-                self.told.push(Tell::Ready { shard: key, attempt });
+            if run.phase == AttemptPhase::Preparing {
+                run.phase = AttemptPhase::Ready;
+                self.told.push(WorkerReport::Ready { shard: key, attempt });
                 let wants = behaviour(&self.behaviours, key).rows;
                 if let Some(set) = wants {
-                    self.told.push(Tell::RowsWanted { shard: key, attempt, set, at_least: 10 });
+                    self.told.push(WorkerReport::RowsWanted {
+                        shard: key,
+                        attempt,
+                        set,
+                        at_least: 10,
+                    });
                 }
             }
             let held = run.lease.until().is_some();
@@ -233,7 +239,7 @@ impl ModelWorker {
 
     /// Counts of what runs, as the frames have them.
     pub fn progress(&self, now: Moment) -> Vec<(ShardKey, Attempt, Counters)> {
-        let running = self.runs.values().filter(|run| run.phase == HeldPhase::Running);
+        let running = self.runs.values().filter(|run| run.phase == AttemptPhase::Running);
         running
             .map(|run| {
                 let order = &run.dispatch.order;
@@ -242,39 +248,52 @@ impl ModelWorker {
             .collect()
     }
 
-    pub fn ask(&mut self, ask: Ask, now: Moment) -> Answer {
+    pub fn ask(&mut self, ask: WorkerRequest, now: Moment) -> WorkerResponse {
         self.tick(now);
         match ask {
-            Ask::Reserve { hold, receiver, cores, within } => {
+            WorkerRequest::Reserve { hold, receiver, cores, within } => {
                 if let Err(refusal) = self.door.install(receiver, hold.job, hold.epoch) {
-                    return Answer::Refused(Refused::Fence(refusal));
+                    return WorkerResponse::Refused(WorkerRefusal::Fence(refusal));
                 }
                 if let Some((_, _, until)) = self.holds.get_mut(&name(hold)) {
                     *until = now.after(within);
-                    return Answer::Done;
+                    return WorkerResponse::Done;
                 }
                 if self.draining {
-                    return Answer::Refused(Refused::Draining);
+                    return WorkerResponse::Refused(WorkerRefusal::Draining);
                 }
                 if self.disk_full {
-                    return Answer::Refused(Refused::DiskFull);
+                    return WorkerResponse::Refused(WorkerRefusal::DiskFull);
                 }
                 let free = self.free();
                 if free < cores || self.lies {
                     let total = self.total;
-                    return Answer::Refused(Refused::NoCores { asked: cores, free, total });
+                    return WorkerResponse::Refused(WorkerRefusal::NoCores {
+                        asked: cores,
+                        free,
+                        total,
+                    });
                 }
                 self.holds.insert(name(hold), (hold, cores, now.after(within)));
-                Answer::Done
+                WorkerResponse::Done
             }
-            Ask::Release { hold, .. } => {
+            WorkerRequest::Release { hold, .. } => {
                 self.holds.remove(&name(hold));
-                Answer::Done
+                WorkerResponse::Done
             }
-            Ask::Dispatch(dispatch) => self.dispatch(*dispatch),
-            Ask::Start { job, epoch, receiver, attempts, after, elapsed, steering, .. } => {
+            WorkerRequest::Dispatch(dispatch) => self.dispatch(*dispatch),
+            WorkerRequest::Start {
+                job,
+                epoch,
+                receiver,
+                attempts,
+                after,
+                elapsed,
+                steering,
+                ..
+            } => {
                 if let Err(refusal) = self.door.install(receiver, job, epoch) {
-                    return Answer::Refused(Refused::Fence(refusal));
+                    return WorkerResponse::Refused(WorkerRefusal::Fence(refusal));
                 }
                 self.follow(steering, now);
                 for (key, attempt) in attempts {
@@ -283,13 +302,13 @@ impl ModelWorker {
                         if self.outbox.contains_key(&(key, attempt)) {
                             continue;
                         }
-                        return Answer::Refused(Refused::UnknownAttempt);
+                        return WorkerResponse::Refused(WorkerRefusal::UnknownAttempt);
                     };
-                    if run.phase != HeldPhase::Ready {
+                    if run.phase != AttemptPhase::Ready {
                         continue;
                     }
                     let at = now.after(after);
-                    run.phase = HeldPhase::Running;
+                    run.phase = AttemptPhase::Running;
                     run.begun = Some(at);
                     run.elapsed = elapsed;
                     run.open = self.rates.get(&key.workflow.0).map(|planned| {
@@ -306,71 +325,73 @@ impl ModelWorker {
                     }
                     self.starts.push((key, attempt, at, elapsed));
                 }
-                Answer::Done
+                WorkerResponse::Done
             }
-            Ask::Stop { order, how, .. } => {
+            WorkerRequest::Stop { order, how, .. } => {
                 let (key, attempt) = (order.shard, order.step.attempt);
                 if let Some(report) = self.outbox.get(&(key, attempt)) {
-                    return Answer::Stopped { report: Some(Box::new(report.clone())) };
+                    return WorkerResponse::Stopped { report: Some(Box::new(report.clone())) };
                 }
                 match self.door.admit(&order) {
-                    Admission::Refused(refusal) => return Answer::Refused(Refused::Fence(refusal)),
-                    Admission::Repeat(answer) if how == Halt::Graceful => return answer,
+                    Admission::Refused(refusal) => {
+                        return WorkerResponse::Refused(WorkerRefusal::Fence(refusal));
+                    }
+                    Admission::Repeat(answer) if how == StopMode::Graceful => return answer,
                     _ => {}
                 }
                 let held = |run: &&Run| run.dispatch.order.step.attempt == attempt;
                 let Some(run) = self.runs.get(&key).filter(held) else {
-                    return Answer::Stopped { report: None };
+                    return WorkerResponse::Stopped { report: None };
                 };
                 if behaviour(&self.behaviours, key).hangs
-                    && how == Halt::Graceful
+                    && how == StopMode::Graceful
                     && run.begun.is_some()
                 {
-                    return Answer::Done;
+                    return WorkerResponse::Done;
                 }
                 let lingers = behaviour(&self.behaviours, key).lingers;
-                if how == Halt::Graceful && run.begun.is_some() && !lingers.is_zero() {
+                if how == StopMode::Graceful && run.begun.is_some() && !lingers.is_zero() {
                     if let Some(run) = self.runs.get_mut(&key) {
                         run.stops.get_or_insert(now.after(lingers));
                     }
-                    return Answer::Done;
+                    return WorkerResponse::Done;
                 }
                 self.end(key, AttemptStatus::Stopped, None, now);
                 let report = self.outbox.get(&(key, attempt)).cloned().map(Box::new);
-                Answer::Stopped { report }
+                WorkerResponse::Stopped { report }
             }
-            Ask::Steer { job, epoch, receiver, steering } => {
+            WorkerRequest::Steer { job, epoch, receiver, steering } => {
                 match self.door.install(receiver, job, epoch) {
                     Ok(()) => {
                         self.follow(steering, now);
-                        Answer::Done
+                        WorkerResponse::Done
                     }
-                    Err(refusal) => Answer::Refused(Refused::Fence(refusal)),
+                    Err(refusal) => WorkerResponse::Refused(WorkerRefusal::Fence(refusal)),
                 }
             }
-            Ask::Rows { shard, rows, .. } => {
+            WorkerRequest::Rows { shard, rows, .. } => {
                 if let Some(run) = self.runs.get_mut(&shard)
                     && !run.rows.contains(&rows)
                 {
                     run.rows.push(rows);
                 }
-                Answer::Done
+                WorkerResponse::Done
             }
-            Ask::Units { .. } => Answer::Done,
-            Ask::Forget { shard, attempt } => {
+            WorkerRequest::Units { .. } => WorkerResponse::Done,
+            WorkerRequest::Forget { shard, attempt } => {
                 self.outbox.remove(&(shard, attempt));
-                Answer::Done
+                WorkerResponse::Done
             }
-            Ask::Install { job, epoch, receiver } => {
+            WorkerRequest::Install { job, epoch, receiver } => {
                 match self.door.install(receiver, job, epoch) {
                     Ok(()) => {
                         self.holds.retain(|_, (hold, ..)| hold.job != job || hold.epoch == epoch);
                         self.holdings(Some(job), now)
                     }
-                    Err(refusal) => Answer::Refused(Refused::Fence(refusal)),
+                    Err(refusal) => WorkerResponse::Refused(WorkerRefusal::Fence(refusal)),
                 }
             }
-            Ask::Inspect { job } => self.holdings(job, now),
+            WorkerRequest::Inspect { job } => self.holdings(job, now),
         }
     }
 
@@ -433,12 +454,14 @@ impl ModelWorker {
         self.paused_at.is_some()
     }
 
-    fn dispatch(&mut self, dispatch: Dispatch) -> Answer {
+    fn dispatch(&mut self, dispatch: Dispatch) -> WorkerResponse {
         let order = dispatch.order;
         match self.door.admit(&order) {
-            Admission::Refused(refusal) => return Answer::Refused(Refused::Fence(refusal)),
+            Admission::Refused(refusal) => {
+                return WorkerResponse::Refused(WorkerRefusal::Fence(refusal));
+            }
             Admission::Repeat(answer) => return answer,
-            Admission::Busy => return Answer::Done,
+            Admission::Busy => return WorkerResponse::Done,
             Admission::Enter => {}
         }
         let answer = self.enter(dispatch);
@@ -446,19 +469,21 @@ impl ModelWorker {
         answer
     }
 
-    fn enter(&mut self, dispatch: Dispatch) -> Answer {
+    fn enter(&mut self, dispatch: Dispatch) -> WorkerResponse {
         let key = dispatch.order.shard;
         if behaviour(&self.behaviours, key).cannot_run {
-            return Answer::Refused(Refused::CannotRun { why: "a secret is missing".to_owned() });
+            return WorkerResponse::Refused(WorkerRefusal::CannotRun {
+                why: "a secret is missing".to_owned(),
+            });
         }
         if dispatch.context_version < self.context_seen {
-            return Answer::Refused(Refused::OldContext { seen: self.context_seen });
+            return WorkerResponse::Refused(WorkerRefusal::OldContext { seen: self.context_seen });
         }
         self.context_seen = dispatch.context_version;
         let own_core = match dispatch.seat {
-            Seat::Own(hold) => {
+            Placement::Own(hold) => {
                 let Some((_, cores, _)) = self.holds.get_mut(&name(hold)) else {
-                    return Answer::Refused(Refused::UnknownHold);
+                    return WorkerResponse::Refused(WorkerRefusal::UnknownHold);
                 };
                 *cores -= 1;
                 if *cores == 0 {
@@ -466,16 +491,16 @@ impl ModelWorker {
                 }
                 true
             }
-            Seat::Shared => false,
+            Placement::Shared => false,
         };
         self.end(key, AttemptStatus::Interrupted, Some("replaced"), self.clock);
         self.dispatches.push(dispatch.clone());
         let attempt = dispatch.order.step.attempt;
-        let lease = ExecutionLease::new(key, attempt, Terms::new(dispatch.lease));
+        let lease = ExecutionLease::new(key, attempt, LeaseTerms::new(dispatch.lease));
         let run = Run {
             elapsed: dispatch.elapsed,
             dispatch,
-            phase: HeldPhase::Preparing,
+            phase: AttemptPhase::Preparing,
             begun: None,
             ends: None,
             ends_after: None,
@@ -487,12 +512,12 @@ impl ModelWorker {
             open: None,
         };
         self.runs.insert(key, run);
-        Answer::Done
+        WorkerResponse::Done
     }
 
-    fn holdings(&self, job: Option<JobId>, now: Moment) -> Answer {
+    fn holdings(&self, job: Option<JobId>, now: Moment) -> WorkerResponse {
         let mine = |key: &ShardKey| job.is_none_or(|job| key.job == job);
-        let runs = self.runs.iter().filter(|(key, _)| mine(key)).map(|(key, run)| Held {
+        let runs = self.runs.iter().filter(|(key, _)| mine(key)).map(|(key, run)| HeldAttempt {
             shard: *key,
             attempt: run.dispatch.order.step.attempt,
             epoch: run.dispatch.order.epoch,
@@ -503,15 +528,16 @@ impl ModelWorker {
             }),
             ran: run.begun.map(|at| now.since(at)),
         });
-        let ended = self.outbox.values().filter(|report| mine(&report.shard)).map(|report| Held {
-            shard: report.shard,
-            attempt: report.attempt,
-            epoch: fence::Epoch::default(),
-            phase: HeldPhase::Ended,
-            elapsed: Duration::ZERO,
-            ran: None,
-        });
-        Answer::Holding(Box::new(Holdings {
+        let ended =
+            self.outbox.values().filter(|report| mine(&report.shard)).map(|report| HeldAttempt {
+                shard: report.shard,
+                attempt: report.attempt,
+                epoch: fence::Epoch::default(),
+                phase: AttemptPhase::Ended,
+                elapsed: Duration::ZERO,
+                ran: None,
+            });
+        WorkerResponse::Holding(Box::new(WorkerInventory {
             boot: self.boot,
             since: self.since,
             cores: self.total,
@@ -531,17 +557,17 @@ impl ModelWorker {
     }
 }
 
-fn door(boot: BootId, since: BootId, cluster: u64) -> Doorkeeper<Answer> {
+fn door(boot: BootId, since: BootId, cluster: u64) -> CommandFence<WorkerResponse> {
     let capacity = Capacity { keys: 10_000, tombstones: 10_000 };
-    Doorkeeper::new(boot, cluster, capacity, capacity).outliving(since)
+    CommandFence::new(boot, cluster, capacity, capacity).outliving(since)
 }
 
-fn name(hold: Hold) -> (u64, u32) {
+fn name(hold: ReservationId) -> (u64, u32) {
     (hold.epoch.number, hold.number)
 }
 
 fn is_on(run: &Run) -> bool {
-    run.phase != HeldPhase::Ended
+    run.phase != AttemptPhase::Ended
 }
 
 fn behaviour(all: &BTreeMap<(u32, u32), Behaviour>, key: ShardKey) -> Behaviour {
@@ -550,7 +576,7 @@ fn behaviour(all: &BTreeMap<(u32, u32), Behaviour>, key: ShardKey) -> Behaviour 
 
 fn record(generated: &mut Vec<(ShardKey, Attempt, Moment, Moment)>, run: &Run, now: Moment) {
     // Setups and teardowns are one action each; load is what must not overlap, and they must not either.
-    if let (Some(begun), HeldPhase::Running) = (run.begun, run.phase)
+    if let (Some(begun), AttemptPhase::Running) = (run.begun, run.phase)
         && begun < now
     {
         let order = &run.dispatch.order;

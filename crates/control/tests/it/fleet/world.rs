@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use base::random::SplitMix64;
-use control::message::{Answer, Ask, Renew, Renewal, Steer, Tell};
+use control::message::{RenewRequest, Renewal, Steer, WorkerReport, WorkerRequest, WorkerResponse};
 use control::owner::check::{check_effects, check_owner};
 use control::owner::{
     Adoption, Conclusion, Effect, Event, Manifest, NoAnswer, Owner, Part, Policy, Settings,
@@ -90,11 +90,11 @@ pub struct Faults {
 }
 
 enum Item {
-    Ask { worker: NodeId, tag: u64, ask: Ask, sent: Moment },
+    WorkerRequest { worker: NodeId, tag: u64, ask: WorkerRequest, sent: Moment },
     Event(Event),
     Propose { tag: u64, proposal: Proposal },
-    Told(Tell),
-    Frames,
+    ReportAck(WorkerReport),
+    FrameBatch,
     Hints,
 }
 
@@ -223,7 +223,7 @@ impl World {
             other => panic!("{other:?}"),
         }
         let at = world.now;
-        world.push_at(at, 0, Item::Frames);
+        world.push_at(at, 0, Item::FrameBatch);
         world.push_at(at, 0, Item::Hints);
         world
     }
@@ -281,9 +281,9 @@ impl World {
                     let proposal = self.proposal(command);
                     self.push(generation, Item::Propose { tag, proposal });
                 }
-                Effect::Ask { tag, worker, ask } | Effect::Probe { tag, worker, ask } => {
+                Effect::WorkerRequest { tag, worker, ask } | Effect::Probe { tag, worker, ask } => {
                     let sent = self.now;
-                    self.push(generation, Item::Ask { worker, tag, ask, sent });
+                    self.push(generation, Item::WorkerRequest { worker, tag, ask, sent });
                 }
                 Effect::Store { tag, blob, content } => {
                     assert_eq!(blob, blob_of(&content));
@@ -369,7 +369,7 @@ impl World {
                 }
                 let attempts = vec![(order.shard, order.step.attempt)];
                 let steered = vec![(order.shard.job, heard)];
-                let renew = Renew { worker, boot, attempts, steered };
+                let renew = RenewRequest { worker, boot, attempts, steered };
                 let mut granted = true;
                 for (.., renewal) in renew.decide(&self.state) {
                     match renewal {
@@ -399,7 +399,7 @@ impl World {
         }
         let generation = self.generation;
         for tell in told {
-            self.push(generation, Item::Told(tell));
+            self.push(generation, Item::ReportAck(tell));
         }
         for event in renewed {
             self.push(generation, Item::Event(event));
@@ -409,7 +409,7 @@ impl World {
     fn happen(&mut self, generation: u64, item: Item) {
         let current = generation == self.generation;
         match item {
-            Item::Ask { worker, tag, ask, sent } => {
+            Item::WorkerRequest { worker, tag, ask, sent } => {
                 self.deliver(generation, worker, tag, ask, sent);
             }
             Item::Event(event) if current || generation == 0 => self.give(event),
@@ -437,15 +437,15 @@ impl World {
                 }
                 self.push(generation, Item::Event(answer));
             }
-            Item::Told(tell) => {
+            Item::ReportAck(tell) => {
                 if self.chance(self.faults.lost) {
                     return;
                 }
-                self.give(Event::Told(tell));
+                self.give(Event::ReportAck(tell));
             }
-            Item::Frames => {
+            Item::FrameBatch => {
                 self.frames();
-                self.push_at(self.now.after(ms(500)), 0, Item::Frames);
+                self.push_at(self.now.after(ms(500)), 0, Item::FrameBatch);
             }
             Item::Hints => {
                 self.advance_ledger();
@@ -456,7 +456,14 @@ impl World {
         }
     }
 
-    fn deliver(&mut self, generation: u64, node: NodeId, tag: u64, ask: Ask, sent: Moment) {
+    fn deliver(
+        &mut self,
+        generation: u64,
+        node: NodeId,
+        tag: u64,
+        ask: WorkerRequest,
+        sent: Moment,
+    ) {
         let now = self.now;
         let lost = self.chance(self.faults.lost);
         let answer_lost = self.chance(self.faults.lost);
@@ -495,11 +502,13 @@ impl World {
             if !self.mute {
                 frames.extend(model.progress(now));
             }
-            told.extend(model.outbox.values().cloned().map(|report| Tell::Ended(Box::new(report))));
+            told.extend(
+                model.outbox.values().cloned().map(|report| WorkerReport::Ended(Box::new(report))),
+            );
             for (key, run) in &model.runs {
-                if run.phase == control::message::HeldPhase::Ready {
+                if run.phase == control::message::AttemptPhase::Ready {
                     let attempt = run.dispatch.order.step.attempt;
-                    told.push(Tell::Ready { shard: *key, attempt });
+                    told.push(WorkerReport::Ready { shard: *key, attempt });
                 }
             }
         }
@@ -511,7 +520,7 @@ impl World {
         }
         let generation = self.generation;
         for tell in told {
-            self.push(generation, Item::Told(tell));
+            self.push(generation, Item::ReportAck(tell));
         }
     }
 
@@ -523,6 +532,6 @@ impl World {
     // ── for scenarios ──────────────────────────────────────────────────────────────────────────
 }
 
-fn same_kind(a: &Answer, b: &Answer) -> bool {
+fn same_kind(a: &WorkerResponse, b: &WorkerResponse) -> bool {
     std::mem::discriminant(a) == std::mem::discriminant(b)
 }

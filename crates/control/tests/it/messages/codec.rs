@@ -8,7 +8,8 @@ use std::fmt::Debug;
 
 use control::codec::{CONTRACT, CodecError, MESSAGE_BYTES_MAX, Message, Renewals, decode, encode};
 use control::message::{
-    Answer, Ask, EndReport, Frames, FramesAnswer, Holdings, Renew, Renewal, Tell, Told,
+    EndReport, FrameBatch, FrameBatchAck, RenewRequest, Renewal, ReportAck, WorkerInventory,
+    WorkerReport, WorkerRequest, WorkerResponse,
 };
 use fence::{BootId, JobId, NodeId};
 use proptest::collection::vec;
@@ -116,11 +117,11 @@ fn renewals() -> impl Strategy<Value = Renewals> {
 /// of these has to be added to `kinds.rs`, or it does not compile.
 #[test]
 fn every_message_survives_its_codec() {
-    every_kind::<Ask>();
-    every_kind::<Answer>();
-    every_kind::<Tell>();
-    every_kind::<Told>();
-    every_kind::<FramesAnswer>();
+    every_kind::<WorkerRequest>();
+    every_kind::<WorkerResponse>();
+    every_kind::<WorkerReport>();
+    every_kind::<ReportAck>();
+    every_kind::<FrameBatchAck>();
     run(96, &holdings(), |message| examine(&message));
     run(96, &report(), |message| examine(&message));
     run(96, &frames(), |message| examine(&message));
@@ -136,15 +137,15 @@ fn every_message_is_examined() {
     let known = source.lines().filter_map(|line| line.strip_prefix("impl Message for "));
     let known: BTreeSet<&str> = known.map(|name| name.trim_end_matches(" {")).collect();
     let examined = [
-        "Ask",
-        "Answer",
-        "Tell",
-        "Told",
-        "FramesAnswer",
-        "Holdings",
+        "WorkerRequest",
+        "WorkerResponse",
+        "WorkerReport",
+        "ReportAck",
+        "FrameBatchAck",
+        "WorkerInventory",
         "EndReport",
-        "Frames",
-        "Renew",
+        "FrameBatch",
+        "RenewRequest",
         "Renewals",
         "()",
     ];
@@ -167,15 +168,15 @@ fn read_as_everything(bytes: &[u8]) {
             }
         }
     }
-    one::<Ask>(bytes);
-    one::<Answer>(bytes);
-    one::<Tell>(bytes);
-    one::<Told>(bytes);
-    one::<Holdings>(bytes);
+    one::<WorkerRequest>(bytes);
+    one::<WorkerResponse>(bytes);
+    one::<WorkerReport>(bytes);
+    one::<ReportAck>(bytes);
+    one::<WorkerInventory>(bytes);
     one::<EndReport>(bytes);
-    one::<Frames>(bytes);
-    one::<FramesAnswer>(bytes);
-    one::<Renew>(bytes);
+    one::<FrameBatch>(bytes);
+    one::<FrameBatchAck>(bytes);
+    one::<RenewRequest>(bytes);
     one::<Renewals>(bytes);
     one::<()>(bytes);
 }
@@ -204,10 +205,10 @@ fn damaged_messages_are_refused_or_are_others() {
         read_as_everything(&bytes);
     };
     let written = prop_oneof![
-        Ask::any().prop_map(|message| encode(&message).unwrap()),
-        Answer::any().prop_map(|message| encode(&message).unwrap()),
-        Tell::any().prop_map(|message| encode(&message).unwrap()),
-        FramesAnswer::any().prop_map(|message| encode(&message).unwrap()),
+        WorkerRequest::any().prop_map(|message| encode(&message).unwrap()),
+        WorkerResponse::any().prop_map(|message| encode(&message).unwrap()),
+        WorkerReport::any().prop_map(|message| encode(&message).unwrap()),
+        FrameBatchAck::any().prop_map(|message| encode(&message).unwrap()),
         frames().prop_map(|message| encode(&message).unwrap()),
         renew().prop_map(|message| encode(&message).unwrap()),
         renewals().prop_map(|message| encode(&message).unwrap()),
@@ -233,8 +234,8 @@ fn a_lie_about_a_length_costs_nothing() {
                 bytes.extend_from_slice(length);
                 bytes.extend(std::iter::repeat_n(1, rest));
                 read_as_everything(&bytes);
-                assert!(read::<Renew>(&bytes).is_err(), "{what}");
-                assert!(read::<Frames>(&bytes).is_err(), "{what}");
+                assert!(read::<RenewRequest>(&bytes).is_err(), "{what}");
+                assert!(read::<FrameBatch>(&bytes).is_err(), "{what}");
                 assert!(read::<Renewals>(&bytes).is_err(), "{what}");
             }
         }
@@ -246,20 +247,20 @@ fn a_lie_about_a_length_costs_nothing() {
 fn what_is_too_large_is_refused_on_both_sides() {
     let frames = vec![vec![7; MESSAGE_BYTES_MAX / 2]; 3];
     let (job, worker, boot) = (JobId(1), NodeId(2), BootId(3));
-    let post = Frames { job, worker, boot, open: Vec::new(), frames };
+    let post = FrameBatch { job, worker, boot, open: Vec::new(), frames };
     let refused = encode(&post).unwrap_err();
     assert_eq!(refused.name(), "too_large");
     let text = refused.to_string();
     assert!(text.contains("post of statistics") && text.contains("at most"), "{text}");
     let bytes = vec![CONTRACT; MESSAGE_BYTES_MAX + 1];
     ALLOCATED.set(0);
-    assert_eq!(decode::<Ask>(&bytes).unwrap_err().name(), "too_large");
+    assert_eq!(decode::<WorkerRequest>(&bytes).unwrap_err().name(), "too_large");
     assert_eq!(ALLOCATED.get(), 0);
     let most = vec![CONTRACT; MESSAGE_BYTES_MAX];
-    assert_eq!(decode::<Ask>(&most).unwrap_err().name(), "malformed");
+    assert_eq!(decode::<WorkerRequest>(&most).unwrap_err().name(), "malformed");
 }
 
-/// [`Told`] as a later program has it: one more answer.
+/// [`ReportAck`] as a later program has it: one more answer.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 enum LaterTold {
     Taken,
@@ -285,18 +286,18 @@ impl Message for LaterTold {
 fn a_later_programs_words_are_read_as_far_as_they_are_known() {
     let owner = Some(NodeId(7));
     let known = [
-        (LaterTold::Taken, Told::Taken),
-        (LaterTold::NotOwner { owner }, Told::NotOwner { owner }),
-        (LaterTold::UnknownJob, Told::UnknownJob),
-        (LaterTold::Settled, Told::Settled),
+        (LaterTold::Taken, ReportAck::Taken),
+        (LaterTold::NotOwner { owner }, ReportAck::NotOwner { owner }),
+        (LaterTold::UnknownJob, ReportAck::UnknownJob),
+        (LaterTold::Settled, ReportAck::Settled),
     ];
     for (said, heard) in known {
-        assert_eq!(decode::<Told>(&encode(&said).unwrap()), Ok(heard));
+        assert_eq!(decode::<ReportAck>(&encode(&said).unwrap()), Ok(heard));
     }
     let new = encode(&LaterTold::ComeBack { after_ms: 5 }).unwrap();
-    assert_eq!(decode::<Told>(&new).unwrap_err().name(), "future_version");
+    assert_eq!(decode::<ReportAck>(&new).unwrap_err().name(), "future_version");
     // One that forgot to say so is refused as well, but nobody can say why.
     let mut forgot = new;
     forgot[0] = CONTRACT;
-    assert_eq!(decode::<Told>(&forgot).unwrap_err().name(), "malformed");
+    assert_eq!(decode::<ReportAck>(&forgot).unwrap_err().name(), "malformed");
 }

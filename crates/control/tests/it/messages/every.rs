@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use control::message::{
-    Dispatch, EndReport, Frames, Held, HeldPhase, Hold, Holdings, Refused, Renew, RowBlock, Seat,
-    Task,
+    AttemptPhase, Dispatch, EndReport, FrameBatch, HeldAttempt, Placement, RenewRequest,
+    ReservationId, RowBlock, Task, WorkerInventory, WorkerRefusal,
 };
 use fence::{
-    Act, Attempt, BootId, Epoch, GroupId, JobId, NodeId, Order, OrderRefusal, Refusal, ShardKey,
-    Step, WorkflowNo,
+    Act, Attempt, BootId, Epoch, FenceRefusal, FencedCommand, GroupId, JobId, NodeId, Refusal,
+    ShardKey, Step, WorkflowNo,
 };
 use ledger_state::{AttemptStatus, BlobRef, Counters, Payload};
 use proptest::collection::{btree_map, vec};
@@ -107,8 +107,12 @@ pub fn run() -> impl Strategy<Value = (ShardKey, Attempt)> {
     (shard(), attempt())
 }
 
-pub fn hold() -> impl Strategy<Value = Hold> {
-    (job(), epoch(), any::<u32>()).prop_map(|(job, epoch, number)| Hold { job, epoch, number })
+pub fn hold() -> impl Strategy<Value = ReservationId> {
+    (job(), epoch(), any::<u32>()).prop_map(|(job, epoch, number)| ReservationId {
+        job,
+        epoch,
+        number,
+    })
 }
 
 pub fn rows() -> impl Strategy<Value = RowBlock> {
@@ -137,9 +141,9 @@ pub fn step() -> impl Strategy<Value = Step> {
     (attempt(), Act::any()).prop_map(|(attempt, act)| Step { attempt, act })
 }
 
-pub fn order() -> impl Strategy<Value = Order> {
+pub fn order() -> impl Strategy<Value = FencedCommand> {
     let parts = (boot(), shard(), epoch(), step());
-    parts.prop_map(|(receiver, shard, epoch, step)| Order { receiver, shard, epoch, step })
+    parts.prop_map(|(receiver, shard, epoch, step)| FencedCommand { receiver, shard, epoch, step })
 }
 
 fn at_turnstile<T: Clone + std::fmt::Debug + 'static>(
@@ -165,32 +169,32 @@ fn at_turnstile<T: Clone + std::fmt::Debug + 'static>(
     .boxed()
 }
 
-every!(OrderRefusal:
-    OrderRefusal::OtherLife { .. } =>
-        (boot(), boot(), boot()).prop_map(|(own, since, named)| OrderRefusal::OtherLife { own, since, named }),
-    OrderRefusal::OtherCluster { .. } => (any::<u64>(), epoch())
-        .prop_map(|(own, offered)| OrderRefusal::OtherCluster { own, offered }),
-    OrderRefusal::Epoch(_) => at_turnstile(epoch().boxed()).prop_map(OrderRefusal::Epoch),
-    OrderRefusal::Step(_) => at_turnstile(step().boxed()).prop_map(OrderRefusal::Step),
+every!(FenceRefusal:
+    FenceRefusal::OtherLife { .. } =>
+        (boot(), boot(), boot()).prop_map(|(own, since, named)| FenceRefusal::OtherLife { own, since, named }),
+    FenceRefusal::OtherCluster { .. } => (any::<u64>(), epoch())
+        .prop_map(|(own, offered)| FenceRefusal::OtherCluster { own, offered }),
+    FenceRefusal::Epoch(_) => at_turnstile(epoch().boxed()).prop_map(FenceRefusal::Epoch),
+    FenceRefusal::Step(_) => at_turnstile(step().boxed()).prop_map(FenceRefusal::Step),
 );
 
-every!(Refused:
-    Refused::Fence(_) => OrderRefusal::any().prop_map(Refused::Fence),
-    Refused::NoCores { .. } => (any::<u32>(), any::<u32>(), any::<u32>())
-        .prop_map(|(asked, free, total)| Refused::NoCores { asked, free, total }),
-    Refused::UnknownHold => Just(Refused::UnknownHold),
-    Refused::UnknownAttempt => Just(Refused::UnknownAttempt),
-    Refused::OldContext { .. } => any::<u32>().prop_map(|seen| Refused::OldContext { seen }),
-    Refused::Draining => Just(Refused::Draining),
-    Refused::DiskFull => Just(Refused::DiskFull),
-    Refused::TooMany { .. } =>
-        (text(), any::<u64>()).prop_map(|(what, limit)| Refused::TooMany { what, limit }),
-    Refused::CannotRun { .. } => text().prop_map(|why| Refused::CannotRun { why }),
+every!(WorkerRefusal:
+    WorkerRefusal::Fence(_) => FenceRefusal::any().prop_map(WorkerRefusal::Fence),
+    WorkerRefusal::NoCores { .. } => (any::<u32>(), any::<u32>(), any::<u32>())
+        .prop_map(|(asked, free, total)| WorkerRefusal::NoCores { asked, free, total }),
+    WorkerRefusal::UnknownHold => Just(WorkerRefusal::UnknownHold),
+    WorkerRefusal::UnknownAttempt => Just(WorkerRefusal::UnknownAttempt),
+    WorkerRefusal::OldContext { .. } => any::<u32>().prop_map(|seen| WorkerRefusal::OldContext { seen }),
+    WorkerRefusal::Draining => Just(WorkerRefusal::Draining),
+    WorkerRefusal::DiskFull => Just(WorkerRefusal::DiskFull),
+    WorkerRefusal::TooMany { .. } =>
+        (text(), any::<u64>()).prop_map(|(what, limit)| WorkerRefusal::TooMany { what, limit }),
+    WorkerRefusal::CannotRun { .. } => text().prop_map(|why| WorkerRefusal::CannotRun { why }),
 );
 
-every!(Seat:
-    Seat::Own(_) => hold().prop_map(Seat::Own),
-    Seat::Shared => Just(Seat::Shared),
+every!(Placement:
+    Placement::Own(_) => hold().prop_map(Placement::Own),
+    Placement::Shared => Just(Placement::Shared),
 );
 
 every!(Task:
@@ -205,7 +209,7 @@ every!(Payload:
 );
 
 pub fn dispatch() -> impl Strategy<Value = Dispatch> {
-    let who = (order(), Seat::any(), Task::any(), any::<u32>(), blob());
+    let who = (order(), Placement::any(), Task::any(), any::<u32>(), blob());
     let what = (Payload::any(), any::<u32>(), time(), any::<u64>(), option::of(any::<u64>()));
     let bounds = (vec(rows(), 0..4), time(), option::of(time()), time());
     (who, what, bounds).prop_map(|(who, what, bounds)| {
@@ -231,17 +235,17 @@ pub fn dispatch() -> impl Strategy<Value = Dispatch> {
     })
 }
 
-every!(HeldPhase:
-    HeldPhase::Preparing => Just(HeldPhase::Preparing),
-    HeldPhase::Ready => Just(HeldPhase::Ready),
-    HeldPhase::Running => Just(HeldPhase::Running),
-    HeldPhase::Stopping => Just(HeldPhase::Stopping),
-    HeldPhase::Ended => Just(HeldPhase::Ended),
+every!(AttemptPhase:
+    AttemptPhase::Preparing => Just(AttemptPhase::Preparing),
+    AttemptPhase::Ready => Just(AttemptPhase::Ready),
+    AttemptPhase::Running => Just(AttemptPhase::Running),
+    AttemptPhase::Stopping => Just(AttemptPhase::Stopping),
+    AttemptPhase::Ended => Just(AttemptPhase::Ended),
 );
 
-fn held() -> impl Strategy<Value = Held> {
-    let parts = (run(), epoch(), HeldPhase::any(), time(), proptest::option::of(time()));
-    parts.prop_map(|((shard, attempt), epoch, phase, elapsed, ran)| Held {
+fn held() -> impl Strategy<Value = HeldAttempt> {
+    let parts = (run(), epoch(), AttemptPhase::any(), time(), proptest::option::of(time()));
+    parts.prop_map(|((shard, attempt), epoch, phase, elapsed, ran)| HeldAttempt {
         shard,
         attempt,
         epoch,
@@ -251,10 +255,10 @@ fn held() -> impl Strategy<Value = Held> {
     })
 }
 
-pub fn holdings() -> impl Strategy<Value = Holdings> {
+pub fn holdings() -> impl Strategy<Value = WorkerInventory> {
     let lives = (boot(), boot());
     let parts = (lives, any::<u32>(), any::<u32>(), any::<bool>(), vec(held(), 0..5));
-    parts.prop_map(|((boot, since), cores, cores_free, draining, attempts)| Holdings {
+    parts.prop_map(|((boot, since), cores, cores_free, draining, attempts)| WorkerInventory {
         boot,
         since,
         cores,
@@ -317,12 +321,23 @@ pub fn report() -> impl Strategy<Value = EndReport> {
     })
 }
 
-pub fn frames() -> impl Strategy<Value = Frames> {
+pub fn frames() -> impl Strategy<Value = FrameBatch> {
     let parts = (job(), node(), boot(), vec(stream(), 0..5), vec(bytes(), 0..5));
-    parts.prop_map(|(job, worker, boot, open, frames)| Frames { job, worker, boot, open, frames })
+    parts.prop_map(|(job, worker, boot, open, frames)| FrameBatch {
+        job,
+        worker,
+        boot,
+        open,
+        frames,
+    })
 }
 
-pub fn renew() -> impl Strategy<Value = Renew> {
+pub fn renew() -> impl Strategy<Value = RenewRequest> {
     let parts = (node(), boot(), vec(run(), 0..8), vec((job(), any::<u64>()), 0..3));
-    parts.prop_map(|(worker, boot, attempts, steered)| Renew { worker, boot, attempts, steered })
+    parts.prop_map(|(worker, boot, attempts, steered)| RenewRequest {
+        worker,
+        boot,
+        attempts,
+        steered,
+    })
 }

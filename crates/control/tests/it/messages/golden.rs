@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use control::codec::{Message, Renewals, encode};
 use control::message::{
-    Answer, Ask, Dispatch, EndReport, Frames, FramesAnswer, Halt, Held, HeldPhase, Hold, Holdings,
-    Refused, Renew, Renewal, RowBlock, Seat, Steer, Steering, Task, Tell, Told,
+    AttemptPhase, Dispatch, EndReport, FrameBatch, FrameBatchAck, HeldAttempt, Placement,
+    RenewRequest, Renewal, ReportAck, ReservationId, RowBlock, Steer, Steering, StopMode, Task,
+    WorkerInventory, WorkerRefusal, WorkerReport, WorkerRequest, WorkerResponse,
 };
 use fence::{
-    Act, Attempt, BootId, Epoch, GroupId, JobId, NodeId, Order, OrderRefusal, Refusal, ShardKey,
-    Step, WorkflowNo,
+    Act, Attempt, BootId, Epoch, FenceRefusal, FencedCommand, GroupId, JobId, NodeId, Refusal,
+    ShardKey, Step, WorkflowNo,
 };
 use ledger_state::{AttemptStatus, BlobRef, Counters, Payload};
 use stats::wire::StreamKey;
@@ -27,15 +28,16 @@ const ATTEMPT: Attempt = Attempt(2);
 const WORKFLOW: WorkflowNo = WorkflowNo(4);
 const SHARD: ShardKey = ShardKey { job: JOB, workflow: WORKFLOW, shard: 3 };
 const EPOCH: Epoch = Epoch { group: GroupId { cluster: 9, generation: 1 }, number: 5 };
-const HOLD: Hold = Hold { job: JOB, epoch: EPOCH, number: 8 };
+const HOLD: ReservationId = ReservationId { job: JOB, epoch: EPOCH, number: 8 };
 const STEP: Step = Step { attempt: ATTEMPT, act: Act::Stop };
-const ORDER: Order = Order { receiver: BOOT, shard: SHARD, epoch: EPOCH, step: STEP };
+const ORDER: FencedCommand =
+    FencedCommand { receiver: BOOT, shard: SHARD, epoch: EPOCH, step: STEP };
 const STREAM: StreamKey = StreamKey { workflow: 4, shard: 3, attempt: 2, id: 1 };
 const BLOB: BlobRef = BlobRef { hash: [0xab; 32], bytes: 500 };
 const SECOND: Duration = Duration::from_secs(1);
 
-fn dispatch(seat: Seat, task: Task, context: Payload) -> Ask {
-    Ask::Dispatch(Box::new(Dispatch {
+fn dispatch(seat: Placement, task: Task, context: Payload) -> WorkerRequest {
+    WorkerRequest::Dispatch(Box::new(Dispatch {
         order: ORDER,
         seat,
         task,
@@ -53,19 +55,19 @@ fn dispatch(seat: Seat, task: Task, context: Payload) -> Ask {
     }))
 }
 
-fn asks() -> Vec<Ask> {
+fn asks() -> Vec<WorkerRequest> {
     let (job, epoch, receiver, shard, attempt) = (JOB, EPOCH, BOOT, SHARD, ATTEMPT);
     let steering = |steer| Steering { number: 15, steers: vec![steer] };
-    let steer = |steer| Ask::Steer { job, epoch, receiver, steering: steering(steer) };
-    let stop = |how| Ask::Stop { order: ORDER, how, reason: "r".to_owned() };
+    let steer = |steer| WorkerRequest::Steer { job, epoch, receiver, steering: steering(steer) };
+    let stop = |how| WorkerRequest::Stop { order: ORDER, how, reason: "r".to_owned() };
     let attempts = vec![(SHARD, ATTEMPT)];
     vec![
-        Ask::Reserve { hold: HOLD, receiver, cores: 2, within: SECOND },
-        Ask::Release { hold: HOLD, receiver },
-        dispatch(Seat::Own(HOLD), Task::Load, Payload::Inline(vec![1, 2])),
-        dispatch(Seat::Shared, Task::Setup { of: None }, Payload::Blob(BLOB)),
-        dispatch(Seat::Shared, Task::Teardown { of: Some(WORKFLOW) }, Payload::Blob(BLOB)),
-        Ask::Start {
+        WorkerRequest::Reserve { hold: HOLD, receiver, cores: 2, within: SECOND },
+        WorkerRequest::Release { hold: HOLD, receiver },
+        dispatch(Placement::Own(HOLD), Task::Load, Payload::Inline(vec![1, 2])),
+        dispatch(Placement::Shared, Task::Setup { of: None }, Payload::Blob(BLOB)),
+        dispatch(Placement::Shared, Task::Teardown { of: Some(WORKFLOW) }, Payload::Blob(BLOB)),
+        WorkerRequest::Start {
             job,
             epoch,
             receiver,
@@ -75,18 +77,24 @@ fn asks() -> Vec<Ask> {
             clock: 3 * SECOND,
             steering: steering(Steer::Pause),
         },
-        stop(Halt::Graceful),
-        stop(Halt::Now),
+        stop(StopMode::Graceful),
+        stop(StopMode::Now),
         steer(Steer::Pause),
         steer(Steer::Resume),
         steer(Steer::Vus { workflow: WORKFLOW, vus: 16 }),
         steer(Steer::Rate { workflow: WORKFLOW, per_second: 2.5, from: SECOND }),
-        Ask::Rows { shard, attempt, epoch, receiver, rows: RowBlock { set: 1, first: 2, end: 3 } },
-        Ask::Units { shard, attempt, epoch, receiver, end: 18 },
-        Ask::Forget { shard, attempt },
-        Ask::Install { job, epoch, receiver },
-        Ask::Inspect { job: None },
-        Ask::Inspect { job: Some(JOB) },
+        WorkerRequest::Rows {
+            shard,
+            attempt,
+            epoch,
+            receiver,
+            rows: RowBlock { set: 1, first: 2, end: 3 },
+        },
+        WorkerRequest::Units { shard, attempt, epoch, receiver, end: 18 },
+        WorkerRequest::Forget { shard, attempt },
+        WorkerRequest::Install { job, epoch, receiver },
+        WorkerRequest::Inspect { job: None },
+        WorkerRequest::Inspect { job: Some(JOB) },
     ]
 }
 
@@ -122,10 +130,10 @@ fn report(status: AttemptStatus) -> EndReport {
     }
 }
 
-fn answers() -> Vec<Answer> {
-    let fence = |refusal| Answer::Refused(Refused::Fence(refusal));
+fn answers() -> Vec<WorkerResponse> {
+    let fence = |refusal| WorkerResponse::Refused(WorkerRefusal::Fence(refusal));
     let (held, offered) = (EPOCH, EPOCH);
-    let phase = |phase| Held {
+    let phase = |phase| HeldAttempt {
         shard: SHARD,
         attempt: ATTEMPT,
         epoch: EPOCH,
@@ -134,49 +142,55 @@ fn answers() -> Vec<Answer> {
         ran: Some(SECOND),
     };
     let phases = [
-        HeldPhase::Preparing,
-        HeldPhase::Ready,
-        HeldPhase::Running,
-        HeldPhase::Stopping,
-        HeldPhase::Ended,
+        AttemptPhase::Preparing,
+        AttemptPhase::Ready,
+        AttemptPhase::Running,
+        AttemptPhase::Stopping,
+        AttemptPhase::Ended,
     ];
     let attempts = phases.map(phase).into();
-    let holdings =
-        Holdings { boot: BOOT, since: BOOT, cores: 4, cores_free: 2, draining: true, attempts };
+    let holdings = WorkerInventory {
+        boot: BOOT,
+        since: BOOT,
+        cores: 4,
+        cores_free: 2,
+        draining: true,
+        attempts,
+    };
     vec![
-        Answer::Done,
-        Answer::Stopped { report: None },
-        Answer::Stopped { report: Some(Box::new(report(AttemptStatus::Stopped))) },
-        Answer::Holding(Box::new(holdings)),
-        fence(OrderRefusal::OtherLife { own: BOOT, since: BOOT, named: BOOT }),
-        fence(OrderRefusal::OtherCluster { own: 9, offered }),
-        fence(OrderRefusal::Epoch(Refusal::Stale { held, offered })),
-        fence(OrderRefusal::Epoch(Refusal::Over { held, offered })),
-        fence(OrderRefusal::Epoch(Refusal::Foreign { held, offered })),
-        fence(OrderRefusal::Epoch(Refusal::Full { keys: 18 })),
-        fence(OrderRefusal::Step(Refusal::Stale { held: STEP, offered: STEP })),
-        Answer::Refused(Refused::NoCores { asked: 1, free: 2, total: 3 }),
-        Answer::Refused(Refused::UnknownHold),
-        Answer::Refused(Refused::UnknownAttempt),
-        Answer::Refused(Refused::OldContext { seen: 19 }),
-        Answer::Refused(Refused::Draining),
-        Answer::Refused(Refused::DiskFull),
-        Answer::Refused(Refused::TooMany { what: "w".to_owned(), limit: 20 }),
-        Answer::Refused(Refused::CannotRun { why: "y".to_owned() }),
+        WorkerResponse::Done,
+        WorkerResponse::Stopped { report: None },
+        WorkerResponse::Stopped { report: Some(Box::new(report(AttemptStatus::Stopped))) },
+        WorkerResponse::Holding(Box::new(holdings)),
+        fence(FenceRefusal::OtherLife { own: BOOT, since: BOOT, named: BOOT }),
+        fence(FenceRefusal::OtherCluster { own: 9, offered }),
+        fence(FenceRefusal::Epoch(Refusal::Stale { held, offered })),
+        fence(FenceRefusal::Epoch(Refusal::Over { held, offered })),
+        fence(FenceRefusal::Epoch(Refusal::Foreign { held, offered })),
+        fence(FenceRefusal::Epoch(Refusal::Full { keys: 18 })),
+        fence(FenceRefusal::Step(Refusal::Stale { held: STEP, offered: STEP })),
+        WorkerResponse::Refused(WorkerRefusal::NoCores { asked: 1, free: 2, total: 3 }),
+        WorkerResponse::Refused(WorkerRefusal::UnknownHold),
+        WorkerResponse::Refused(WorkerRefusal::UnknownAttempt),
+        WorkerResponse::Refused(WorkerRefusal::OldContext { seen: 19 }),
+        WorkerResponse::Refused(WorkerRefusal::Draining),
+        WorkerResponse::Refused(WorkerRefusal::DiskFull),
+        WorkerResponse::Refused(WorkerRefusal::TooMany { what: "w".to_owned(), limit: 20 }),
+        WorkerResponse::Refused(WorkerRefusal::CannotRun { why: "y".to_owned() }),
     ]
 }
 
-fn tells() -> Vec<Tell> {
+fn tells() -> Vec<WorkerReport> {
     let (shard, attempt, worker, boot) = (SHARD, ATTEMPT, NODE, BOOT);
     vec![
-        Tell::Ready { shard, attempt },
-        Tell::RowsWanted { shard, attempt, set: 1, at_least: 21 },
-        Tell::Abort { shard, attempt, reason: "r".to_owned() },
-        Tell::Ended(Box::new(report(AttemptStatus::Completed))),
-        Tell::Ended(Box::new(report(AttemptStatus::Failed))),
-        Tell::Ended(Box::new(report(AttemptStatus::Interrupted))),
-        Tell::MoreTime { job: JOB, worker, boot, progress: 22 },
-        Tell::Draining { worker, boot },
+        WorkerReport::Ready { shard, attempt },
+        WorkerReport::RowsWanted { shard, attempt, set: 1, at_least: 21 },
+        WorkerReport::Abort { shard, attempt, reason: "r".to_owned() },
+        WorkerReport::Ended(Box::new(report(AttemptStatus::Completed))),
+        WorkerReport::Ended(Box::new(report(AttemptStatus::Failed))),
+        WorkerReport::Ended(Box::new(report(AttemptStatus::Interrupted))),
+        WorkerReport::MoreTime { job: JOB, worker, boot, progress: 22 },
+        WorkerReport::Draining { worker, boot },
     ]
 }
 
@@ -201,18 +215,31 @@ fn bytes_on_the_wire_keep_their_meaning() {
     lines(&mut text, &answers());
     lines(&mut text, &tells());
     let owner = Some(NODE);
-    lines(&mut text, &[Told::Taken, Told::NotOwner { owner }, Told::UnknownJob, Told::Settled]);
-    let taken = FramesAnswer::Taken {
+    lines(
+        &mut text,
+        &[
+            ReportAck::Taken,
+            ReportAck::NotOwner { owner },
+            ReportAck::UnknownJob,
+            ReportAck::Settled,
+        ],
+    );
+    let taken = FrameBatchAck::Taken {
         resume: vec![(STREAM, Ok(23)), (STREAM, Err("e".to_owned()))],
         acks: vec![(STREAM, 24, 25)],
         refused: vec![(STREAM, "r".to_owned())],
     };
-    lines(&mut text, &[taken, FramesAnswer::NotOwner { owner }, FramesAnswer::UnknownJob]);
+    lines(&mut text, &[taken, FrameBatchAck::NotOwner { owner }, FrameBatchAck::UnknownJob]);
     let (worker, boot) = (NODE, BOOT);
-    let frames = Frames { job: JOB, worker, boot, open: vec![STREAM], frames: vec![vec![5, 6]] };
-    line(&mut text, "Frames", &frames);
+    let frames =
+        FrameBatch { job: JOB, worker, boot, open: vec![STREAM], frames: vec![vec![5, 6]] };
+    line(&mut text, "FrameBatch", &frames);
     let attempts = vec![(SHARD, ATTEMPT)];
-    line(&mut text, "Renew", &Renew { worker, boot, attempts, steered: vec![(JOB, 20)] });
+    line(
+        &mut text,
+        "RenewRequest",
+        &RenewRequest { worker, boot, attempts, steered: vec![(JOB, 20)] },
+    );
     let refused = Renewal::Refused { why: "y".to_owned() };
     let steering = Some(Box::new(Steering { number: 15, steers: vec![Steer::Resume] }));
     let granted = Renewal::Granted { units_end: Some(19), steering };

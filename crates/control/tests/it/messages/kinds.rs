@@ -1,7 +1,8 @@
 //! How each message is made.
 
 use control::message::{
-    Answer, Ask, Dispatch, FramesAnswer, Halt, Renewal, Steer, Steering, Tell, Told,
+    Dispatch, FrameBatchAck, Renewal, ReportAck, Steer, Steering, StopMode, WorkerReport,
+    WorkerRequest, WorkerResponse,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -13,9 +14,9 @@ use crate::messages::every::{
     shard, stream, text, time, workflow,
 };
 
-every!(Halt:
-    Halt::Graceful => Just(Halt::Graceful),
-    Halt::Now => Just(Halt::Now),
+every!(StopMode:
+    StopMode::Graceful => Just(StopMode::Graceful),
+    StopMode::Now => Just(StopMode::Now),
 );
 
 every!(Steer:
@@ -33,14 +34,14 @@ fn steering() -> impl Strategy<Value = Steering> {
     parts.prop_map(|(number, steers)| Steering { number, steers })
 }
 
-every!(Ask:
-    Ask::Reserve { .. } => (hold(), boot(), any::<u32>(), time())
-        .prop_map(|(hold, receiver, cores, within)| Ask::Reserve { hold, receiver, cores, within }),
-    Ask::Release { .. } =>
-        (hold(), boot()).prop_map(|(hold, receiver)| Ask::Release { hold, receiver }),
-    Ask::Dispatch(_) => dispatch().prop_map(|one: Dispatch| Ask::Dispatch(Box::new(one))),
-    Ask::Start { .. } => (job(), epoch(), boot(), vec(run(), 0..6), time(), time(), time(), steering())
-        .prop_map(|(job, epoch, receiver, attempts, after, elapsed, clock, steering)| Ask::Start {
+every!(WorkerRequest:
+    WorkerRequest::Reserve { .. } => (hold(), boot(), any::<u32>(), time())
+        .prop_map(|(hold, receiver, cores, within)| WorkerRequest::Reserve { hold, receiver, cores, within }),
+    WorkerRequest::Release { .. } =>
+        (hold(), boot()).prop_map(|(hold, receiver)| WorkerRequest::Release { hold, receiver }),
+    WorkerRequest::Dispatch(_) => dispatch().prop_map(|one: Dispatch| WorkerRequest::Dispatch(Box::new(one))),
+    WorkerRequest::Start { .. } => (job(), epoch(), boot(), vec(run(), 0..6), time(), time(), time(), steering())
+        .prop_map(|(job, epoch, receiver, attempts, after, elapsed, clock, steering)| WorkerRequest::Start {
             job,
             epoch,
             receiver,
@@ -50,75 +51,75 @@ every!(Ask:
             clock,
             steering,
         }),
-    Ask::Stop { .. } => (order(), Halt::any(), text())
-        .prop_map(|(order, how, reason)| Ask::Stop { order, how, reason }),
-    Ask::Steer { .. } => (job(), epoch(), boot(), steering())
-        .prop_map(|(job, epoch, receiver, steering)| Ask::Steer { job, epoch, receiver, steering }),
-    Ask::Rows { .. } => (shard(), attempt(), epoch(), boot(), rows())
-        .prop_map(|(shard, attempt, epoch, receiver, rows)| Ask::Rows {
+    WorkerRequest::Stop { .. } => (order(), StopMode::any(), text())
+        .prop_map(|(order, how, reason)| WorkerRequest::Stop { order, how, reason }),
+    WorkerRequest::Steer { .. } => (job(), epoch(), boot(), steering())
+        .prop_map(|(job, epoch, receiver, steering)| WorkerRequest::Steer { job, epoch, receiver, steering }),
+    WorkerRequest::Rows { .. } => (shard(), attempt(), epoch(), boot(), rows())
+        .prop_map(|(shard, attempt, epoch, receiver, rows)| WorkerRequest::Rows {
             shard,
             attempt,
             epoch,
             receiver,
             rows,
         }),
-    Ask::Units { .. } => (shard(), attempt(), epoch(), boot(), any::<u64>())
-        .prop_map(|(shard, attempt, epoch, receiver, end)| Ask::Units {
+    WorkerRequest::Units { .. } => (shard(), attempt(), epoch(), boot(), any::<u64>())
+        .prop_map(|(shard, attempt, epoch, receiver, end)| WorkerRequest::Units {
             shard,
             attempt,
             epoch,
             receiver,
             end,
         }),
-    Ask::Forget { .. } => run().prop_map(|(shard, attempt)| Ask::Forget { shard, attempt }),
-    Ask::Install { .. } => (job(), epoch(), boot())
-        .prop_map(|(job, epoch, receiver)| Ask::Install { job, epoch, receiver }),
-    Ask::Inspect { .. } => option::of(job()).prop_map(|job| Ask::Inspect { job }),
+    WorkerRequest::Forget { .. } => run().prop_map(|(shard, attempt)| WorkerRequest::Forget { shard, attempt }),
+    WorkerRequest::Install { .. } => (job(), epoch(), boot())
+        .prop_map(|(job, epoch, receiver)| WorkerRequest::Install { job, epoch, receiver }),
+    WorkerRequest::Inspect { .. } => option::of(job()).prop_map(|job| WorkerRequest::Inspect { job }),
 );
 
-every!(Answer:
-    Answer::Done => Just(Answer::Done),
-    Answer::Stopped { .. } =>
-        option::of(report().prop_map(Box::new)).prop_map(|report| Answer::Stopped { report }),
-    Answer::Holding(_) => holdings().prop_map(|held| Answer::Holding(Box::new(held))),
-    Answer::Refused(_) => control::message::Refused::any().prop_map(Answer::Refused),
+every!(WorkerResponse:
+    WorkerResponse::Done => Just(WorkerResponse::Done),
+    WorkerResponse::Stopped { .. } =>
+        option::of(report().prop_map(Box::new)).prop_map(|report| WorkerResponse::Stopped { report }),
+    WorkerResponse::Holding(_) => holdings().prop_map(|held| WorkerResponse::Holding(Box::new(held))),
+    WorkerResponse::Refused(_) => control::message::WorkerRefusal::any().prop_map(WorkerResponse::Refused),
 );
 
-every!(Tell:
-    Tell::Ready { .. } => run().prop_map(|(shard, attempt)| Tell::Ready { shard, attempt }),
-    Tell::RowsWanted { .. } => (run(), any::<u32>(), any::<u64>())
-        .prop_map(|((shard, attempt), set, at_least)| Tell::RowsWanted {
+every!(WorkerReport:
+    WorkerReport::Ready { .. } => run().prop_map(|(shard, attempt)| WorkerReport::Ready { shard, attempt }),
+    WorkerReport::RowsWanted { .. } => (run(), any::<u32>(), any::<u64>())
+        .prop_map(|((shard, attempt), set, at_least)| WorkerReport::RowsWanted {
             shard,
             attempt,
             set,
             at_least,
         }),
-    Tell::Abort { .. } =>
-        (run(), text()).prop_map(|((shard, attempt), reason)| Tell::Abort { shard, attempt, reason }),
-    Tell::Ended(_) => report().prop_map(|report| Tell::Ended(Box::new(report))),
-    Tell::MoreTime { .. } => (job(), node(), boot(), any::<u64>())
-        .prop_map(|(job, worker, boot, progress)| Tell::MoreTime { job, worker, boot, progress }),
-    Tell::Draining { .. } =>
-        (node(), boot()).prop_map(|(worker, boot)| Tell::Draining { worker, boot }),
+    WorkerReport::Abort { .. } =>
+        (run(), text()).prop_map(|((shard, attempt), reason)| WorkerReport::Abort { shard, attempt, reason }),
+    WorkerReport::Ended(_) => report().prop_map(|report| WorkerReport::Ended(Box::new(report))),
+    WorkerReport::MoreTime { .. } => (job(), node(), boot(), any::<u64>())
+        .prop_map(|(job, worker, boot, progress)| WorkerReport::MoreTime { job, worker, boot, progress }),
+    WorkerReport::Draining { .. } =>
+        (node(), boot()).prop_map(|(worker, boot)| WorkerReport::Draining { worker, boot }),
 );
 
-every!(Told:
-    Told::Taken => Just(Told::Taken),
-    Told::NotOwner { .. } => option::of(node()).prop_map(|owner| Told::NotOwner { owner }),
-    Told::UnknownJob => Just(Told::UnknownJob),
-    Told::Settled => Just(Told::Settled),
+every!(ReportAck:
+    ReportAck::Taken => Just(ReportAck::Taken),
+    ReportAck::NotOwner { .. } => option::of(node()).prop_map(|owner| ReportAck::NotOwner { owner }),
+    ReportAck::UnknownJob => Just(ReportAck::UnknownJob),
+    ReportAck::Settled => Just(ReportAck::Settled),
 );
 
-every!(FramesAnswer:
-    FramesAnswer::Taken { .. } => (
+every!(FrameBatchAck:
+    FrameBatchAck::Taken { .. } => (
         vec((stream(), prop_oneof![any::<u64>().prop_map(Ok), text().prop_map(Err)]), 0..4),
         vec((stream(), any::<u64>(), any::<u64>()), 0..4),
         vec((stream(), text()), 0..4),
     )
-        .prop_map(|(resume, acks, refused)| FramesAnswer::Taken { resume, acks, refused }),
-    FramesAnswer::NotOwner { .. } =>
-        option::of(node()).prop_map(|owner| FramesAnswer::NotOwner { owner }),
-    FramesAnswer::UnknownJob => Just(FramesAnswer::UnknownJob),
+        .prop_map(|(resume, acks, refused)| FrameBatchAck::Taken { resume, acks, refused }),
+    FrameBatchAck::NotOwner { .. } =>
+        option::of(node()).prop_map(|owner| FrameBatchAck::NotOwner { owner }),
+    FrameBatchAck::UnknownJob => Just(FrameBatchAck::UnknownJob),
 );
 
 every!(Renewal:

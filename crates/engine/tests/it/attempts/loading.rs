@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use engine::attempt::{
-    Content, Ending, LoadOptions, Loaded, PlanParcel, Report, ScriptParcel, ShardSpec, load_end,
+    Content, Ending, LoadOptions, Loaded, PackedPlan, PackedScript, Report, ShardSpec, load_end,
 };
 use plan::ReadOptions;
 use schedule::job::WorkflowEnd;
@@ -33,10 +33,10 @@ pub fn script(code: &str, options: &str, load: LoadOptions) -> Arc<Loaded> {
     let value = serde_json::from_str(options).unwrap();
     let (merged, _) = Options::from_json(&value, Place::Script).unwrap();
     let (resolved, _) = script::options::resolve(merged).unwrap();
-    let parcel = ScriptParcel::pack(&script, &resolved.options, "script.js");
+    let packed = PackedScript::pack(&script, &resolved.options, "script.js");
     // The author's disk is far away.
     drop(folder);
-    Loaded::script(&parcel, load).unwrap()
+    Loaded::script(&packed, load).unwrap()
 }
 
 #[test]
@@ -75,19 +75,19 @@ workflows:
     std::fs::write(&path, text).unwrap();
     let url = server.url();
     let env = |name: &str| (name == "WHERE").then(|| url.clone());
-    let (plan, parcel) = PlanParcel::pack(&path, &ReadOptions::new(&env)).unwrap();
+    let (plan, packed) = PackedPlan::pack(&path, &ReadOptions::new(&env)).unwrap();
     assert_eq!(plan.name, "shop");
-    assert_eq!(parcel.env.keys().collect::<Vec<_>>(), ["WHERE"]);
-    assert_eq!(parcel.files.keys().collect::<Vec<_>>(), ["body.bin", "data/rows.tsv"]);
+    assert_eq!(packed.env.keys().collect::<Vec<_>>(), ["WHERE"]);
+    assert_eq!(packed.files.keys().collect::<Vec<_>>(), ["body.bin", "data/rows.tsv"]);
     // One file is in this worker's cache already.
     let stored = worker.path().join("5f1e");
     std::fs::write(&stored, "name\tn\nann\t1\nbob\t2\n").unwrap();
-    let mut parcel = parcel;
-    parcel.files.insert("data/rows.tsv".to_owned(), Content::Stored(stored));
+    let mut packed = packed;
+    packed.files.insert("data/rows.tsv".to_owned(), Content::Stored(stored));
     drop(author);
     let scratch = worker.path().join("scratch");
     let options = || LoadOptions { scratch: scratch.clone(), ..LoadOptions::default() };
-    let loaded = Loaded::plan(&parcel, options()).unwrap();
+    let loaded = Loaded::plan(&packed, options()).unwrap();
     assert_eq!(loaded.definition().name, "shop");
     let wholes = run_all(&loaded, 1);
     assert_eq!(wholes[0].total().completed, 2);
@@ -96,8 +96,8 @@ workflows:
     drop((wholes, loaded));
     crate::common::eventually(|| std::fs::read_dir(&scratch).unwrap().count(), |left| *left == 0);
     assert_eq!(std::fs::read_dir(&scratch).unwrap().count(), 0, "nothing is left behind");
-    parcel.files.remove("body.bin");
-    let error = Loaded::plan(&parcel, options()).err().unwrap().to_string();
+    packed.files.remove("body.bin");
+    let error = Loaded::plan(&packed, options()).err().unwrap().to_string();
     assert!(error.contains("`body.bin` was not sent along"), "{error}");
 }
 

@@ -12,9 +12,9 @@ use ledger_state::Counters;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::manager::desk::Glance;
-use crate::manager::{Parts, Shared, errands};
-use crate::wire::proto::desk_client::DeskClient;
+use crate::manager::job_task::JobSummary;
+use crate::manager::{Parts, Shared, effects};
+use crate::wire::proto::manager_peers_client::ManagerPeersClient;
 use crate::wire::proto::{self, CountsRequest};
 use crate::wire::{job_bytes, job_from};
 
@@ -35,14 +35,15 @@ pub(super) async fn gather(
     shared: &Shared,
     parts: &Arc<Parts>,
     jobs: &[(JobId, NodeId)],
-) -> BTreeMap<JobId, Glance> {
+) -> BTreeMap<JobId, JobSummary> {
     let mut counted = BTreeMap::new();
     let mut asked = JoinSet::new();
     for (owner, jobs) in by_owner(jobs) {
         if owner == parts.ledger.id() {
-            let desks = jobs.into_iter().filter_map(|job| Some((job, shared.desk(job)?)));
-            counted.extend(desks.map(|(job, desk)| (job, desk.glance.borrow().clone())));
-        } else if let Some(channel) = errands::channel(parts, owner) {
+            let job_tasks = jobs.into_iter().filter_map(|job| Some((job, shared.job_task(job)?)));
+            counted
+                .extend(job_tasks.map(|(job, job_task)| (job, job_task.summary.borrow().clone())));
+        } else if let Some(channel) = effects::channel(parts, owner) {
             asked.spawn(timeout(COUNTS_WITHIN, ask(channel, jobs)));
         }
     }
@@ -54,19 +55,22 @@ pub(super) async fn gather(
     counted
 }
 
-async fn ask(channel: tonic::transport::Channel, jobs: Vec<JobId>) -> Option<Vec<(JobId, Glance)>> {
+async fn ask(
+    channel: tonic::transport::Channel,
+    jobs: Vec<JobId>,
+) -> Option<Vec<(JobId, JobSummary)>> {
     let jobs = jobs.into_iter().map(job_bytes).collect();
-    let answer = DeskClient::new(channel).counts(CountsRequest { jobs }).await.ok()?;
+    let answer = ManagerPeersClient::new(channel).counts(CountsRequest { jobs }).await.ok()?;
     let one = |counts: proto::JobCounts| Some((job_from(&counts.job).ok()?, read(counts)));
     Some(answer.into_inner().counts.into_iter().filter_map(one).collect())
 }
 
-fn read(counts: proto::JobCounts) -> Glance {
+fn read(counts: proto::JobCounts) -> JobSummary {
     let counted = counts.counters.map(|counters| {
         let proto::Counters { issued, completed, failed, iterations, dropped } = counters;
         Counters { issued, completed, failed, iterations, dropped, ..Counters::default() }
     });
-    Glance { counted, waits_for: Some(counts.waits_for).filter(|text| !text.is_empty()) }
+    JobSummary { counted, waits_for: Some(counts.waits_for).filter(|text| !text.is_empty()) }
 }
 
 #[cfg(test)]

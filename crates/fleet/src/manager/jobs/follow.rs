@@ -14,7 +14,7 @@ use tonic::{Request, Response, Status};
 use trust::{Identity, Role};
 
 use super::{BLOB_WITHIN, DESK_WITHIN, Service, unavailable};
-use crate::manager::desk::DeskHandle;
+use crate::manager::job_task::JobTaskHandle;
 use crate::manager::{addenda, lock, status};
 use crate::wire::proto;
 use crate::wire::proto::jobs_client::JobsClient;
@@ -63,8 +63,8 @@ impl Service {
             if events.is_closed() {
                 return Ok(());
             }
-            if let Some(desk) = self.0.desk(job) {
-                if self.pass_on(&desk, &mut position, views, events).await {
+            if let Some(job_task) = self.0.job_task(job) {
+                if self.pass_on(&job_task, &mut position, views, events).await {
                     return Ok(());
                 }
             } else if let Some(owner) = self.elsewhere(who.as_ref(), job).await? {
@@ -108,15 +108,15 @@ impl Service {
     /// True: the watcher has its result, or has gone.
     async fn pass_on(
         &self,
-        desk: &DeskHandle,
+        job_task: &JobTaskHandle,
         position: &mut Position,
         views: bool,
         events: &mpsc::Sender<Result<proto::WatchEvent, Status>>,
     ) -> bool {
-        let mut newest = desk.newest.clone();
+        let mut newest = job_task.newest.clone();
         loop {
             newest.borrow_and_update();
-            let news = lock(&desk.feed).since(position, false);
+            let news = lock(&job_task.feed).since(position, false);
             for event in news {
                 let is_view = matches!(event.what, What::View(_));
                 advance(position, &event);

@@ -11,9 +11,9 @@ use tonic::{Request, Response, Status};
 use trust::Role;
 
 use super::{BLOB_WITHIN, READ_WITHIN, Service, counts, unavailable};
-use crate::manager::desk::Input;
+use crate::manager::job_task::Input;
 use crate::manager::transfers::{self, Chunks};
-use crate::manager::{addenda, status, survey};
+use crate::manager::{addenda, fleet_view, status};
 use crate::wire::proto::{self, JobStatus};
 use crate::wire::{job_bytes, job_from};
 
@@ -40,10 +40,10 @@ impl Service {
         let look =
             |known: &Job, now_ms| (status::whole_of_ledger(job, known, now_ms), known.totals);
         let (mut known, ended) = self.job(job, look).await?;
-        if let Some(desk) = self.0.desk(job) {
-            status::count(&mut known, &ended, &desk.glance.borrow());
+        if let Some(job_task) = self.0.job_task(job) {
+            status::count(&mut known, &ended, &job_task.summary.borrow());
             let (answer, details) = oneshot::channel();
-            if desk.send(Input::Status(answer))
+            if job_task.send(Input::Status(answer))
                 && let Ok(Ok(details)) = timeout(READ_WITHIN, details).await
             {
                 return Ok(Response::new(status::join(known, details.status)));
@@ -89,8 +89,8 @@ impl Service {
             let led: Vec<_> = led.collect();
             let counted = counts::gather(&self.0, &parts, &led).await;
             for Line { job, status, ended, .. } in &mut lines {
-                if let Some(glance) = counted.get(job) {
-                    status::count(status, ended, glance);
+                if let Some(summary) = counted.get(job) {
+                    status::count(status, ended, summary);
                 }
             }
         }
@@ -182,9 +182,9 @@ impl Service {
             live.filter_map(|(_, job)| job.owner.map(|owner| owner.node)).collect::<Vec<_>>()
         });
         let owned = owned.await.map_err(|error| unavailable(&error))?.value;
-        let mut reply = survey::here(&self.0, &parts, &owned);
+        let mut reply = fleet_view::here(&self.0, &parts, &owned);
         if who.is_none_or(|who| who.role != Role::Manager) {
-            survey::everywhere(&parts, &mut reply).await;
+            fleet_view::everywhere(&parts, &mut reply).await;
         }
         Ok(Response::new(reply))
     }

@@ -13,7 +13,7 @@ use tonic::{Request, Response, Status};
 
 use super::{DESK_WITHIN, Service, WRITE_WITHIN, unavailable};
 use crate::bundle::{BundleHead, HEAD_BYTES_MAX};
-use crate::manager::desk::Input;
+use crate::manager::job_task::Input;
 use crate::manager::roster;
 use crate::wire::proto;
 use crate::wire::{job_from, seal};
@@ -96,7 +96,7 @@ impl Service {
         let request = request.into_inner();
         let job = job_from(&request.job)?;
         self.may_change(who.as_ref(), job, wish(&request)).await?;
-        let Some(desk) = self.0.desk(job) else {
+        let Some(job_task) = self.0.job_task(job) else {
             if let Some(mut owner) = self.elsewhere(who.as_ref(), job).await? {
                 return owner.steer(request).await;
             }
@@ -108,7 +108,7 @@ impl Service {
         let steer = self.read_steer(job, request.what).await?;
         let said = said(&steer);
         let (answer, answered) = oneshot::channel();
-        if !desk.send(Input::Steer(steer, answer)) {
+        if !job_task.send(Input::Steer(steer, answer)) {
             return Err(Status::unavailable("the job's owner is busy; try again"));
         }
         match timeout(DESK_WITHIN, answered).await {
@@ -153,13 +153,13 @@ impl Service {
         let channel = parts.member.channel(peer.address, role, node);
         match role {
             MemberRole::Worker => {
-                let mut crew = proto::crew_client::CrewClient::new(channel);
+                let mut crew = proto::worker_control_client::WorkerControlClient::new(channel);
                 crew.drain(seal(&())?).await?;
                 said("the worker finishes what it runs, takes no more, and ends")
             }
             MemberRole::Manager => {
-                let mut desk = proto::desk_client::DeskClient::new(channel);
-                desk.leave(seal(&())?).await?;
+                let mut job_task = proto::manager_peers_client::ManagerPeersClient::new(channel);
+                job_task.leave(seal(&())?).await?;
                 said("the manager gives its jobs to the others and ends")
             }
             role => Err(Status::invalid_argument(format!("a {role} is not drained"))),

@@ -4,18 +4,18 @@ use base::clock;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use control::message::{Answer, Dispatch};
-use control::worker::{Effect, Event, Run, RunHow};
+use control::message::{Dispatch, WorkerResponse};
+use control::worker::{Effect, EngineEndKind, Event, Run};
 use fence::JobId;
 
 use super::{Actor, Slot, ended};
 use crate::worker::attempt::Attempt;
 use crate::worker::blobs::NotHere;
 use crate::worker::files;
+use crate::worker::frames::FrameSender;
 use crate::worker::job::{Job, lock};
-use crate::worker::make;
-use crate::worker::post::Poster;
-use crate::worker::{End, Word};
+use crate::worker::prepare;
+use crate::worker::{ActorInput, End};
 
 /// Jobs without a running attempt that stay loaded, for the next layer or a retry.
 const IDLE_JOBS_MAX: usize = 4;
@@ -25,9 +25,9 @@ const LEADERS_MAX: usize = 1024;
 impl Actor {
     pub(super) fn carry_out(&mut self, effect: Effect) {
         match effect {
-            Effect::Answer { to, answer } => self.answer(to, answer),
+            Effect::WorkerResponse { to, answer } => self.answer(to, answer),
             Effect::Fetch { run, blobs } => {
-                let (cache, inbox) = (Arc::clone(&self.workshop.blobs), self.inbox.clone());
+                let (cache, inbox) = (Arc::clone(&self.preparer.blobs), self.inbox.clone());
                 tokio::spawn(async move {
                     let mut result = Ok(());
                     for blob in blobs {
@@ -40,7 +40,9 @@ impl Actor {
                         Ok(()) => Event::Fetched { run, result: Ok(()) },
                         Err(NotHere::NotNow(why)) => Event::Fetched { run, result: Err(why) },
                         // Another machine may have room; waiting for some here would hold everybody up.
-                        Err(NotHere::Disk(why)) => ended(run, RunHow::Unable(why), String::new()),
+                        Err(NotHere::Disk(why)) => {
+                            ended(run, EngineEndKind::Unable(why), String::new())
+                        }
                     });
                 });
             }
@@ -50,19 +52,19 @@ impl Actor {
                     attempt.start(at, elapsed, clock, &self.inbox);
                 }
             }
-            Effect::MoveGate { run, until } => {
+            Effect::ExtendPermit { run, until } => {
                 if let Some(attempt) = self.state.attempts.get(&run) {
                     attempt.permit.extend(until, clock::now());
                 }
             }
-            Effect::ShutGate { run } => {
+            Effect::WithdrawPermit { run } => {
                 if let Some(attempt) = self.state.attempts.get_mut(&run)
                     && attempt.shut()
                 {
-                    self.state.next.push_back(Event::GateShut { run });
+                    self.state.next.push_back(Event::PermitWithdrawn { run });
                 }
             }
-            Effect::Halt { run, how } => match self.state.attempts.get(&run) {
+            Effect::StopMode { run, how } => match self.state.attempts.get(&run) {
                 Some(attempt) if attempt.is_made() => attempt.halt(how),
                 _ => self.let_go(run),
             },
@@ -100,7 +102,7 @@ impl Actor {
             Effect::SendTell { number, to, tell } => {
                 let (managers, inbox) = (Arc::clone(&self.managers), self.inbox.clone());
                 tokio::spawn(async move {
-                    inbox.event(match managers.tell(to, &tell).await {
+                    inbox.event(match managers.report(to, &tell).await {
                         Ok(told) => Event::TellAnswered { number, told },
                         Err(status) => {
                             tracing::debug!(%to, %status, "it was not heard");
@@ -120,9 +122,9 @@ impl Actor {
         }
     }
 
-    pub(super) fn answer(&mut self, to: u64, answer: Answer) {
+    pub(super) fn answer(&mut self, to: u64, answer: WorkerResponse) {
         let Some((caller, from, job)) = self.state.callers.remove(&to) else { return };
-        if !matches!(answer, Answer::Refused(_))
+        if !matches!(answer, WorkerResponse::Refused(_))
             && let Some(job) = job
         {
             if let Some(slot) = self.state.jobs.get(&job) {
@@ -147,7 +149,7 @@ impl Actor {
         if known != Some(dispatch.bundle) {
             let job = Arc::new(Job::new(id, dispatch.bundle));
             *lock(&job.owner) = self.state.leaders.remove(&id);
-            let poster = Poster {
+            let poster = FrameSender {
                 job: Arc::downgrade(&job),
                 node: self.settings.node,
                 boot: self.settings.boot,
@@ -163,10 +165,10 @@ impl Actor {
         let attempt = Attempt::new(&dispatch, Arc::clone(&job));
         let permit = Arc::clone(&attempt.permit);
         self.state.attempts.insert(run, attempt);
-        let (workshop, inbox) = (Arc::clone(&self.workshop), self.inbox.clone());
+        let (preparer, inbox) = (Arc::clone(&self.preparer), self.inbox.clone());
         tokio::spawn(async move {
-            let made = make::make(workshop, job, permit, dispatch, inbox.clone()).await;
-            inbox.word(Word::Made(run, made));
+            let made = prepare::make(preparer, job, permit, dispatch, inbox.clone()).await;
+            inbox.word(ActorInput::PreparedAttempt(run, made));
         });
     }
 
@@ -177,7 +179,7 @@ impl Actor {
             lock(&attempt.job.streams).remove(&key);
         }
         attempt.permit.close();
-        self.state.next.push_back(ended(run, RunHow::Stopped, String::new()));
+        self.state.next.push_back(ended(run, EngineEndKind::Stopped, String::new()));
         self.settle_jobs();
     }
 

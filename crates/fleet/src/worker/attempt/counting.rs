@@ -33,7 +33,7 @@ impl Attempt {
         if self.started.is_none_or(|started| now < started.at) {
             return;
         }
-        if let Body::Aside(..) = &self.body {
+        if let Body::Hook(..) = &self.body {
             // It counts when it is over; until then there is word of every window all the same.
             let content = Content { generator: self.generator.clone(), ..Content::default() };
             self.push(now, content);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use control::owner;
-use engine::attempt::PlanParcel;
+use engine::attempt::PackedPlan;
 use fence::{JobId, NodeId};
 use fleet::bundle::Bundle;
 use fleet::client::{FleetClient, Submission};
@@ -139,8 +139,8 @@ pub async fn submit_load(
         "target: http://{target}\nworkflows: [ {{ name: w, load: {{ {load} }}, steps: [ {{ get: / }} ] }} ]\n"
     );
     std::fs::write(&path, text).unwrap();
-    let (plan, parcel) = PlanParcel::pack(&path, &plan::ReadOptions::new(&|_| None)).unwrap();
-    let bundle = Bundle::of_plan(&plan, parcel, owner::Policy::default()).unwrap();
+    let (plan, packed) = PackedPlan::pack(&path, &plan::ReadOptions::new(&|_| None)).unwrap();
+    let bundle = Bundle::of_plan(&plan, packed, owner::Policy::default()).unwrap();
     let bytes = bundle.encode().unwrap().into();
     let bundle = client.put(bytes, Arc::new(|_, _| ())).await.unwrap();
     let key = IdempotencyKey { client: "test".to_owned(), sequence, nonce: [7; 16] };

@@ -19,8 +19,8 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tonic::service::Routes;
 
-use crate::manager::crew::{Played, Service, report};
 use crate::manager::harness::submit;
+use crate::manager::played_worker::{Played, Service, report};
 
 const COOL_DOWN: Duration = Duration::from_secs(2);
 

@@ -1,12 +1,12 @@
 //! What good certificates in the wrong hands cannot do: speak for others' attempts, act as an operator, command the
 //! fleet.
 
-use control::message::{EndReport, Frames, FramesAnswer, Tell};
+use control::message::{EndReport, FrameBatch, FrameBatchAck, WorkerReport};
 use fence::{Attempt, BootId, JobId, ShardKey, WorkflowNo};
 use fleet::client::{ClientOptions, FleetClient};
-use fleet::wire::proto::crew_client::CrewClient;
-use fleet::wire::proto::desk_client::DeskClient;
-use fleet::wire::proto::office_client::OfficeClient;
+use fleet::wire::proto::manager_peers_client::ManagerPeersClient;
+use fleet::wire::proto::worker_control_client::WorkerControlClient;
+use fleet::wire::proto::worker_reports_client::WorkerReportsClient;
 use fleet::wire::proto::{self, change_managers_request::Step, steer_request::What};
 use fleet::wire::{blob_out, job_bytes, seal, unseal};
 use fleet::worker::{Worker, WorkerConfig};
@@ -59,7 +59,7 @@ async fn a_worker_speaks_for_its_own_attempts_only() {
     let job = submit_load(&client, center.temp.path(), target.addr(), 1, load).await;
     reaches(&client, job, "running").await;
 
-    let mut office = OfficeClient::new(center.channel(Role::Worker, 5, 0));
+    let mut office = WorkerReportsClient::new(center.channel(Role::Worker, 5, 0));
     let shard = ShardKey { job, workflow: WorkflowNo(0), shard: 0 };
     let (attempt, worker, boot) = (Attempt(1), node(5), BootId(1));
     let report = EndReport {
@@ -78,32 +78,32 @@ async fn a_worker_speaks_for_its_own_attempts_only() {
         sent_until: None,
     };
     let tells = [
-        Tell::Ready { shard, attempt },
-        Tell::RowsWanted { shard, attempt, set: 0, at_least: 1_000 },
-        Tell::Abort { shard, attempt, reason: "because".to_owned() },
-        Tell::Ended(Box::new(report.clone())),
-        Tell::MoreTime { job, worker, boot, progress: 1 },
+        WorkerReport::Ready { shard, attempt },
+        WorkerReport::RowsWanted { shard, attempt, set: 0, at_least: 1_000 },
+        WorkerReport::Abort { shard, attempt, reason: "because".to_owned() },
+        WorkerReport::Ended(Box::new(report.clone())),
+        WorkerReport::MoreTime { job, worker, boot, progress: 1 },
     ];
     for tell in tells {
-        denied(office.tell(seal(&tell).unwrap()).await);
+        denied(office.report(seal(&tell).unwrap()).await);
     }
     let key = StreamKey { workflow: 0, shard: 0, attempt: 1, id: 1 };
-    let frames = Frames { job, worker, boot, open: vec![key], frames: Vec::new() };
-    let answer = office.frames(seal(&frames).unwrap()).await.unwrap();
-    let FramesAnswer::Taken { resume, .. } = unseal(answer.get_ref()).unwrap() else { panic!() };
+    let frames = FrameBatch { job, worker, boot, open: vec![key], frames: Vec::new() };
+    let answer = office.push_frames(seal(&frames).unwrap()).await.unwrap();
+    let FrameBatchAck::Taken { resume, .. } = unseal(answer.get_ref()).unwrap() else { panic!() };
     assert!(resume[0].1.is_err(), "{resume:?}");
     // The same bytes as the job's: who knows the hash of a bundle still has no attempt of it.
     let ledger = center.managers[0].ledger().unwrap();
     assert!(ledger.leads);
     let bundle = fleet::client::blob_of(&std::fs::read(bundle_file(&center)).unwrap());
-    denied(office.get(blob_out(&bundle)).await.map(|_| ()));
+    denied(office.get_blob(blob_out(&bundle)).await.map(|_| ()));
 
     let ended = reaches(&client, job, "ended").await;
     assert_eq!(ended.outcome, "COMPLETED", "{ended:?}");
     // Nor does it add anything to a result that is made.
-    denied(office.tell(seal(&Tell::Ended(Box::new(report.clone()))).unwrap()).await);
+    denied(office.report(seal(&WorkerReport::Ended(Box::new(report.clone()))).unwrap()).await);
     let in_its_name = EndReport { worker: center.local.workers[0].node, ..report };
-    denied(office.tell(seal(&Tell::Ended(Box::new(in_its_name))).unwrap()).await);
+    denied(office.report(seal(&WorkerReport::Ended(Box::new(in_its_name))).unwrap()).await);
     assert!(client.status(job).await.unwrap().addenda.is_empty());
 }
 
@@ -162,13 +162,17 @@ async fn a_manager_that_was_never_admitted_commands_nobody() {
     let center = Datacenter::with_workers(1, 1, |_, _| ()).await;
     let client = client(&center, 1).await;
     let worker = worker(&center, 0).await;
-    let mut desk = DeskClient::new(center.channel(Role::Manager, 9, 0));
+    let mut desk = ManagerPeersClient::new(center.channel(Role::Manager, 9, 0));
     denied(desk.leave(seal(&()).unwrap()).await);
     let part = proto::Checkpoint { job: job_bytes(JobId(1)), ..Default::default() };
-    denied(desk.keep(futures_util::stream::iter([part])).await);
+    denied(desk.store_checkpoint(futures_util::stream::iter([part])).await);
     denied(
-        desk.promise(proto::PromiseRequest { job: job_bytes(JobId(1)), epoch: 9, voters: None })
-            .await,
+        desk.promise_checkpoint(proto::PromiseRequest {
+            job: job_bytes(JobId(1)),
+            epoch: 9,
+            voters: None,
+        })
+        .await,
     );
     denied(desk.counts(proto::CountsRequest::default()).await);
     let mut jobs = center.jobs(Role::Manager, 9, 0);
@@ -179,7 +183,7 @@ async fn a_manager_that_was_never_admitted_commands_nobody() {
     let expected = Expected { role: Role::Worker, node: Some(place.node) };
     let address = worker.member().address();
     let files = center.files(Role::Manager, 9);
-    let mut stranger = CrewClient::new(center.channel_to(files, address, expected));
+    let mut stranger = WorkerControlClient::new(center.channel_to(files, address, expected));
     until("the worker knows the group", || worker.member().hellos().len() == 1).await;
     let refused = loop {
         let refused = stranger.drain(seal(&()).unwrap()).await.unwrap_err();
@@ -191,7 +195,7 @@ async fn a_manager_that_was_never_admitted_commands_nobody() {
     };
     assert_eq!(refused.code(), Code::PermissionDenied, "{refused:?}");
     let own = center.own_files(0);
-    let mut member = CrewClient::new(center.channel_to(own, address, expected));
+    let mut member = WorkerControlClient::new(center.channel_to(own, address, expected));
     member.drain(seal(&()).unwrap()).await.unwrap();
     until("the worker has drained", || !worker.figures().accepting).await;
     client.fleet().await.unwrap();

@@ -180,7 +180,7 @@ fn of_jobs(tested: &mut BTreeSet<String>) {
     let t = tested;
     examine(t, &blob());
     examine(t, &proto::Chunk { blob: Some(blob()), content: Bytes::from_static(b"content") });
-    examine(t, &proto::Sealed { sealed: Bytes::from_static(b"sealed") });
+    examine(t, &proto::Envelope { sealed: Bytes::from_static(b"sealed") });
     examine(t, &proto::MissingRequest { blobs: vec![blob(), blob()] });
     examine(t, &proto::MissingReply { missing: vec![blob()] });
     examine(t, &proto::JobRequest { job: job() });
@@ -271,20 +271,20 @@ fn of_jobs(tested: &mut BTreeSet<String>) {
 fn of_nodes(tested: &mut BTreeSet<String>) {
     let t = tested;
     examine(t, &checkpoint());
-    examine(t, &proto::KeepReply { kept: true });
+    examine(t, &proto::StoreCheckpointReply { kept: true });
     examine(t, &proto::PromiseRequest { job: job(), epoch: 1, voters: Some(voters()) });
     examine(t, &voters());
     examine(t, &proto::SettledRequest { voters: Some(voters()) });
     examine(t, &proto::SettledReply { jobs: vec![job(), job()] });
-    let sealed = Some(proto::Sealed { sealed: Bytes::from_static(b"s") });
+    let sealed = Some(proto::Envelope { sealed: Bytes::from_static(b"s") });
     examine(t, &proto::RelayRequest { kind: 2, worker: job(), sealed });
     examine(t, &proto::CountsRequest { jobs: vec![job(), job()] });
     let counts = proto::JobCounts { job: job(), counters: Some(counters()), waits_for: text("w") };
     examine(t, &counts);
     examine(t, &proto::CountsReply { counts: vec![counts] });
     examine(t, &proto::PromiseReply { newest: Some(checkpoint()), promised: 3, damaged: true });
-    examine(t, &proto::EnlistRequest { public_key: Bytes::from_static(b"key"), cores: 4 });
-    let reply = proto::EnlistReply {
+    examine(t, &proto::EnrolRequest { public_key: Bytes::from_static(b"key"), cores: 4 });
+    let reply = proto::EnrolReply {
         certificate: text("c"),
         ca: text("a"),
         gossip_key: Bytes::from_static(b"g"),

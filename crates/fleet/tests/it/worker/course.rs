@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use control::message::{Answer, Ask, Halt, RowBlock, Steer, Steering, Tell};
+use control::message::{
+    RowBlock, Steer, Steering, StopMode, WorkerReport, WorkerRequest, WorkerResponse,
+};
 use fence::{Attempt, WorkflowNo};
 use ledger_state::AttemptStatus;
 use stats::{DropCause, totals};
@@ -10,14 +12,14 @@ use stats::{DropCause, totals};
 use crate::worker::harness::{Fleet, JOB, plan, shard_key, until};
 
 impl Fleet {
-    async fn steer(&self, number: u64, steer: Steer) -> Answer {
+    async fn steer(&self, number: u64, steer: Steer) -> WorkerResponse {
         let (epoch, receiver) = (self.epoch(), self.boot());
         let steers = vec![steer];
         let steering = Steering { number, steers };
-        self.ask(&Ask::Steer { job: JOB, epoch, receiver, steering }).await
+        self.ask(&WorkerRequest::Steer { job: JOB, epoch, receiver, steering }).await
     }
 
-    fn told(&self, which: impl Fn(&Tell) -> bool) -> bool {
+    fn told(&self, which: impl Fn(&WorkerReport) -> bool) -> bool {
         self.desk.book.lock().unwrap().tells.iter().any(which)
     }
 
@@ -44,14 +46,15 @@ async fn rows_come_from_the_owner() {
                 data: { rows: { file: rows.csv, order: unique-per-iteration, when_exhausted: stop } }\n\
                 workflows: [ { name: w, load: { vus: 2, duration: 30s }, steps: [ { get: '/bytes/${data.rows.n}' } ] } ]\n";
     let shard = fleet.launch(text, |_| ()).await;
-    until("rows are wanted", || fleet.told(|tell| matches!(tell, Tell::RowsWanted { .. }))).await;
+    until("rows are wanted", || fleet.told(|tell| matches!(tell, WorkerReport::RowsWanted { .. })))
+        .await;
     assert_eq!(fleet.target.counts().total, 0, "none is used before it was granted");
     let (epoch, receiver, attempt) = (fleet.epoch(), fleet.boot(), Attempt(1));
     for rows in
         [RowBlock { set: 0, first: 100, end: 130 }, RowBlock { set: 0, first: 200, end: 200 }]
     {
-        let ask = Ask::Rows { shard, attempt, epoch, receiver, rows };
-        assert_eq!(fleet.ask(&ask).await, Answer::Done);
+        let ask = WorkerRequest::Rows { shard, attempt, epoch, receiver, rows };
+        assert_eq!(fleet.ask(&ask).await, WorkerResponse::Done);
     }
     let report = fleet.reports(1).await.remove(0);
     assert_eq!(report.status, AttemptStatus::Completed, "{:?}", report.error);
@@ -63,14 +66,14 @@ async fn rows_come_from_the_owner() {
 async fn a_retry_joins_the_schedule() {
     let fleet = Fleet::start().await;
     let bundle = fleet.bundle(&plan("rate: 100/s, duration: 3s, max_vus: 50"));
-    assert_eq!(fleet.reserve(1, 1).await, Answer::Done);
+    assert_eq!(fleet.reserve(1, 1).await, WorkerResponse::Done);
     let mut dispatch = fleet.dispatch(bundle, (0, 1), 2);
     dispatch.elapsed = Duration::from_millis(1800);
     dispatch.units_before = 120;
-    assert_eq!(fleet.give(dispatch).await, Answer::Done);
+    assert_eq!(fleet.give(dispatch).await, WorkerResponse::Done);
     fleet.ready(shard_key(0, 0), 2).await;
     let (epoch, receiver) = (fleet.epoch(), fleet.boot());
-    let start = Ask::Start {
+    let start = WorkerRequest::Start {
         job: JOB,
         epoch,
         receiver,
@@ -80,7 +83,7 @@ async fn a_retry_joins_the_schedule() {
         clock: Duration::from_secs(5),
         steering: Steering::default(),
     };
-    assert_eq!(fleet.ask(&start).await, Answer::Done);
+    assert_eq!(fleet.ask(&start).await, WorkerResponse::Done);
     let report = fleet.reports(1).await.remove(0);
     assert_eq!(report.status, AttemptStatus::Completed);
     // 200 were due before. 120 of them were begun by attempts before; the others are the owner's to count.
@@ -120,17 +123,17 @@ async fn an_attempt_follows_live_control() {
     let fleet = Fleet::start().await;
     let shard = fleet.launch(&plan("vus: 2, duration: 60s, pacing: 5ms"), |_| ()).await;
     until("load", || fleet.target.counts().total > 10).await;
-    assert_eq!(fleet.steer(1, Steer::Pause).await, Answer::Done);
+    assert_eq!(fleet.steer(1, Steer::Pause).await, WorkerResponse::Done);
     tokio::time::sleep(Duration::from_millis(300)).await;
     let paused = fleet.target.counts().total;
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert_eq!(fleet.target.counts().total, paused, "it stands still");
-    assert_eq!(fleet.steer(2, Steer::Resume).await, Answer::Done);
+    assert_eq!(fleet.steer(2, Steer::Resume).await, WorkerResponse::Done);
     until("it goes on", || fleet.target.counts().total > paused + 10).await;
     let more = Steer::Vus { workflow: WorkflowNo(0), vus: 7 };
-    assert_eq!(fleet.steer(3, more).await, Answer::Done);
+    assert_eq!(fleet.steer(3, more).await, WorkerResponse::Done);
     until("more connections", || fleet.target.counts().connections_open >= 7).await;
-    fleet.stop(shard, 1, Halt::Graceful).await;
+    fleet.stop(shard, 1, StopMode::Graceful).await;
     let report = fleet.reports(1).await.remove(0);
     assert_eq!(report.counters.completed, fleet.target.counts().total);
     assert_eq!(report.counters.issued, report.counters.completed);
@@ -150,10 +153,12 @@ async fn a_script_logs_and_aborts() {
     );
     let shard = fleet.launch_bundle(bundle, |_| ()).await;
     until("the wish", || {
-        fleet.told(|tell| matches!(tell, Tell::Abort { reason, .. } if reason.contains("enough")))
+        fleet.told(
+            |tell| matches!(tell, WorkerReport::Abort { reason, .. } if reason.contains("enough")),
+        )
     })
     .await;
-    fleet.stop(shard, 1, Halt::Now).await;
+    fleet.stop(shard, 1, StopMode::Now).await;
     let report = fleet.reports(1).await.remove(0);
     assert!(report.log.contains("here I am"), "{}", report.log);
     assert_eq!(report.counters.completed, fleet.target.counts().total);

@@ -6,15 +6,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use control::message::{Answer, Ask, Dispatch, EndReport, Halt, Hold, Seat, Steering, Task, Tell};
+use control::message::{
+    Dispatch, EndReport, Placement, ReservationId, Steering, StopMode, Task, WorkerReport,
+    WorkerRequest, WorkerResponse,
+};
 use control::owner::Policy;
 use control::owner::context::{self, Handed};
-use engine::attempt::{PlanParcel, ScriptParcel};
+use engine::attempt::{PackedPlan, PackedScript};
 use fence::{
-    Act, Attempt, BootId, Epoch, Fence, GroupId, JobId, NodeId, Order, ShardKey, WorkflowNo,
+    Act, Attempt, BootId, Epoch, Fence, FencedCommand, GroupId, JobId, NodeId, ShardKey, WorkflowNo,
 };
 use fleet::bundle::Bundle;
-use fleet::wire::proto::crew_client::CrewClient;
+use fleet::wire::proto::worker_control_client::WorkerControlClient;
 use fleet::wire::{MESSAGE_BYTES_MAX, seal, unseal};
 use fleet::worker::{Worker, WorkerConfig};
 use ledger_state::{BlobRef, Payload};
@@ -32,7 +35,7 @@ use tonic::service::Routes;
 use tonic::transport::Channel;
 use trust::{DevCa, Gates, Role, Validity};
 
-use crate::worker::office::Desk;
+use crate::worker::played_manager::PlayedManager;
 
 const PACE: f64 = 0.2;
 pub const JOB: JobId = JobId(77);
@@ -108,7 +111,7 @@ pub async fn until(what: &str, mut holds: impl FnMut() -> bool) {
 pub struct Fleet {
     pub world: World,
     pub manager: Member,
-    pub desk: Arc<Desk>,
+    pub desk: Arc<PlayedManager>,
     pub worker: Option<Worker>,
     pub target: RunningTarget,
     pub epoch: u64,
@@ -117,7 +120,7 @@ pub struct Fleet {
 impl Fleet {
     pub async fn start() -> Self {
         let world = World::new();
-        let desk = Desk::new();
+        let desk = PlayedManager::new();
         let mut config = world.config(Role::Manager, 1, &[]);
         config.routes = Some(Routes::new(desk.server()));
         let manager = Member::start(config).await.unwrap();
@@ -151,16 +154,16 @@ impl Fleet {
         self.worker().member().life().boot
     }
 
-    pub fn crew(&self) -> CrewClient<Channel> {
+    pub fn worker_control(&self) -> WorkerControlClient<Channel> {
         let address = self.worker().member().address();
         let channel = self.manager.channel(address, Role::Worker, id(2));
-        CrewClient::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX)
+        WorkerControlClient::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX)
     }
 
-    pub async fn ask(&self, ask: &Ask) -> Answer {
+    pub async fn ask(&self, ask: &WorkerRequest) -> WorkerResponse {
         let until = std::time::Instant::now() + LONG;
         loop {
-            match self.crew().ask(seal(ask).unwrap()).await {
+            match self.worker_control().call(seal(ask).unwrap()).await {
                 Ok(answered) => return unseal(answered.get_ref()).unwrap(),
                 // It has just started, and learns whom it may obey: an owner asks again.
                 Err(status) if status.code() == tonic::Code::Unavailable => {
@@ -176,13 +179,13 @@ impl Fleet {
         Epoch { group: GROUP, number: self.epoch }
     }
 
-    pub fn hold(&self, number: u32) -> Hold {
-        Hold { job: JOB, epoch: self.epoch(), number }
+    pub fn hold(&self, number: u32) -> ReservationId {
+        ReservationId { job: JOB, epoch: self.epoch(), number }
     }
 
-    pub async fn reserve(&self, number: u32, cores: u32) -> Answer {
+    pub async fn reserve(&self, number: u32, cores: u32) -> WorkerResponse {
         let (hold, receiver) = (self.hold(number), self.boot());
-        self.ask(&Ask::Reserve { hold, receiver, cores, within: LONG }).await
+        self.ask(&WorkerRequest::Reserve { hold, receiver, cores, within: LONG }).await
     }
 
     /// Packs a plan against the target, and remembers what its statistics mean.
@@ -190,8 +193,8 @@ impl Fleet {
         let path = self.world.temp.path().join("plan.yaml");
         let text = text.replace("TARGET", &format!("http://{}", self.target.addr()));
         std::fs::write(&path, text).unwrap();
-        let (plan, parcel) = PlanParcel::pack(&path, &plan::ReadOptions::new(&|_| None)).unwrap();
-        let bundle = Bundle::of_plan(&plan, parcel, Policy::default()).unwrap();
+        let (plan, packed) = PackedPlan::pack(&path, &plan::ReadOptions::new(&|_| None)).unwrap();
+        let bundle = Bundle::of_plan(&plan, packed, Policy::default()).unwrap();
         let schema: Schema = bundle.schema().unwrap();
         self.desk.book.lock().unwrap().schema = Some(schema);
         self.desk.put(bundle.encode().unwrap())
@@ -214,14 +217,14 @@ impl Fleet {
                 let options = serde_json::from_str(&known.options.unwrap()).unwrap();
                 let (merged, _) = Options::from_json(&options, Place::Script).unwrap();
                 let (resolved, _) = script::options::resolve(merged).unwrap();
-                let parcel = ScriptParcel::pack(&script, &resolved.options, "script.js");
-                let run = parcel.open(&quiet, 1 << 30).unwrap();
-                (Arc::new(run), parcel)
+                let packed = PackedScript::pack(&script, &resolved.options, "script.js");
+                let run = packed.open(&quiet, 1 << 30).unwrap();
+                (Arc::new(run), packed)
             };
             scope.spawn(open).join()
         });
-        let (run, parcel) = opened.unwrap();
-        let bundle = Bundle::of_script(&run, parcel, Policy::default()).unwrap();
+        let (run, packed) = opened.unwrap();
+        let bundle = Bundle::of_script(&run, packed, Policy::default()).unwrap();
         self.desk.book.lock().unwrap().schema = Some(bundle.schema().unwrap());
         self.desk.put(bundle.encode().unwrap())
     }
@@ -230,8 +233,8 @@ impl Fleet {
         let key = shard_key(0, shard);
         let fence = Fence { epoch: self.epoch(), attempt: Attempt(attempt) };
         Dispatch {
-            order: Order::new(self.boot(), key, fence, Act::Start),
-            seat: Seat::Own(self.hold(1)),
+            order: FencedCommand::new(self.boot(), key, fence, Act::Start),
+            seat: Placement::Own(self.hold(1)),
             task: Task::Load,
             shards,
             bundle,
@@ -247,33 +250,41 @@ impl Fleet {
         }
     }
 
-    pub async fn give(&self, dispatch: Dispatch) -> Answer {
-        self.ask(&Ask::Dispatch(Box::new(dispatch))).await
+    pub async fn give(&self, dispatch: Dispatch) -> WorkerResponse {
+        self.ask(&WorkerRequest::Dispatch(Box::new(dispatch))).await
     }
 
     pub async fn ready(&self, shard: ShardKey, attempt: u32) {
         until("ready", || {
             let book = self.desk.book.lock().unwrap();
-            let is = |tell: &Tell| matches!(tell, Tell::Ready { shard: s, attempt: a } if *s == shard && a.0 == attempt);
+            let is = |tell: &WorkerReport| matches!(tell, WorkerReport::Ready { shard: s, attempt: a } if *s == shard && a.0 == attempt);
             book.tells.iter().any(is)
         })
         .await;
     }
 
-    pub async fn begin(&self, attempts: Vec<(ShardKey, Attempt)>) -> Answer {
+    pub async fn begin(&self, attempts: Vec<(ShardKey, Attempt)>) -> WorkerResponse {
         let (epoch, receiver) = (self.epoch(), self.boot());
         let after = Duration::from_millis(50);
         let (elapsed, clock) = (Duration::ZERO, Duration::ZERO);
         let steering = Steering::default();
-        let start =
-            Ask::Start { job: JOB, epoch, receiver, attempts, after, elapsed, clock, steering };
+        let start = WorkerRequest::Start {
+            job: JOB,
+            epoch,
+            receiver,
+            attempts,
+            after,
+            elapsed,
+            clock,
+            steering,
+        };
         self.ask(&start).await
     }
 
-    pub async fn stop(&self, shard: ShardKey, attempt: u32, how: Halt) -> Answer {
+    pub async fn stop(&self, shard: ShardKey, attempt: u32, how: StopMode) -> WorkerResponse {
         let fence = Fence { epoch: self.epoch(), attempt: Attempt(attempt) };
-        let order = Order::new(self.boot(), shard, fence, Act::Stop);
-        self.ask(&Ask::Stop { order, how, reason: "the test says so".to_owned() }).await
+        let order = FencedCommand::new(self.boot(), shard, fence, Act::Stop);
+        self.ask(&WorkerRequest::Stop { order, how, reason: "the test says so".to_owned() }).await
     }
 
     /// One shard of a plan with one workflow, up to its start.
@@ -286,13 +297,13 @@ impl Fleet {
         bundle: BlobRef,
         change: impl FnOnce(&mut Dispatch),
     ) -> ShardKey {
-        assert_eq!(self.reserve(1, 1).await, Answer::Done);
+        assert_eq!(self.reserve(1, 1).await, WorkerResponse::Done);
         let mut dispatch = self.dispatch(bundle, (0, 1), 1);
         change(&mut dispatch);
         let (shard, attempt) = (dispatch.order.shard, dispatch.order.step.attempt);
-        assert_eq!(self.give(dispatch).await, Answer::Done);
+        assert_eq!(self.give(dispatch).await, WorkerResponse::Done);
         self.ready(shard, attempt.0).await;
-        assert_eq!(self.begin(vec![(shard, attempt)]).await, Answer::Done);
+        assert_eq!(self.begin(vec![(shard, attempt)]).await, WorkerResponse::Done);
         shard
     }
 
@@ -310,7 +321,7 @@ impl Fleet {
 
     pub async fn forget(&self, report: &EndReport) {
         let (shard, attempt) = (report.shard, report.attempt);
-        assert_eq!(self.ask(&Ask::Forget { shard, attempt }).await, Answer::Done);
+        assert_eq!(self.ask(&WorkerRequest::Forget { shard, attempt }).await, WorkerResponse::Done);
     }
 
     /// Files in a folder of the worker.

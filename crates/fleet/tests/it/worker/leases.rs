@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use control::message::{Answer, Halt};
+use control::message::{StopMode, WorkerResponse};
 use ledger_state::AttemptStatus;
 
 use crate::worker::harness::{Fleet, plan, until};
@@ -62,13 +62,13 @@ async fn a_stop_is_acknowledged_when_nothing_more_is_sent() {
     let fleet = Fleet::start().await;
     let shard = fleet.launch(&plan("vus: 8, duration: 60s"), |_| ()).await;
     until("load", || fleet.target.counts().total > 20).await;
-    let answer = fleet.stop(shard, 1, Halt::Now).await;
-    let Answer::Stopped { .. } = answer else { panic!("{answer:?}") };
+    let answer = fleet.stop(shard, 1, StopMode::Now).await;
+    let WorkerResponse::Stopped { .. } = answer else { panic!("{answer:?}") };
     // What was written before the answer may still be on its way to the target.
     tokio::time::sleep(Duration::from_millis(100)).await;
     quiet(&fleet).await;
     let report = fleet.reports(1).await.remove(0);
     assert_eq!(report.status, AttemptStatus::Stopped);
-    let again = fleet.stop(shard, 1, Halt::Now).await;
-    assert!(matches!(again, Answer::Stopped { report: Some(_) }), "a repeat: {again:?}");
+    let again = fleet.stop(shard, 1, StopMode::Now).await;
+    assert!(matches!(again, WorkerResponse::Stopped { report: Some(_) }), "a repeat: {again:?}");
 }

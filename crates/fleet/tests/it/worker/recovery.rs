@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use control::message::Answer;
+use control::message::WorkerResponse;
 use ledger_state::AttemptStatus;
 
 use crate::worker::harness::{Fleet, plan, until};
@@ -38,16 +38,16 @@ async fn a_crash_leaves_what_was_issued() {
     assert!(report.counters.issued >= 50, "{} issued, {seen} seen", report.counters.issued);
     // The old life's commands mean nothing in the new one.
     let shard = report.shard;
-    let order = fence::Order {
+    let order = fence::FencedCommand {
         receiver: before,
         ..fleet.dispatch(fleet.bundle(&plan("vus: 1, iterations: 1")), (0, 1), 1).order
     };
-    let ask = control::message::Ask::Stop {
-        order: fence::Order { shard, ..order },
-        how: control::message::Halt::Now,
+    let ask = control::message::WorkerRequest::Stop {
+        order: fence::FencedCommand { shard, ..order },
+        how: control::message::StopMode::Now,
         reason: String::new(),
     };
-    assert!(matches!(fleet.ask(&ask).await, Answer::Refused(_)));
+    assert!(matches!(fleet.ask(&ask).await, WorkerResponse::Refused(_)));
 }
 
 /// A graceful end tells the owner, so that the shard goes on elsewhere without waiting for the lease.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use control::message::{Answer, Ask, Refused, Seat, Task};
+use control::message::{Placement, Task, WorkerRefusal, WorkerRequest, WorkerResponse};
 use control::owner::context::{self, Handed};
 use fence::{Attempt, Epoch, WorkflowNo};
 use fleet::worker::End;
@@ -16,10 +16,10 @@ use crate::worker::harness::{Fleet, GROUP, plan, shard_key, until};
 async fn two_shards_run_and_their_counts_are_exact() {
     let fleet = Fleet::start().await;
     let bundle = fleet.bundle(&plan("vus: 4, iterations: 40"));
-    assert_eq!(fleet.reserve(1, 2).await, Answer::Done);
+    assert_eq!(fleet.reserve(1, 2).await, WorkerResponse::Done);
     assert_eq!(fleet.worker().figures().cores_free, 0, "both are held");
     for shard in 0..2 {
-        assert_eq!(fleet.give(fleet.dispatch(bundle, (shard, 2), 1)).await, Answer::Done);
+        assert_eq!(fleet.give(fleet.dispatch(bundle, (shard, 2), 1)).await, WorkerResponse::Done);
     }
     let shards = [shard_key(0, 0), shard_key(0, 1)];
     for shard in shards {
@@ -27,7 +27,7 @@ async fn two_shards_run_and_their_counts_are_exact() {
     }
     assert_eq!(fleet.target.counts().total, 0, "nothing is sent before the start");
     let attempts = shards.map(|shard| (shard, Attempt(1))).to_vec();
-    assert_eq!(fleet.begin(attempts).await, Answer::Done);
+    assert_eq!(fleet.begin(attempts).await, WorkerResponse::Done);
 
     let reports = fleet.reports(2).await;
     for report in &reports {
@@ -88,8 +88,8 @@ async fn a_report_alone_has_all_statistics() {
     let fleet = Fleet::start().await;
     let bundle = fleet.bundle(&plan("vus: 2, iterations: 30"));
     let schema = fleet.desk.book.lock().unwrap().schema.take().unwrap();
-    assert_eq!(fleet.reserve(1, 1).await, Answer::Done);
-    assert_eq!(fleet.give(fleet.dispatch(bundle, (0, 1), 1)).await, Answer::Done);
+    assert_eq!(fleet.reserve(1, 1).await, WorkerResponse::Done);
+    assert_eq!(fleet.give(fleet.dispatch(bundle, (0, 1), 1)).await, WorkerResponse::Done);
     fleet.ready(shard_key(0, 0), 1).await;
     fleet.begin(vec![(shard_key(0, 0), Attempt(1))]).await;
     let report = fleet.reports(1).await.remove(0);
@@ -111,23 +111,23 @@ async fn a_report_alone_has_all_statistics() {
 async fn a_full_disk_is_not_the_plans_fault() {
     let fleet = Fleet::start().await;
     let bundle = fleet.bundle(&plan("vus: 1, iterations: 3"));
-    assert_eq!(fleet.reserve(1, 2).await, Answer::Done);
+    assert_eq!(fleet.reserve(1, 2).await, WorkerResponse::Done);
     for (number, folder) in ["scratch", "issued"].into_iter().enumerate() {
         let folder = fleet.world.data(2).join(folder);
         std::fs::remove_dir(&folder).unwrap();
         std::fs::write(&folder, "in the way").unwrap();
         let shard = u32::try_from(number).unwrap();
-        assert_eq!(fleet.give(fleet.dispatch(bundle, (shard, 2), 1)).await, Answer::Done);
+        assert_eq!(fleet.give(fleet.dispatch(bundle, (shard, 2), 1)).await, WorkerResponse::Done);
         let report = fleet.reports(number + 1).await.remove(number);
         assert_eq!(report.status, AttemptStatus::Interrupted, "{:?}", report.error);
         assert!(report.error.is_some_and(|error| error.contains("os error")));
         std::fs::remove_file(&folder).unwrap();
         std::fs::create_dir(&folder).unwrap();
     }
-    assert_eq!(fleet.reserve(2, 1).await, Answer::Done);
+    assert_eq!(fleet.reserve(2, 1).await, WorkerResponse::Done);
     let mut dispatch = fleet.dispatch(bundle, (0, 1), 2);
-    dispatch.seat = Seat::Own(fleet.hold(2));
-    assert_eq!(fleet.give(dispatch).await, Answer::Done);
+    dispatch.seat = Placement::Own(fleet.hold(2));
+    assert_eq!(fleet.give(dispatch).await, WorkerResponse::Done);
     fleet.ready(shard_key(0, 0), 2).await;
 }
 
@@ -139,12 +139,12 @@ async fn a_setup_leaves_its_variables() {
                 setup: [ { get: /bytes/7, extract: { size: { header: content-length } } } ]\n\
                 workflows: [ { name: w, load: { vus: 1, iterations: 3 }, steps: [ { get: '/status/20${size}' } ] } ]\n";
     let bundle = fleet.bundle(text);
-    assert_eq!(fleet.reserve(1, 2).await, Answer::Done);
+    assert_eq!(fleet.reserve(1, 2).await, WorkerResponse::Done);
     let mut dispatch = fleet.dispatch(bundle, (0, 1), 1);
     dispatch.order.shard.workflow = WorkflowNo(1);
     dispatch.task = Task::Setup { of: None };
     let shard = dispatch.order.shard;
-    assert_eq!(fleet.give(dispatch).await, Answer::Done);
+    assert_eq!(fleet.give(dispatch).await, WorkerResponse::Done);
     fleet.ready(shard, 1).await;
     fleet.begin(vec![(shard, Attempt(1))]).await;
     let report = fleet.reports(1).await.remove(0);
@@ -155,7 +155,7 @@ async fn a_setup_leaves_its_variables() {
     let mut dispatch = fleet.dispatch(bundle, (0, 1), 1);
     let handed = Handed { variables: report.provided, ..Handed::default() };
     dispatch.context = Payload::Inline(context::encode(&handed));
-    assert_eq!(fleet.give(dispatch).await, Answer::Done);
+    assert_eq!(fleet.give(dispatch).await, WorkerResponse::Done);
     fleet.ready(shard_key(0, 0), 1).await;
     fleet.begin(vec![(shard_key(0, 0), Attempt(1))]).await;
     let report = fleet.reports(2).await.remove(0);
@@ -171,7 +171,7 @@ async fn what_cannot_be_loaded_fails_with_its_reason() {
                 steps: [ { get: '/${secret.NOBODY_KNOWS}' } ] } ]\n";
     let bundle = fleet.bundle(text);
     fleet.reserve(1, 1).await;
-    assert_eq!(fleet.give(fleet.dispatch(bundle, (0, 1), 1)).await, Answer::Done);
+    assert_eq!(fleet.give(fleet.dispatch(bundle, (0, 1), 1)).await, WorkerResponse::Done);
     let report = fleet.reports(1).await.remove(0);
     assert_eq!(report.status, AttemptStatus::Failed);
     assert!(report.error.as_ref().unwrap().contains("NOBODY_KNOWS"), "{:?}", report.error);
@@ -185,7 +185,7 @@ async fn a_blob_must_be_what_its_hash_says() {
     let bundle = fleet.bundle(&plan("vus: 1, iterations: 1"));
     fleet.desk.book.lock().unwrap().blobs.get_mut(&bundle.hash).unwrap()[40] ^= 1;
     fleet.reserve(1, 1).await;
-    assert_eq!(fleet.give(fleet.dispatch(bundle, (0, 1), 1)).await, Answer::Done);
+    assert_eq!(fleet.give(fleet.dispatch(bundle, (0, 1), 1)).await, WorkerResponse::Done);
     tokio::time::sleep(Duration::from_millis(700)).await;
     assert_eq!(fleet.files_in("blobs"), 0);
     // Repaired at the manager, it goes on by itself.
@@ -202,17 +202,19 @@ async fn a_replaced_owner_is_refused() {
     fleet.epoch = 6;
     let (epoch, receiver) = (fleet.epoch(), fleet.boot());
     let job = shard.job;
-    let Answer::Holding(holdings) = fleet.ask(&Ask::Install { job, epoch, receiver }).await else {
+    let WorkerResponse::Holding(holdings) =
+        fleet.ask(&WorkerRequest::Install { job, epoch, receiver }).await
+    else {
         panic!("holdings")
     };
     assert_eq!(holdings.attempts.len(), 1);
     fleet.epoch = 5;
     let answer = fleet.reserve(2, 1).await;
-    assert!(matches!(answer, Answer::Refused(Refused::Fence(_))), "{answer:?}");
+    assert!(matches!(answer, WorkerResponse::Refused(WorkerRefusal::Fence(_))), "{answer:?}");
     let foreign = fence::GroupId { cluster: 8, ..GROUP };
     let epoch = Epoch { group: foreign, number: 99 };
-    let answer = fleet.ask(&Ask::Install { job, epoch, receiver }).await;
-    assert!(matches!(answer, Answer::Refused(Refused::Fence(_))), "{answer:?}");
+    let answer = fleet.ask(&WorkerRequest::Install { job, epoch, receiver }).await;
+    assert!(matches!(answer, WorkerResponse::Refused(WorkerRefusal::Fence(_))), "{answer:?}");
 }
 
 /// ARCH-100: it finishes what runs, takes no more, and ends when its last report is forgotten.
@@ -220,8 +222,8 @@ async fn a_replaced_owner_is_refused() {
 async fn a_drained_worker_ends() {
     let fleet = Fleet::start().await;
     fleet.launch(&plan("vus: 2, duration: 1s"), |_| ()).await;
-    fleet.crew().drain(fleet::wire::seal(&()).unwrap()).await.unwrap();
-    assert_eq!(fleet.reserve(2, 1).await, Answer::Refused(Refused::Draining));
+    fleet.worker_control().drain(fleet::wire::seal(&()).unwrap()).await.unwrap();
+    assert_eq!(fleet.reserve(2, 1).await, WorkerResponse::Refused(WorkerRefusal::Draining));
     let report = fleet.reports(1).await.remove(0);
     assert_eq!(report.status, AttemptStatus::Completed);
     assert_eq!(report.counters.completed, fleet.target.counts().total);

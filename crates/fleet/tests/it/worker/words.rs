@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use control::codec::CONTRACT;
-use control::message::{Answer, Ask};
-use fleet::wire::proto::Sealed;
+use control::message::{WorkerRequest, WorkerResponse};
+use fleet::wire::proto::Envelope;
 use fleet::wire::{MESSAGE_BYTES_MAX, is_too_new, seal};
 use ledger::wire::refusal_name;
 use tonic::Code;
@@ -16,7 +16,7 @@ use crate::worker::harness::Fleet;
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_worker_cannot_read_is_refused_by_name() {
     let fleet = Fleet::start().await;
-    let good = seal(&Ask::Inspect { job: None }).unwrap().sealed.to_vec();
+    let good = seal(&WorkerRequest::Inspect { job: None }).unwrap().sealed.to_vec();
     let changed = |to: u8| {
         let mut bytes = good.clone();
         bytes[0] = to;
@@ -31,20 +31,24 @@ async fn what_a_worker_cannot_read_is_refused_by_name() {
         ("malformed", good[..good.len() - 1].to_vec(), Code::InvalidArgument),
     ];
     for (name, bytes, code) in cases {
-        let status = fleet.crew().ask(Sealed { sealed: bytes.clone().into() }).await.unwrap_err();
+        let status = fleet
+            .worker_control()
+            .call(Envelope { sealed: bytes.clone().into() })
+            .await
+            .unwrap_err();
         assert_eq!(refusal_name(&status), Some(name), "{bytes:?}: {status:?}");
         assert_eq!(status.code(), code, "{status:?}");
         assert!(status.message().contains("an owner's question"), "{status:?}");
         assert_eq!(is_too_new(&status), name == "future_version");
     }
-    let huge = Sealed { sealed: Bytes::from(vec![CONTRACT; MESSAGE_BYTES_MAX + 1]) };
-    let mut crew = fleet.crew().max_encoding_message_size(usize::MAX);
-    let sent = tokio::time::timeout(Duration::from_secs(30), crew.ask(huge)).await;
+    let huge = Envelope { sealed: Bytes::from(vec![CONTRACT; MESSAGE_BYTES_MAX + 1]) };
+    let mut crew = fleet.worker_control().max_encoding_message_size(usize::MAX);
+    let sent = tokio::time::timeout(Duration::from_secs(30), crew.call(huge)).await;
     let status = sent.unwrap().unwrap_err();
     assert_eq!(status.code(), Code::OutOfRange, "{status:?}");
     assert!(status.message().contains("too large"), "{status:?}");
 
-    let answer = fleet.ask(&Ask::Inspect { job: None }).await;
-    let Answer::Holding(holdings) = answer else { panic!("{answer:?}") };
+    let answer = fleet.ask(&WorkerRequest::Inspect { job: None }).await;
+    let WorkerResponse::Holding(holdings) = answer else { panic!("{answer:?}") };
     assert_eq!((holdings.cores, holdings.cores_free), (2, 2));
 }

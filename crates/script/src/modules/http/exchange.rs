@@ -69,15 +69,15 @@ struct InFlight<'a> {
 
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
-        self.host.setup.surroundings.ended();
+        self.host.setup.environment.ended();
         if !self.done {
-            self.host.setup.surroundings.interrupted(self.progress);
+            self.host.setup.environment.interrupted(self.progress);
         }
     }
 }
 
 pub async fn send(host: &Host, request: Request) -> Answer {
-    if let Some(at) = host.setup.surroundings.next_request_at() {
+    if let Some(at) = host.setup.environment.next_request_at() {
         tokio::time::sleep_until(clock::instant(at).into()).await;
     }
     let state = &host.cells.http;
@@ -180,7 +180,7 @@ async fn exchange(
         None => None,
     };
     let seen = (status != 0).then_some(status);
-    host.setup.surroundings.exchanged(progress, Exchanged { status: seen, error, latency_ns });
+    host.setup.environment.exchanged(progress, Exchanged { status: seen, error, latency_ns });
     let measured = Measured {
         host,
         request,
@@ -238,7 +238,7 @@ async fn attempt(
         keep: Keep { headers: false, body: wants_body, cookies: true, location: true },
     };
     debug::sent(host, bytes, rendered.body_at);
-    host.setup.surroundings.begun();
+    host.setup.environment.begun();
     let mut in_flight = InFlight { host, progress, done: false };
     let result = host.client.exchange(out, deadline, response, progress).await;
     in_flight.done = true;

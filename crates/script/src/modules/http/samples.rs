@@ -43,9 +43,9 @@ pub fn record(measured: &Measured<'_>) {
         (builtin::HTTP_REQ_FAILED, failed),
     ];
     let judged = measured.expected.is_some();
-    let book = measured.host.book();
+    let recorder = measured.host.recorder();
     let scope = ExchangeScope::new(measured);
-    book.record_all(&values[..values.len() - usize::from(!judged)], &scope);
+    recorder.record_all(&values[..values.len() - usize::from(!judged)], &scope);
     drop(scope);
     // Traffic belongs to the iteration, not to a request.
     let progress = measured.progress;

@@ -11,11 +11,11 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use client::{Deadlines, OriginTable, Progress, Settings};
-use script::book::Book;
 use script::heap::Budget;
-use script::host::{Exchanged, InstanceFacts, Phase, Scenario, Surroundings, VuSetup};
+use script::host::{Exchanged, HostEnvironment, InstanceFacts, Phase, Scenario, VuSetup};
 use script::log::{Line, Logger};
 use script::program::{Rules, Script};
+use script::recorder::ScriptRecorder;
 use script::source::Sources;
 use script::thrown::Thrown;
 use script::vu::{Argument, Call, Returned, Vu};
@@ -31,7 +31,7 @@ pub struct Nobody {
     pub interrupted: Cell<u64>,
 }
 
-impl Surroundings for Nobody {
+impl HostEnvironment for Nobody {
     fn progress(&self) -> f64 {
         0.5
     }
@@ -62,7 +62,7 @@ pub struct Rig {
     pub script: Arc<Script>,
     pub lines: Arc<Mutex<Vec<Line>>>,
     pub outside: Rc<Nobody>,
-    pub book: Rc<Book>,
+    pub recorder: Rc<ScriptRecorder>,
     pub deadlines: Rc<Deadlines>,
     pub http: plan::HttpOptions,
     pub samples: Arc<Mutex<Vec<SeriesSample>>>,
@@ -88,13 +88,13 @@ impl Rig {
             env,
             budget,
         ));
-        let book = Rc::new(Book::new(Arc::new(SeriesLayout::new()), None, 0));
+        let recorder = Rc::new(ScriptRecorder::new(Arc::new(SeriesLayout::new()), None, 0));
         Rig {
             _folder: folder,
             script,
             lines: Arc::default(),
             outside: Rc::default(),
-            book,
+            recorder,
             deadlines: Rc::default(),
             http: plan::HttpOptions::default(),
             samples: Arc::default(),
@@ -120,10 +120,10 @@ impl Rig {
         };
         let setup = VuSetup {
             script: self.script.clone(),
-            book: self.book.clone(),
+            recorder: self.recorder.clone(),
             logger,
             scenario: Rc::new(scenario),
-            surroundings: self.outside.clone(),
+            environment: self.outside.clone(),
             settings: Rc::new(settings),
             deadlines: self.deadlines.clone(),
             local_address: None,
@@ -140,7 +140,7 @@ impl Rig {
             kept.lock().unwrap().extend(batch);
             true
         });
-        self.book = Rc::new(Book::new(Arc::new(SeriesLayout::new()), Some(sink), 0));
+        self.recorder = Rc::new(ScriptRecorder::new(Arc::new(SeriesLayout::new()), Some(sink), 0));
         self
     }
 
@@ -163,10 +163,10 @@ impl Rig {
 
     /// What was recorded, as `metric value {tag=value ...}`.
     pub fn recorded(&self) -> Vec<(String, f64, BTreeMap<String, String>)> {
-        self.book.swap(SeriesWindow::new(&self.book.layout));
+        self.recorder.swap(SeriesWindow::new(&self.recorder.layout));
         let samples = self.samples.lock().unwrap();
         let one = |sample: &SeriesSample| {
-            let name = self.book.layout.get(sample.metric).name.to_string();
+            let name = self.recorder.layout.get(sample.metric).name.to_string();
             let tags = sample.tags.pairs();
             let tags = tags.map(|(key, value)| (key.to_string(), value.to_string()));
             (name, sample.value, tags.collect())
@@ -213,7 +213,7 @@ pub fn check_with(
     }
     code.push_str("}\n");
     let rig = Rig::new(&code, &[]);
-    rig.script.settle(change(rig.script.rules().clone()), rig.book.layout.clone());
+    rig.script.settle(change(rig.script.rules().clone()), rig.recorder.layout.clone());
     rig.run();
     let lines = rig.lines.lock().unwrap();
     let (shown, other): (Vec<_>, Vec<_>) =

@@ -27,11 +27,11 @@ impl Raw {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let seen: Arc<Mutex<Vec<String>>> = Arc::default();
-        let (answer, book) = (Arc::new(answer), seen.clone());
+        let (answer, recorder) = (Arc::new(answer), seen.clone());
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let (answer, book) = (answer.clone(), book.clone());
-                std::thread::spawn(move || serve(stream, &*answer, &book));
+                let (answer, recorder) = (answer.clone(), recorder.clone());
+                std::thread::spawn(move || serve(stream, &*answer, &recorder));
             }
         });
         Raw { address, seen }
@@ -49,12 +49,12 @@ impl Raw {
 fn serve(
     mut stream: TcpStream,
     answer: &(dyn Fn(&str, &str) -> Reply + Send + Sync),
-    book: &Mutex<Vec<String>>,
+    recorder: &Mutex<Vec<String>>,
 ) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     while let Some(request) = read(&mut reader) {
         let path = request.split(' ').nth(1).unwrap_or_default().to_owned();
-        book.lock().unwrap().push(request.clone());
+        recorder.lock().unwrap().push(request.clone());
         match answer(&path, &request) {
             Reply::Say(head, body) => {
                 let length = body.len();

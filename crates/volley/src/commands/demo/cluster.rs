@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use control::owner::Policy;
-use engine::attempt::PlanParcel;
+use engine::attempt::PackedPlan;
 use fence::{JobId, NodeId};
 use fleet::bundle::Bundle;
 use fleet::client::{FleetClient, JobWatch, Submission, Told};
@@ -120,10 +120,10 @@ async fn submit(
     let path = home.folder.join("demo.yaml");
     std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
     let none = |_: &str| None;
-    let packed = PlanParcel::pack(&path, &ReadOptions::new(&none));
-    let (plan, parcel) = packed.map_err(|problems| problems.to_string())?;
+    let packed = PackedPlan::pack(&path, &ReadOptions::new(&none));
+    let (plan, packed) = packed.map_err(|problems| problems.to_string())?;
     let bundle =
-        Bundle::of_plan(&plan, parcel, Policy::default()).map_err(|error| error.to_string())?;
+        Bundle::of_plan(&plan, packed, Policy::default()).map_err(|error| error.to_string())?;
     let bytes = bundle.encode().map_err(|error| error.to_string())?;
     let stored =
         client.put(bytes.into(), Arc::new(|_, _| {})).await.map_err(|error| error.to_string())?;

@@ -7,13 +7,13 @@ use ::fleet::wire::proto::{LedgerMember, Limits, ManagersReply};
 use report::format;
 use serde_json::{Value, json};
 
-use super::{Door, Refusal, code, one_node, run, tables};
+use super::{EnrolmentService, Refusal, code, one_node, run, tables};
 use crate::cli::{ManagersArgs, ManagersChange};
 use crate::print;
 
 pub fn managers(args: &ManagersArgs) -> i32 {
     code(run(async {
-        let door = Door::open(&args.at)?;
+        let door = EnrolmentService::open(&args.at)?;
         let client = door.connect().await?;
         let change = |step: ManagerStep| change(&door, &client, step);
         match &args.change {
@@ -75,7 +75,11 @@ fn limits_text(limits: &Limits) -> String {
     )
 }
 
-async fn change(door: &Door, client: &FleetClient, step: ManagerStep) -> Result<String, Refusal> {
+async fn change(
+    door: &EnrolmentService,
+    client: &FleetClient,
+    step: ManagerStep,
+) -> Result<String, Refusal> {
     client.change_managers(&step).await.map_err(|error| door.explain(&error))
 }
 
@@ -108,7 +112,7 @@ const NEWS_WITHIN: Duration = Duration::from_secs(5);
 /// Why a manager cannot be done without, if that is so. A cluster that was founded a moment ago may not know yet that
 /// all of its managers take part: that is waited for; who is gone is gone.
 pub async fn needed(
-    door: &Door,
+    door: &EnrolmentService,
     client: &FleetClient,
     node: &str,
 ) -> Result<Option<String>, Refusal> {

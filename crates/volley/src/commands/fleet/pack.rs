@@ -2,7 +2,7 @@
 
 use ::fleet::bundle::Bundle;
 use control::owner::{OnWorkerLoss, Policy, WhenFull};
-use engine::attempt::PlanParcel;
+use engine::attempt::PackedPlan;
 use plan::ReadOptions;
 use stats::RunResult;
 
@@ -51,12 +51,12 @@ pub fn pack(args: &SubmitArgs) -> Result<Packed, i32> {
         key_fits: Some(&engine::key_fits),
         ..ReadOptions::new(&look_up)
     };
-    let packed = PlanParcel::pack(&args.plan, &options).map_err(|problems| {
+    let packed = PackedPlan::pack(&args.plan, &options).map_err(|problems| {
         eprintln!("{}", advise(&args.plan, problems));
         exit::INVALID
     });
-    let (plan, parcel) = packed?;
-    let bundle = Bundle::of_plan(&plan, parcel, policy(args)).map_err(|error| {
+    let (plan, packed) = packed?;
+    let bundle = Bundle::of_plan(&plan, packed, policy(args)).map_err(|error| {
         eprintln!("volley: {error}");
         exit::INVALID
     })?;

@@ -7,7 +7,7 @@ use serde_json::json;
 use stats::RunResult;
 
 use super::follow::{Followed, detached, follow};
-use super::{Door, code, run};
+use super::{EnrolmentService, code, run};
 use crate::cli::{FollowArgs, ResultsArgs, WatchArgs};
 use crate::commands::runner::{self, Style, check_outputs};
 use crate::commands::script;
@@ -18,7 +18,7 @@ pub fn watch(args: &WatchArgs) -> i32 {
         return code;
     }
     let done = run(async {
-        let door = Door::open(&args.at)?;
+        let door = EnrolmentService::open(&args.at)?;
         let client = door.connect().await?;
         let job = client.find(&args.job).await.map_err(|error| door.explain(&error))?;
         let followed = follow(&client, job, &args.follow).await;
@@ -42,7 +42,7 @@ pub fn results(args: &ResultsArgs) -> i32 {
         return code;
     }
     let done = run(async {
-        let door = Door::open(&args.at)?;
+        let door = EnrolmentService::open(&args.at)?;
         let client = door.connect().await?;
         let job = client.find(&args.job).await.map_err(|error| door.explain(&error))?;
         if args.logs {

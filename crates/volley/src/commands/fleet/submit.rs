@@ -12,7 +12,7 @@ use super::follow::{Followed, detached, follow};
 use super::keep::{self, Kept};
 use super::pack::pack;
 use super::results::{check, write};
-use super::{Door, Refusal, code, run, short};
+use super::{EnrolmentService, Refusal, code, run, short};
 use crate::cli::SubmitArgs;
 use crate::{cluster, exit, print};
 
@@ -41,7 +41,7 @@ pub fn submit(args: &SubmitArgs) -> i32 {
         }
     };
     let done = run(async {
-        let mut door = Door::open(&args.at)?;
+        let mut door = EnrolmentService::open(&args.at)?;
         door.patience = args.patience;
         let client = door.connect().await?;
         let submitted = hand_in(args, &door, &client, &name, bytes).await?;
@@ -73,7 +73,7 @@ pub fn submit(args: &SubmitArgs) -> i32 {
 /// Upload and submission; the key stays on disk until there is an answer.
 async fn hand_in(
     args: &SubmitArgs,
-    door: &Door,
+    door: &EnrolmentService,
     client: &FleetClient,
     name: &str,
     bytes: Bytes,
@@ -105,7 +105,7 @@ async fn hand_in(
 }
 
 fn keep_key(
-    door: &Door,
+    door: &EnrolmentService,
     name: &str,
     bundle: &ledger_state::BlobRef,
 ) -> Result<Option<Kept>, Refusal> {
@@ -130,7 +130,7 @@ fn progress(args: &SubmitArgs) -> ::fleet::client::Progress {
     })
 }
 
-fn tell_accepted(args: &SubmitArgs, door: &Door, submitted: Submitted, name: &str) {
+fn tell_accepted(args: &SubmitArgs, door: &EnrolmentService, submitted: Submitted, name: &str) {
     let Submitted { job, repeated } = submitted;
     if args.follow.json {
         let text = json!({ "job": job.to_string(), "name": name, "repeated": repeated });

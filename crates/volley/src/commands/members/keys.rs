@@ -12,7 +12,7 @@ use report::format;
 use serde_json::json;
 use trust::Role;
 
-use super::Door;
+use super::EnrolmentService;
 use crate::cli::{KeysArgs, KeysChange, MemberPlace};
 use crate::{exit, print};
 
@@ -30,7 +30,7 @@ impl Answer {
 }
 
 pub async fn keys(place: &MemberPlace, args: &KeysArgs, as_json: bool) -> Result<i32, String> {
-    let door = Door::open(place)?;
+    let door = EnrolmentService::open(place)?;
     let client = door.connect(&door.address, place.role).await.map_err(|e| door.explain(&e))?;
     let snapshot = client.members().await.map_err(|error| door.explain(&error))?;
     let mut live: Vec<MemberRow> =
@@ -89,7 +89,7 @@ pub async fn keys(place: &MemberPlace, args: &KeysArgs, as_json: bool) -> Result
 
 /// Workers are asked through the member that was asked first: an operator cannot reach them.
 async fn ask_one(
-    door: &Door,
+    door: &EnrolmentService,
     first: &MembersClient,
     row: &MemberRow,
     action: KeyAction,

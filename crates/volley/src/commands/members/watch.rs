@@ -14,7 +14,7 @@ use serde_json::json;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::table::{self, Colour};
-use super::{Door, Step, time_of_day, wanted};
+use super::{EnrolmentService, Step, time_of_day, wanted};
 use crate::cli::AgentMembersArgs;
 use crate::{print, signals};
 
@@ -28,7 +28,7 @@ const NEWS_MAX: usize = 8;
 const OTHER_LINES: usize = NEWS_MAX + 10;
 
 pub async fn watch(args: &AgentMembersArgs) -> Result<i32, String> {
-    let door = Door::open(&args.at)?;
+    let door = EnrolmentService::open(&args.at)?;
     let (stop, mut stopped) = tokio::sync::mpsc::unbounded_channel();
     signals::on_interrupt(move || {
         let _ = stop.send(());

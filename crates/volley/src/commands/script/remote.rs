@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ::fleet::bundle::Bundle;
 use control::owner::Policy;
-use engine::attempt::{LoadError, ScriptParcel};
+use engine::attempt::{LoadError, PackedScript};
 use engine::script::ScriptRun;
 use report::k6::{Results, SummaryMode, SummaryOptions};
 use script::log::Logger;
@@ -51,17 +51,17 @@ pub fn prepare_for_cluster(args: &RunArgs) -> Result<Prepared, i32> {
 impl Prepared {
     pub fn bundle(&self, policy: Policy) -> Result<Bundle, LoadError> {
         let Ready { run, merged, mode, .. } = &self.ready;
-        let parcel = ScriptParcel {
+        let packed = PackedScript {
             sections: *mode == Some(SummaryMode::Full),
             no_thresholds: self.args.script.no_thresholds,
             strict: self.args.script.strict,
-            ..ScriptParcel::pack(&run.script, merged, &self.args.plan.display().to_string())
+            ..PackedScript::pack(&run.script, merged, &self.args.plan.display().to_string())
         };
         // Opened as the workers open it, so that all agree on the numbers. What its init code prints has been seen.
         let silent: Logger = Arc::new(|_| {});
         let memory = engine::machine::memory_available_bytes() / 10 * 6;
-        let opened: ScriptRun = parcel.open(&silent, memory)?;
-        Bundle::of_script(&Arc::new(opened), parcel, policy)
+        let opened: ScriptRun = packed.open(&silent, memory)?;
+        Bundle::of_script(&Arc::new(opened), packed, policy)
     }
 
     pub fn introduce(&self) {

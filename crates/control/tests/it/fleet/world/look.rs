@@ -111,8 +111,9 @@ impl World {
         all.filter(|dispatch| dispatch.order.shard.workflow.0 == workflow).collect()
     }
 
-    pub fn asked(&self, wanted: impl Fn(&Ask) -> bool) -> usize {
-        let is = |effect: &Effect| matches!(effect, Effect::Ask { ask, .. } if wanted(ask));
+    pub fn asked(&self, wanted: impl Fn(&WorkerRequest) -> bool) -> usize {
+        let is =
+            |effect: &Effect| matches!(effect, Effect::WorkerRequest { ask, .. } if wanted(ask));
         self.done.iter().filter(|(_, effect)| is(effect)).count()
     }
 

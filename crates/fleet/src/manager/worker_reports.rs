@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use control::message::{Frames, FramesAnswer, Renew, Tell, Told};
+use control::message::{FrameBatch, FrameBatchAck, RenewRequest, ReportAck, WorkerReport};
 use control::relay::Way;
 use fence::{JobId, NodeId};
 use ledger::ReadLevel;
@@ -13,17 +13,17 @@ use tokio::time::timeout;
 use tonic::{Request, Response, Status};
 use trust::Role;
 
-use super::desk::{DeskHandle, Input};
+use super::job_task::{Input, JobTaskHandle};
 use super::transfers::{self, Chunks};
 use super::{Shared, addenda, authority, relay};
-use crate::wire::proto::office_server::Office;
 use crate::wire::proto::relay_request::Kind;
-use crate::wire::proto::{BlobRef, GroupReply, GroupRequest, Sealed};
+use crate::wire::proto::worker_reports_server::WorkerReports;
+use crate::wire::proto::{BlobRef, Envelope, GroupReply, GroupRequest};
 use crate::wire::{blob_in, caller, seal, unseal};
 
 /// For a read that a majority has to confirm.
 const READ_WITHIN: Duration = Duration::from_millis(1_500);
-/// For a desk to answer; a worker tries again.
+/// For a job_task to answer; a worker tries again.
 const DESK_WITHIN: Duration = Duration::from_millis(1_500);
 
 pub struct Service(pub Arc<Shared>);
@@ -54,25 +54,28 @@ impl Service {
         owner: NodeId,
         worker: Option<NodeId>,
         kind: Kind,
-        sealed: Sealed,
-    ) -> Option<Sealed> {
+        sealed: Envelope,
+    ) -> Option<Envelope> {
         let parts = self.0.parts()?;
         relay::to_owner(&parts, owner, worker?, kind, sealed).await
     }
 }
 
 /// What a worker tells the owner of its job, which is led here.
-pub fn tell_desk(desk: &DeskHandle, tell: Tell) -> Result<Told, Status> {
-    if !desk.send(Input::Tell(Box::new(tell))) {
+pub fn tell_desk(job_task: &JobTaskHandle, tell: WorkerReport) -> Result<ReportAck, Status> {
+    if !job_task.send(Input::WorkerReport(Box::new(tell))) {
         return Err(Status::resource_exhausted("the job's owner is busy; try again"));
     }
-    Ok(Told::Taken)
+    Ok(ReportAck::Taken)
 }
 
-/// Frames for the owner of their job, which is led here.
-pub async fn frames_to_desk(desk: &DeskHandle, frames: Frames) -> Result<FramesAnswer, Status> {
+/// FrameBatch for the owner of their job, which is led here.
+pub async fn frames_to_desk(
+    job_task: &JobTaskHandle,
+    frames: FrameBatch,
+) -> Result<FrameBatchAck, Status> {
     let (answer, answered) = oneshot::channel();
-    if desk.send(Input::Frames(Box::new(frames), answer))
+    if job_task.send(Input::FrameBatch(Box::new(frames), answer))
         && let Ok(Ok(answer)) = timeout(DESK_WITHIN, answered).await
     {
         return Ok(answer);
@@ -86,69 +89,70 @@ fn foreign(shared: &Shared) -> Status {
 }
 
 #[tonic::async_trait]
-impl Office for Service {
-    async fn tell(&self, request: Request<Sealed>) -> Result<Response<Sealed>, Status> {
+impl WorkerReports for Service {
+    async fn report(&self, request: Request<Envelope>) -> Result<Response<Envelope>, Status> {
         let node = self.worker(&request)?;
-        let tell: Tell = unseal(request.get_ref())?;
+        let tell: WorkerReport = unseal(request.get_ref())?;
         if let Some(node) = node {
             self.0.breakers.heard(node);
             authority::may_tell(&*self.0.serving()?, node, &tell).await?;
         }
         let Some(job) = tell.job() else {
             // It drains: everybody here who might want it hears of it.
-            for (_, desk) in self.0.desks() {
-                desk.send(Input::Tell(Box::new(tell.clone())));
+            for (_, job_task) in self.0.job_tasks() {
+                job_task.send(Input::WorkerReport(Box::new(tell.clone())));
             }
-            return Ok(Response::new(seal(&Told::Taken)?));
+            return Ok(Response::new(seal(&ReportAck::Taken)?));
         };
-        let told = match self.0.desk(job) {
-            Some(desk) => tell_desk(&desk, tell)?,
+        let told = match self.0.job_task(job) {
+            Some(job_task) => tell_desk(&job_task, tell)?,
             None => match self.way(job).await? {
-                Way::Nobody => Told::NotOwner { owner: None },
+                Way::Nobody => ReportAck::NotOwner { owner: None },
                 Way::Owner(owner) => {
                     let sealed = request.into_inner();
-                    if let Some(answer) = self.relay(owner, node, Kind::Tell, sealed).await {
+                    if let Some(answer) = self.relay(owner, node, Kind::WorkerReport, sealed).await
+                    {
                         return Ok(Response::new(answer));
                     }
-                    Told::NotOwner { owner: Some(owner) }
+                    ReportAck::NotOwner { owner: Some(owner) }
                 }
                 Way::Ended => match tell {
-                    Tell::Ended(report) => addenda::take(&self.0, node, *report).await?,
-                    _ => Told::Taken,
+                    WorkerReport::Ended(report) => addenda::take(&self.0, node, *report).await?,
+                    _ => ReportAck::Taken,
                 },
-                Way::Unknown => Told::UnknownJob,
+                Way::Unknown => ReportAck::UnknownJob,
             },
         };
         Ok(Response::new(seal(&told)?))
     }
 
-    async fn frames(&self, request: Request<Sealed>) -> Result<Response<Sealed>, Status> {
+    async fn push_frames(&self, request: Request<Envelope>) -> Result<Response<Envelope>, Status> {
         let node = self.worker(&request)?;
-        let frames: Frames = unseal(request.get_ref())?;
+        let frames: FrameBatch = unseal(request.get_ref())?;
         if node.is_some_and(|node| node != frames.worker) {
             return Err(foreign(&self.0));
         }
         let job = frames.job;
-        if let Some(desk) = self.0.desk(job) {
-            return Ok(Response::new(seal(&frames_to_desk(&desk, frames).await?)?));
+        if let Some(job_task) = self.0.job_task(job) {
+            return Ok(Response::new(seal(&frames_to_desk(&job_task, frames).await?)?));
         }
         let answer = match self.way(job).await? {
-            Way::Nobody => FramesAnswer::NotOwner { owner: None },
+            Way::Nobody => FrameBatchAck::NotOwner { owner: None },
             Way::Owner(owner) => {
                 let sealed = request.into_inner();
-                if let Some(answer) = self.relay(owner, node, Kind::Frames, sealed).await {
+                if let Some(answer) = self.relay(owner, node, Kind::FrameBatch, sealed).await {
                     return Ok(Response::new(answer));
                 }
-                FramesAnswer::NotOwner { owner: Some(owner) }
+                FrameBatchAck::NotOwner { owner: Some(owner) }
             }
-            Way::Ended | Way::Unknown => FramesAnswer::UnknownJob,
+            Way::Ended | Way::Unknown => FrameBatchAck::UnknownJob,
         };
         Ok(Response::new(seal(&answer)?))
     }
 
-    async fn renew(&self, request: Request<Sealed>) -> Result<Response<Sealed>, Status> {
+    async fn renew(&self, request: Request<Envelope>) -> Result<Response<Envelope>, Status> {
         let node = self.worker(&request)?;
-        let renew: Renew = unseal(request.get_ref())?;
+        let renew: RenewRequest = unseal(request.get_ref())?;
         if node.is_some_and(|node| node != renew.worker) {
             return Err(foreign(&self.0));
         }
@@ -174,9 +178,9 @@ impl Office for Service {
         }))
     }
 
-    type GetStream = Chunks;
+    type GetBlobStream = Chunks;
 
-    async fn get(&self, request: Request<BlobRef>) -> Result<Response<Chunks>, Status> {
+    async fn get_blob(&self, request: Request<BlobRef>) -> Result<Response<Chunks>, Status> {
         let node = self.worker(&request)?;
         let blob = blob_in(request.get_ref())?;
         let parts = self.0.serving()?;

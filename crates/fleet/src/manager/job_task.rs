@@ -1,7 +1,7 @@
 //! One job at its owner: the pure machine, its statistics, its feed, and everything that goes in and out.
 //!
 //! ```text
-//! open ─▶ bundle, ledger, checkpoint, reports ─▶ Owner::adopt ─▶ loop: input ─▶ step ─▶ effects ─▶ errands, feed
+//! open ─▶ bundle, ledger, checkpoint, reports ─▶ Owner::adopt ─▶ loop: input ─▶ step ─▶ effects ─▶ effects, feed
 //! ```
 //!
 //! One task per job. Inputs that come before it is ready wait in its inbox.
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use control::message::{Answer, EndReport, Frames, FramesAnswer, Steer, Tell};
+use control::message::{EndReport, FrameBatch, FrameBatchAck, Steer, WorkerReport, WorkerResponse};
 use control::owner::{Effect, Event, Owner, ShardState};
 use control::statistics::Statistics;
 use fence::{Epoch, JobId, NodeId};
@@ -27,7 +27,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use start::Start;
 
 use super::voters::Membership;
-use super::{Shared, errands, lock, now, probe, status};
+use super::{Shared, effects, lock, now, probe, status};
 use crate::bundle::BundleHead;
 use crate::wire::proto::JobStatus;
 
@@ -35,11 +35,11 @@ use crate::wire::proto::JobStatus;
 const INBOX: usize = 1_024;
 const TICK: Duration = Duration::from_millis(100);
 
-/// What comes to a desk.
+/// What comes to a job_task.
 pub enum Input {
     Event(Event),
-    Tell(Box<Tell>),
-    Frames(Box<Frames>, oneshot::Sender<FramesAnswer>),
+    WorkerReport(Box<WorkerReport>),
+    FrameBatch(Box<FrameBatch>, oneshot::Sender<FrameBatchAck>),
     /// Answered with the shards that have not heard of it.
     Steer(Steer, oneshot::Sender<Result<Vec<fence::ShardKey>, String>>),
     Status(oneshot::Sender<Details>),
@@ -60,27 +60,27 @@ pub struct Details {
 
 /// What lists show of a job that is led here.
 #[derive(Clone, Debug, Default)]
-pub struct Glance {
+pub struct JobSummary {
     /// None before anything was counted.
     pub counted: Option<Counters>,
     /// What it waits for, while it does.
     pub waits_for: Option<String>,
 }
 
-/// A desk from outside. The last one that goes does not end it; [`close`] does.
+/// A job_task from outside. The last one that goes does not end it; [`close`] does.
 #[derive(Clone)]
-pub struct DeskHandle {
+pub struct JobTaskHandle {
     inbox: mpsc::Sender<Input>,
     /// The right by which the job is led here.
     pub epoch: Epoch,
     pub feed: Arc<Mutex<Feed>>,
     pub newest: watch::Receiver<u64>,
     /// How the job stands, for those who only pass by.
-    pub glance: watch::Receiver<Glance>,
+    pub summary: watch::Receiver<JobSummary>,
     task: AbortHandle,
 }
 
-impl DeskHandle {
+impl JobTaskHandle {
     /// False: it is too busy, or gone.
     pub fn send(&self, input: Input) -> bool {
         self.inbox.try_send(input).is_ok()
@@ -92,9 +92,9 @@ pub fn open(shared: &Arc<Shared>, job: JobId, epoch: Epoch) {
     let (inbox, inputs) = mpsc::channel(INBOX);
     let feed = Arc::new(Mutex::new(Feed::new(epoch.number, FeedLimits::default())));
     let (newest, seen) = watch::channel(0);
-    let (glances, glance) = watch::channel(Glance::default());
-    let mut desks = lock(&shared.desks);
-    if desks.contains_key(&job) {
+    let (summaries, summary) = watch::channel(JobSummary::default());
+    let mut job_tasks = lock(&shared.job_tasks);
+    if job_tasks.contains_key(&job) {
         return;
     }
     let start = Start {
@@ -104,21 +104,22 @@ pub fn open(shared: &Arc<Shared>, job: JobId, epoch: Epoch) {
         inbox: inbox.clone(),
         feed: Arc::clone(&feed),
         newest,
-        glances,
+        summaries,
     };
     let entry = Entry { shared: Arc::clone(shared), job, feed: Arc::clone(&feed) };
     let task = tokio::spawn(async move {
-        // However this task ends: a desk that has crashed must not keep the job from being taken up again.
+        // However this task ends: a job_task that has crashed must not keep the job from being taken up again.
         let _entry = entry;
-        if let Some(desk) = start.run().await {
-            desk.run(inputs).await;
+        if let Some(job_task) = start.run().await {
+            job_task.run(inputs).await;
         }
     });
-    let handle = DeskHandle { inbox, epoch, feed, newest: seen, glance, task: task.abort_handle() };
-    desks.insert(job, handle);
+    let handle =
+        JobTaskHandle { inbox, epoch, feed, newest: seen, summary, task: task.abort_handle() };
+    job_tasks.insert(job, handle);
 }
 
-/// A desk's place among the others; it goes with the desk, and takes no later one with it.
+/// A job_task's place among the others; it goes with the job_task, and takes no later one with it.
 struct Entry {
     shared: Arc<Shared>,
     job: JobId,
@@ -127,37 +128,38 @@ struct Entry {
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        let mut desks = lock(&self.shared.desks);
-        if desks.get(&self.job).is_some_and(|desk| Arc::ptr_eq(&desk.feed, &self.feed)) {
-            desks.remove(&self.job);
+        let mut job_tasks = lock(&self.shared.job_tasks);
+        if job_tasks.get(&self.job).is_some_and(|job_task| Arc::ptr_eq(&job_task.feed, &self.feed))
+        {
+            job_tasks.remove(&self.job);
         }
     }
 }
 
 /// Stops leading a job. What runs goes on under its leases; whoever owns it next takes it up.
 pub fn close(shared: &Shared, job: JobId, why: &str) {
-    let desk = lock(&shared.desks).remove(&job);
-    if let Some(desk) = desk {
+    let job_task = lock(&shared.job_tasks).remove(&job);
+    if let Some(job_task) = job_task {
         tracing::info!(%job, why, "no longer led here");
-        desk.task.abort();
+        job_task.task.abort();
     }
 }
 
-struct Desk {
+struct JobTask {
     shared: Arc<Shared>,
     job: JobId,
     epoch: Epoch,
     inbox: mpsc::Sender<Input>,
     feed: Arc<Mutex<Feed>>,
     newest: watch::Sender<u64>,
-    glances: watch::Sender<Glance>,
+    summaries: watch::Sender<JobSummary>,
     /// When the last one was made.
     summed: Instant,
     owner: Owner,
     bundle: BundleHead,
     /// None once the result was made of them.
     statistics: Option<Statistics>,
-    errands: JoinSet<()>,
+    effects: JoinSet<()>,
     steers: BTreeMap<u64, oneshot::Sender<Result<Vec<fence::ShardKey>, String>>>,
     asked: u64,
     state: RunState,
@@ -171,7 +173,7 @@ struct Desk {
     deposed: bool,
 }
 
-impl Desk {
+impl JobTask {
     async fn run(mut self, mut inputs: mpsc::Receiver<Input>) {
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -191,7 +193,7 @@ impl Desk {
                 },
                 () = due => self.step(Event::Tick),
                 _ = ticks.tick() => self.tick(),
-                Some(ended) = self.errands.join_next() => {
+                Some(ended) = self.effects.join_next() => {
                     if let Err(error) = ended && error.is_panic() {
                         tracing::error!(job = %self.job, %error, "an errand has crashed");
                     }
@@ -209,20 +211,21 @@ impl Desk {
             Input::Event(event) => {
                 // A worker that was told to stop may have its last word in the answer.
                 if let Event::Answered {
-                    answer: Answer::Stopped { report: Some(report) }, ..
+                    answer: WorkerResponse::Stopped { report: Some(report) },
+                    ..
                 } = &event
                 {
                     self.count_last_word(report);
                 }
                 self.step(event);
             }
-            Input::Tell(tell) => {
-                if let Tell::Ended(report) = &*tell {
+            Input::WorkerReport(tell) => {
+                if let WorkerReport::Ended(report) = &*tell {
                     self.count_last_word(report);
                 }
-                self.step(Event::Told(*tell));
+                self.step(Event::ReportAck(*tell));
             }
-            Input::Frames(frames, answer) => {
+            Input::FrameBatch(frames, answer) => {
                 // Whoever asked may have gone.
                 let _ = answer.send(self.frames(&frames));
             }
@@ -284,14 +287,14 @@ impl Desk {
         }
     }
 
-    fn frames(&mut self, frames: &Frames) -> FramesAnswer {
+    fn frames(&mut self, frames: &FrameBatch) -> FrameBatchAck {
         let clock = self.clock();
         let (owner, job) = (&self.owner, self.job);
         let is_known = |workflow: u32, shard: u32, attempt: u32| {
             let key = fence::ShardKey { job, workflow: fence::WorkflowNo(workflow), shard };
             owner.worker_of_attempt(&key, fence::Attempt(attempt)) == Some(frames.worker)
         };
-        let Some(statistics) = &mut self.statistics else { return FramesAnswer::UnknownJob };
+        let Some(statistics) = &mut self.statistics else { return FrameBatchAck::UnknownJob };
         let (answer, touched) = statistics.frames(frames, clock, is_known);
         let progress: Vec<Event> =
             touched.into_iter().filter_map(|attempt| statistics.progress(job, attempt)).collect();
@@ -310,19 +313,19 @@ impl Desk {
         for effect in effects {
             match effect {
                 Effect::Commit { tag, command } => {
-                    self.errands.spawn(errands::commit(shared(), inbox(), tag, command));
+                    self.effects.spawn(effects::commit(shared(), inbox(), tag, command));
                 }
-                Effect::Ask { tag, worker, ask } => {
-                    self.errands.spawn(errands::ask(shared(), inbox(), tag, worker, ask));
+                Effect::WorkerRequest { tag, worker, ask } => {
+                    self.effects.spawn(effects::ask(shared(), inbox(), tag, worker, ask));
                 }
                 Effect::Probe { tag, worker, ask } => {
-                    self.errands.spawn(probe::run(shared(), inbox(), tag, worker, ask));
+                    self.effects.spawn(probe::run(shared(), inbox(), tag, worker, ask));
                 }
                 Effect::Store { tag, blob, content } => {
-                    self.errands.spawn(errands::store(shared(), inbox(), tag, blob, content));
+                    self.effects.spawn(effects::store(shared(), inbox(), tag, blob, content));
                 }
                 Effect::Fetch { tag, blob } => {
-                    self.errands.spawn(errands::fetch(shared(), inbox(), tag, blob));
+                    self.effects.spawn(effects::fetch(shared(), inbox(), tag, blob));
                 }
                 Effect::Seal { shard, attempt } => {
                     if let Some(statistics) = &mut self.statistics {

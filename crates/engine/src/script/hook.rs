@@ -10,7 +10,7 @@ use script::vu::Returned;
 use stats::ScriptFailure;
 
 use super::ScriptUser;
-use crate::core::Aside;
+use crate::core::Hook;
 use crate::shard::ShardContext;
 
 /// The variable under which what `setup()` returned is handed on.
@@ -18,37 +18,37 @@ pub const SETUP_DATA: &str = "setup_data";
 
 /// Why a setup or a teardown did not come to its end.
 #[derive(Debug, Clone)]
-pub struct AsideError {
+pub struct HookError {
     /// Of a script; a plan's steps have only words.
     pub failure: Option<ScriptFailure>,
     pub message: String,
 }
 
-impl AsideError {
-    pub fn steps(message: String) -> AsideError {
-        AsideError { failure: None, message }
+impl HookError {
+    pub fn steps(message: String) -> HookError {
+        HookError { failure: None, message }
     }
 
-    pub fn stopped() -> AsideError {
-        AsideError::steps("stopped".to_owned())
+    pub fn stopped() -> HookError {
+        HookError::steps("stopped".to_owned())
     }
 }
 
 /// What `setup()` returned, as JSON.
 pub async fn run_aside(
     context: &Rc<ShardContext>,
-    what: Aside,
-) -> Result<Option<String>, AsideError> {
+    what: Hook,
+) -> Result<Option<String>, HookError> {
     let run = context.script.as_ref().map(|side| side.run.clone());
     let Some(run) = run else { return Ok(None) };
     let (name, phase, limit, timeout) = match what {
-        Aside::Setup => ("setup", Phase::Setup, run.setup_timeout, ScriptFailure::SetupTimeout),
-        Aside::Teardown => {
+        Hook::Setup => ("setup", Phase::Setup, run.setup_timeout, ScriptFailure::SetupTimeout),
+        Hook::Teardown => {
             ("teardown", Phase::Teardown, run.teardown_timeout, ScriptFailure::TeardownTimeout)
         }
     };
-    let fail = |failure, message: String| Err(AsideError { failure: Some(failure), message });
-    let user = match ScriptUser::aside(context) {
+    let fail = |failure, message: String| Err(HookError { failure: Some(failure), message });
+    let user = match ScriptUser::hook(context) {
         Ok(user) => user,
         Err(error) => return fail(ScriptFailure::Exception, error),
     };
@@ -57,8 +57,8 @@ pub async fn run_aside(
     }
     let program = context.workflow();
     let stage = match what {
-        Aside::Setup => program.setup_stage,
-        Aside::Teardown => program.teardown_stage,
+        Hook::Setup => program.setup_stage,
+        Hook::Teardown => program.teardown_stage,
     };
     let call = user.call(name, phase, context, stage);
     match tokio::time::timeout(limit, call).await {

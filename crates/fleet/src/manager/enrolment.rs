@@ -1,4 +1,4 @@
-//! The door: whoever shows a join token is given a worker's certificate, if this manager has the CA.
+//! The enrolment: whoever shows a join token is given a worker's certificate, if this manager has the CA.
 //!
 //! The token has proved in the handshake that the CA has invited its bearer to this datacenter. The worker keeps its
 //! key; only the public half comes here. Whoever is let in is counted and named in the log.
@@ -20,13 +20,13 @@ use super::config::ManagerConfig;
 use super::start::StartError;
 use super::{Shared, lock, roster};
 use crate::wire::proto;
-use crate::wire::proto::door_server::Door;
+use crate::wire::proto::enrolment_server::Enrolment;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// What makes workers.
-pub struct Recruiter {
+pub struct CertificateIssuer {
     ca: DevCa,
     /// Whom this manager trusts; the workers are to trust the same.
     trusted: PathBuf,
@@ -34,7 +34,7 @@ pub struct Recruiter {
     recent: Mutex<Recent>,
 }
 
-impl Recruiter {
+impl CertificateIssuer {
     /// The one that the configuration asks for. `own` is this manager.
     pub fn open(config: &ManagerConfig, own: &Identity) -> Result<Option<Self>, StartError> {
         let Some(folder) = &config.ca else { return Ok(None) };
@@ -114,7 +114,7 @@ fn draw_node() -> Result<NodeId, Status> {
 
 pub struct Service {
     pub shared: Arc<Shared>,
-    pub recruiter: Option<Recruiter>,
+    pub recruiter: Option<CertificateIssuer>,
 }
 
 /// Whose certificate was shown, if it is a token that is still good.
@@ -140,7 +140,10 @@ fn recruit(caller: &Caller) -> Result<&Identity, (&'static str, Status)> {
 }
 
 impl Service {
-    fn let_in(&self, identity: &Identity) -> Result<(&Recruiter, NodeId), (&'static str, Status)> {
+    fn let_in(
+        &self,
+        identity: &Identity,
+    ) -> Result<(&CertificateIssuer, NodeId), (&'static str, Status)> {
         let Some(recruiter) = &self.recruiter else {
             let why = format!(
                 "this manager makes no workers: it was started without --ca. Join at one that was started with it, \
@@ -166,11 +169,11 @@ impl Service {
 }
 
 #[tonic::async_trait]
-impl Door for Service {
-    async fn enlist(
+impl Enrolment for Service {
+    async fn enrol(
         &self,
-        request: Request<proto::EnlistRequest>,
-    ) -> Result<Response<proto::EnlistReply>, Status> {
+        request: Request<proto::EnrolRequest>,
+    ) -> Result<Response<proto::EnrolReply>, Status> {
         let parts = self.shared.serving()?;
         let Some(caller) = request.extensions().get::<Caller>().cloned() else {
             return Err(Status::unauthenticated("who is calling?"));
@@ -178,20 +181,20 @@ impl Door for Service {
         let from = caller.address;
         let refuse = |(kind, status): (&'static str, Status)| {
             parts.member.count_refused(kind);
-            tracing::warn!(target: "enlist", %from, kind, "no worker is made: {}", status.message());
+            tracing::warn!(target: "enrol", %from, kind, "no worker is made: {}", status.message());
             status
         };
         let token = recruit(&caller).map_err(refuse)?;
         let (recruiter, node) = self.let_in(token).map_err(refuse)?;
-        let proto::EnlistRequest { public_key, cores } = request.into_inner();
+        let proto::EnrolRequest { public_key, cores } = request.into_inner();
         let signed = recruiter.sign(&token.datacenter, node, &public_key);
         let (certificate, ca) = signed.map_err(|status| refuse(("not_signed", status)))?;
         let key = parts.member.gossip_key().await;
         let key = key.map_err(|_| Status::unavailable("this manager is ending"))?;
         parts.member.count_enlisted();
         let token = token.node;
-        tracing::info!(target: "enlist", %node, %token, %from, cores, "a worker has joined");
-        Ok(Response::new(proto::EnlistReply {
+        tracing::info!(target: "enrol", %node, %token, %from, cores, "a worker has joined");
+        Ok(Response::new(proto::EnrolReply {
             certificate,
             ca,
             gossip_key: Bytes::copy_from_slice(&key.0),

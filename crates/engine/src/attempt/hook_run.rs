@@ -10,56 +10,52 @@ use std::time::Duration;
 use super::loaded::{Loaded, Values};
 use super::reports::{Counted, Ending};
 use super::thread::{Tell, Thread, Told};
-use crate::core::{Aside, Command, Entry};
-use crate::script::{AsideError, ScriptWish};
+use crate::core::{Command, Entry, Hook};
+use crate::script::{HookError, ScriptEnd};
 use crate::shard::Stop;
 
 #[derive(Debug, Clone)]
-pub struct AsideSpec {
+pub struct HookSpec {
     /// `None`: the plan's, or the script's.
     pub workflow: Option<usize>,
-    pub what: Aside,
+    pub what: Hook,
     /// Values under its variables: for a teardown what the setup has left.
     pub values: Values,
     /// Rows of data sets that must not repeat; a set that is not named here gives its first row.
     pub rows: BTreeMap<usize, Vec<Range<u64>>>,
 }
 
-impl AsideSpec {
-    pub fn new(workflow: Option<usize>, what: Aside, values: Values) -> AsideSpec {
-        AsideSpec { workflow, what, values, rows: BTreeMap::new() }
+impl HookSpec {
+    pub fn new(workflow: Option<usize>, what: Hook, values: Values) -> HookSpec {
+        HookSpec { workflow, what, values, rows: BTreeMap::new() }
     }
 }
 
-pub struct AsideWiring {
+pub struct HookWiring {
     pub permit: Arc<SendPermit>,
     pub issued: Option<Arc<IssuedFile>>,
     /// Called once, on the attempt's thread; must not wait.
-    pub done: Box<dyn FnOnce(AsideEnded) + Send>,
+    pub done: Box<dyn FnOnce(HookEnded) + Send>,
 }
 
-pub struct AsideEnded {
+pub struct HookEnded {
     pub how: Ending,
     /// What it leaves to those who follow, by variable.
-    pub result: Result<Values, AsideError>,
+    pub result: Result<Values, HookError>,
     /// What a script asked of the whole job.
-    pub wishes: Vec<ScriptWish>,
+    pub wishes: Vec<ScriptEnd>,
     /// All that was counted. None of a thread that was abandoned or has crashed.
     pub last: Option<Box<Counted>>,
 }
 
 /// Dropping it kills it, as with a shard.
-pub struct AsideRun {
+pub struct HookRun {
     thread: Thread,
 }
 
-impl AsideRun {
+impl HookRun {
     /// Begins at once.
-    pub fn start(
-        loaded: &Arc<Loaded>,
-        spec: AsideSpec,
-        wiring: AsideWiring,
-    ) -> io::Result<AsideRun> {
+    pub fn start(loaded: &Arc<Loaded>, spec: HookSpec, wiring: HookWiring) -> io::Result<HookRun> {
         let frame = loaded.program.workflows.len();
         let workflow = spec.workflow.unwrap_or(frame);
         if workflow > frame {
@@ -76,7 +72,7 @@ impl AsideRun {
                 let result = match outcome.values {
                     Some(Ok(base)) => Ok(super::loaded::by_name(&names, &base)),
                     Some(Err(error)) => Err(error),
-                    None => Err(AsideError::steps(match &outcome.how {
+                    None => Err(HookError::steps(match &outcome.how {
                         Ending::Error(error) => error.clone(),
                         other => format!("{other:?}").to_lowercase(),
                     })),
@@ -85,7 +81,7 @@ impl AsideRun {
                     std::mem::take(&mut *wishes.lock().unwrap_or_else(PoisonError::into_inner));
                 let done = done.lock().unwrap_or_else(PoisonError::into_inner).take();
                 if let Some(done) = done {
-                    done(AsideEnded { how: outcome.how, result, wishes, last: outcome.last });
+                    done(HookEnded { how: outcome.how, result, wishes, last: outcome.last });
                 }
             }
             Told::Ready | Told::Counted(_) | Told::RowsWanted { .. } | Told::UnitsWanted => {}
@@ -99,7 +95,7 @@ impl AsideRun {
                 thread.begin(Command::RunAside { workflow, what: spec.what, base, entry });
             }
         }
-        Ok(AsideRun { thread })
+        Ok(HookRun { thread })
     }
 
     /// A setup ends when its grace is over, a teardown only at `Stop::Now`.

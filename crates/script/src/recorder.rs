@@ -13,7 +13,7 @@ use crate::tags::SampleScope;
 /// Samples are handed on in batches of this size, or at the end of a window.
 const SAMPLE_BATCH: usize = 1024;
 
-pub struct Book {
+pub struct ScriptRecorder {
     pub layout: Arc<SeriesLayout>,
     window: RefCell<SeriesWindow>,
     samples: RefCell<Vec<SeriesSample>>,
@@ -53,9 +53,13 @@ impl SeenTags {
     }
 }
 
-impl Book {
-    pub fn new(layout: Arc<SeriesLayout>, sink: Option<SeriesSink>, epoch_unix_ns: u64) -> Book {
-        Book {
+impl ScriptRecorder {
+    pub fn new(
+        layout: Arc<SeriesLayout>,
+        sink: Option<SeriesSink>,
+        epoch_unix_ns: u64,
+    ) -> ScriptRecorder {
+        ScriptRecorder {
             window: RefCell::new(SeriesWindow::new(&layout)),
             layout,
             samples: RefCell::default(),
@@ -69,7 +73,7 @@ impl Book {
     }
 
     /// Notes the values of tags that thresholds ask for, of the first samples.
-    pub fn noting(mut self, seen: Arc<SeenTags>) -> Book {
+    pub fn noting(mut self, seen: Arc<SeenTags>) -> ScriptRecorder {
         let wanted = self.layout.subs().filter(|(_, sub)| sub.wanted);
         let tags = wanted.flat_map(|(_, sub)| {
             sub.tags.iter().map(|(tag, _)| (sub.metric, Box::from(&**tag))).collect::<Vec<_>>()

@@ -33,7 +33,7 @@ use super::Notice;
 use super::calls::PAUSE_FIRST;
 use super::error::{Failure, Verdict, Why, judge};
 use crate::wire::proto;
-use crate::wire::proto::door_client::DoorClient;
+use crate::wire::proto::enrolment_client::EnrolmentClient;
 
 const CERTIFICATE_FILE: &str = "worker.pem";
 const KEY_FILE: &str = "worker-key.pem";
@@ -49,7 +49,7 @@ const PAUSE_LAST: Duration = Duration::from_secs(5);
 
 /// What it takes to join.
 #[derive(Clone)]
-pub struct Enlistment {
+pub struct Enrolment {
     /// `host:port`, tried in turn.
     pub managers: Vec<String>,
     pub token: JoinToken,
@@ -66,7 +66,7 @@ pub struct Enlistment {
 
 /// Who one has become.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Enlisted {
+pub struct Enrolled {
     pub identity: Identity,
     /// When the certificate ends, in seconds since 1970.
     pub not_after: u64,
@@ -76,7 +76,7 @@ pub struct Enlisted {
 
 /// Why one is no worker.
 #[derive(Debug)]
-pub enum EnlistError {
+pub enum EnrolError {
     /// The token cannot be used any more.
     Token(CredentialsError),
     Key(KeyError),
@@ -104,7 +104,7 @@ pub enum EnlistError {
     },
 }
 
-impl fmt::Display for EnlistError {
+impl fmt::Display for EnrolError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Token(error) => write!(f, "the join token cannot be used: {error}"),
@@ -132,11 +132,11 @@ impl fmt::Display for EnlistError {
     }
 }
 
-impl std::error::Error for EnlistError {}
+impl std::error::Error for EnrolError {}
 
 /// Whether a folder holds what an enlistment has made. Then the token is no longer needed.
 #[must_use]
-pub fn is_enlisted(folder: &Path) -> bool {
+pub fn is_enrolled(folder: &Path) -> bool {
     [CERTIFICATE_FILE, KEY_FILE].iter().all(|name| folder.join(name).exists())
 }
 
@@ -144,12 +144,12 @@ pub fn is_enlisted(folder: &Path) -> bool {
 ///
 /// # Errors
 /// If they cannot be read.
-pub fn managers_in(folder: &Path) -> Result<Vec<String>, EnlistError> {
+pub fn managers_in(folder: &Path) -> Result<Vec<String>, EnrolError> {
     let path = folder.join(MANAGERS_FILE);
     match fs::read_to_string(&path) {
         Ok(text) => Ok(text.lines().take(SEEDS_MAX).map(str::to_owned).collect()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        Err(error) => Err(EnlistError::Io { path, error }),
+        Err(error) => Err(EnrolError::Io { path, error }),
     }
 }
 
@@ -157,19 +157,19 @@ pub fn managers_in(folder: &Path) -> Result<Vec<String>, EnlistError> {
 ///
 /// # Errors
 /// With what was tried, and what to do.
-pub async fn enlist(of: &Enlistment) -> Result<Enlisted, EnlistError> {
+pub async fn enrol(of: &Enrolment) -> Result<Enrolled, EnrolError> {
     check_free(&of.folder)?;
     let credentials =
-        of.token.credentials(clock::unix_now().as_secs()).map_err(EnlistError::Token)?;
+        of.token.credentials(clock::unix_now().as_secs()).map_err(EnrolError::Token)?;
     let limits = Limits { handshake: of.deadline, ..Limits::default() };
     let network = Mutual::new(Keeper::new(credentials), Policy::default(), limits);
-    let network: Arc<dyn Network> = Arc::new(network.map_err(EnlistError::Token)?);
-    let key = FreshKey::draw().map_err(EnlistError::Key)?;
+    let network: Arc<dyn Network> = Arc::new(network.map_err(EnrolError::Token)?);
+    let key = FreshKey::draw().map_err(EnrolError::Key)?;
     let public = Bytes::copy_from_slice(&key.public);
     let (address, reply) = ask_in_turn(of, &network, public).await?;
     let checked = check(&of.token, &key, &reply);
     let (credentials, gossip) =
-        checked.map_err(|what| EnlistError::BadAnswer { address: address.clone(), what })?;
+        checked.map_err(|what| EnrolError::BadAnswer { address: address.clone(), what })?;
     let gossip = format!("{}\n", gossip.to_text());
     let managers: String = seeds(&reply).iter().map(|seed| format!("{seed}\n")).collect();
     keep(
@@ -183,7 +183,7 @@ pub async fn enlist(of: &Enlistment) -> Result<Enlisted, EnlistError> {
         ],
     )?;
     let (identity, not_after) = (credentials.identity().clone(), credentials.not_after());
-    Ok(Enlisted { identity, not_after, manager: address })
+    Ok(Enrolled { identity, not_after, manager: address })
 }
 
 /// What became of asking one manager.
@@ -194,12 +194,12 @@ struct Tried {
 }
 
 async fn ask_in_turn(
-    of: &Enlistment,
+    of: &Enrolment,
     network: &Arc<dyn Network>,
     public: Bytes,
-) -> Result<(String, proto::EnlistReply), EnlistError> {
+) -> Result<(String, proto::EnrolReply), EnrolError> {
     if of.managers.is_empty() {
-        return Err(EnlistError::NoManagers);
+        return Err(EnrolError::NoManagers);
     }
     let begun = Instant::now();
     let mut pause = PAUSE_FIRST;
@@ -214,7 +214,7 @@ async fn ask_in_turn(
         let tried_for = begun.elapsed();
         if tried.iter().all(|(_, tried)| tried.lasting) || tried_for + pause > of.patience {
             let tried = tried.into_iter().map(|(address, tried)| (address, tried.why)).collect();
-            return Err(EnlistError::Nobody { tried, tried_for });
+            return Err(EnrolError::Nobody { tried, tried_for });
         }
         if let (Some(notice), Some((_, first))) = (&of.notice, tried.first()) {
             notice(&format!("{}; trying again", first.why));
@@ -226,11 +226,11 @@ async fn ask_in_turn(
 
 /// One manager's answer; an error that no other manager would change ends it all.
 async fn ask(
-    of: &Enlistment,
+    of: &Enrolment,
     network: &Arc<dyn Network>,
     address: &str,
     public_key: Bytes,
-) -> Result<Result<proto::EnlistReply, Tried>, EnlistError> {
+) -> Result<Result<proto::EnrolReply, Tried>, EnrolError> {
     let failed = |why: Why| {
         let refused_us = matches!(why, Why::RefusedUs { .. });
         let failure = Failure { address: address.to_owned(), why };
@@ -263,9 +263,9 @@ async fn ask(
         Ok(Err(error)) => return Ok(Err(failed(Why::Connect(error)))),
         Err(_) => return Ok(Err(failed(Why::TimedOut { after: of.deadline }))),
     };
-    let mut door = DoorClient::new(channel).max_decoding_message_size(REPLY_BYTES_MAX);
-    let request = proto::EnlistRequest { public_key, cores: of.cores };
-    let status = match timeout(of.deadline, door.enlist(request)).await {
+    let mut door = EnrolmentClient::new(channel).max_decoding_message_size(REPLY_BYTES_MAX);
+    let request = proto::EnrolRequest { public_key, cores: of.cores };
+    let status = match timeout(of.deadline, door.enrol(request)).await {
         Ok(Ok(reply)) => return Ok(Ok(reply.into_inner())),
         Ok(Err(status)) => status,
         Err(_) => return Ok(Err(failed(Why::TimedOut { after: of.deadline }))),
@@ -284,12 +284,12 @@ async fn ask(
         }
         Verdict::Final(Code::ResourceExhausted, message) => Ok(Err(failed(Why::NotNow(message)))),
         Verdict::Final(_, message) => {
-            Err(EnlistError::Refused { address: address.to_owned(), message })
+            Err(EnrolError::Refused { address: address.to_owned(), message })
         }
     }
 }
 
-fn seeds(reply: &proto::EnlistReply) -> Vec<SocketAddr> {
+fn seeds(reply: &proto::EnrolReply) -> Vec<SocketAddr> {
     reply.seeds.iter().take(SEEDS_MAX).filter_map(|seed| seed.parse().ok()).collect()
 }
 
@@ -297,7 +297,7 @@ fn seeds(reply: &proto::EnlistReply) -> Vec<SocketAddr> {
 fn check(
     token: &JoinToken,
     key: &FreshKey,
-    reply: &proto::EnlistReply,
+    reply: &proto::EnrolReply,
 ) -> Result<(Credentials, GossipKey), String> {
     let (certificate, ca) = (reply.certificate.as_bytes(), reply.ca.as_bytes());
     let loaded =
@@ -317,22 +317,22 @@ fn check(
 }
 
 /// Before anybody is asked, so that no certificate is made in vain.
-fn check_free(folder: &Path) -> Result<(), EnlistError> {
+fn check_free(folder: &Path) -> Result<(), EnrolError> {
     match fs::read_dir(folder) {
         Ok(mut entries) => match entries.next() {
-            Some(_) => Err(EnlistError::Taken { folder: folder.to_path_buf() }),
+            Some(_) => Err(EnrolError::Taken { folder: folder.to_path_buf() }),
             None => Ok(()),
         },
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(EnlistError::Io { path: folder.to_path_buf(), error }),
+        Err(error) => Err(EnrolError::Io { path: folder.to_path_buf(), error }),
     }
 }
 
 /// All of the files, private and synced, or none.
-fn keep(folder: &Path, files: &[(&str, &[u8])]) -> Result<(), EnlistError> {
+fn keep(folder: &Path, files: &[(&str, &[u8])]) -> Result<(), EnrolError> {
     let at = |path: &Path| {
         let path = path.to_path_buf();
-        move |error| EnlistError::Io { path, error }
+        move |error| EnrolError::Io { path, error }
     };
     let mut part = folder.as_os_str().to_owned();
     part.push(".part");
@@ -379,9 +379,9 @@ mod tests {
         let part = temp.path().join("data/certs.part");
         fs::create_dir_all(&part).unwrap();
         fs::write(part.join(KEY_FILE), "of a try that crashed").unwrap();
-        assert!(!is_enlisted(&folder));
+        assert!(!is_enrolled(&folder));
         keep(&folder, &FILES).unwrap();
-        assert!(is_enlisted(&folder) && !part.exists());
+        assert!(is_enrolled(&folder) && !part.exists());
         assert_eq!(fs::read(folder.join(KEY_FILE)).unwrap(), b"key");
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
         assert_eq!((mode(&folder), mode(&folder.join(KEY_FILE))), (0o700, 0o600));
@@ -397,8 +397,8 @@ mod tests {
         fs::create_dir(&folder).unwrap();
         assert!(check_free(&folder).is_ok());
         fs::write(folder.join("note"), "mine").unwrap();
-        assert!(matches!(check_free(&folder), Err(EnlistError::Taken { .. })));
-        assert!(matches!(keep(&folder, &FILES), Err(EnlistError::Io { .. })));
+        assert!(matches!(check_free(&folder), Err(EnrolError::Taken { .. })));
+        assert!(matches!(keep(&folder, &FILES), Err(EnrolError::Io { .. })));
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
     }
 }

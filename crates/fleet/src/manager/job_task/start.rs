@@ -1,4 +1,4 @@
-//! How a desk comes to be: everything that is known of its job is fetched, then the owner adopts it.
+//! How a job_task comes to be: everything that is known of its job is fetched, then the owner adopts it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -15,12 +15,12 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::{Desk, Glance, Input};
+use super::{Input, JobSummary, JobTask};
 use crate::bundle::BundleHead;
-use crate::manager::errands::Found;
-use crate::manager::{Shared, errands, now, roster};
+use crate::manager::effects::Found;
+use crate::manager::{Shared, effects, now, roster};
 
-/// What a desk is made from.
+/// What a job_task is made from.
 pub(super) struct Start {
     pub shared: Arc<Shared>,
     pub job: JobId,
@@ -28,7 +28,7 @@ pub(super) struct Start {
     pub inbox: mpsc::Sender<Input>,
     pub feed: Arc<Mutex<Feed>>,
     pub newest: watch::Sender<u64>,
-    pub glances: watch::Sender<Glance>,
+    pub summaries: watch::Sender<JobSummary>,
 }
 
 /// A job that comes when a worker has just joined waits so long for its first heartbeat, rather than run without it.
@@ -56,7 +56,7 @@ impl Start {
     }
 
     /// None: it is no longer ours, or can never be run.
-    pub(super) async fn run(self) -> Option<Desk> {
+    pub(super) async fn run(self) -> Option<JobTask> {
         let (job, now_ms, limits) = loop {
             let parts = self.shared.parts()?;
             let read = parts.ledger.read(ReadLevel::Strong, Duration::from_secs(5), |state| {
@@ -79,7 +79,7 @@ impl Start {
         drop(first);
         let checkpoint = match job.shards.is_empty() {
             true => Found::default(),
-            false => errands::find(&self.shared, self.job, self.epoch.number).await?,
+            false => effects::find(&self.shared, self.job, self.epoch.number).await?,
         };
         let mut unsure: Vec<String> = Vec::new();
         if checkpoint.unsure {
@@ -90,7 +90,7 @@ impl Start {
         let mut reports = Vec::new();
         for end in job.attempts().filter_map(|record| record.end.as_ref()) {
             if let Some(blob) = &end.result {
-                match errands::get_within(&self.shared, blob, REPORT_WITHIN).await? {
+                match effects::get_within(&self.shared, blob, REPORT_WITHIN).await? {
                     Some(content) => reports.extend(decode_report(&content)),
                     None => unsure
                         .push("the report of an attempt is lost: no manager has it".to_owned()),
@@ -110,7 +110,7 @@ impl Start {
             now_ms,
             manifest: bundle.manifest.clone(),
             settings: Settings {
-                lease: fence::Terms::new(Duration::from_millis(limits.lease_ms)),
+                lease: fence::LeaseTerms::new(Duration::from_millis(limits.lease_ms)),
                 retries: limits.retries,
                 ..self.shared.settings
             },
@@ -152,19 +152,19 @@ impl Start {
         statistics.learn(&job, &reports, clock);
         owner.recall(statistics.memory());
         unsure.into_iter().for_each(|what| statistics.note_incomplete(what));
-        let mut desk = Desk {
+        let mut job_task = JobTask {
             shared: self.shared,
             job: self.job,
             epoch: self.epoch,
             inbox: self.inbox,
             feed: self.feed,
             newest: self.newest,
-            glances: self.glances,
+            summaries: self.summaries,
             summed: Instant::now(),
             owner,
             bundle,
             statistics: Some(statistics),
-            errands: JoinSet::new(),
+            effects: JoinSet::new(),
             steers: BTreeMap::new(),
             asked: 0,
             state: RunState::Preparing,
@@ -175,19 +175,19 @@ impl Start {
             trouble: None,
             deposed: false,
         };
-        desk.sum();
-        tracing::info!(job = %desk.job, epoch = %desk.epoch, "led here");
-        desk.carry_out(effects);
-        let told = desk.statistics.as_ref().map(|statistics| statistics.told(desk.job));
-        told.into_iter().flatten().for_each(|event| desk.step(event));
-        Some(desk)
+        job_task.sum();
+        tracing::info!(job = %job_task.job, epoch = %job_task.epoch, "led here");
+        job_task.carry_out(effects);
+        let told = job_task.statistics.as_ref().map(|statistics| statistics.told(job_task.job));
+        told.into_iter().flatten().for_each(|event| job_task.step(event));
+        Some(job_task)
     }
 
     /// The beginning of the job's bundle. A job whose plan is lost ends, at once if it is cancelled.
     async fn plan(&self, plan: &BlobRef) -> Option<Vec<u8>> {
         let until = Instant::now() + PLAN_WITHIN;
         loop {
-            if let Some(first) = errands::head_within(&self.shared, plan, LOOK_EVERY).await? {
+            if let Some(first) = effects::head_within(&self.shared, plan, LOOK_EVERY).await? {
                 return Some(first);
             }
             let parts = self.shared.parts()?;
@@ -220,6 +220,6 @@ impl Start {
         tracing::warn!(%job, detail, "a job cannot be run");
         let detail = detail.chars().take(1_000).collect();
         let command = Command::FinishJob { job, epoch, outcome, detail };
-        errands::commit(Arc::clone(&self.shared), self.inbox.clone(), 0, command).await;
+        effects::commit(Arc::clone(&self.shared), self.inbox.clone(), 0, command).await;
     }
 }

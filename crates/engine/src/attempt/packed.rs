@@ -1,6 +1,6 @@
 //! A plan or a script with everything that it needs from its author's machine, as it travels.
 //!
-//! The environment is resolved where the plan was written: what it asked for is in the parcel. Secrets are
+//! The environment is resolved where the plan was written: what it asked for is in the packed. Secrets are
 //! not: they are asked for where the load is run.
 
 use std::cell::RefCell;
@@ -18,7 +18,7 @@ use script::program::Script;
 use script::source::{LoadedFile, Sources};
 
 use super::loaded::LoadError;
-use crate::script::{ScriptRun, Wishes};
+use crate::script::{RunOverrides, ScriptRun};
 
 /// No single virtual user may use more.
 const SCRIPT_BYTES_MAX: usize = 512 << 20;
@@ -32,7 +32,7 @@ pub enum Content {
 }
 
 #[derive(Debug, Clone)]
-pub struct PlanParcel {
+pub struct PackedPlan {
     /// Of the plan's file: a plan without a name is called so.
     pub name: String,
     pub text: String,
@@ -45,9 +45,9 @@ pub struct PlanParcel {
     pub files: BTreeMap<String, Content>,
 }
 
-impl PlanParcel {
+impl PackedPlan {
     /// Reads a plan and all that belongs to it; with the plan itself, which is legal then.
-    pub fn pack(path: &Path, options: &ReadOptions<'_>) -> Result<(Plan, PlanParcel), Problems> {
+    pub fn pack(path: &Path, options: &ReadOptions<'_>) -> Result<(Plan, PackedPlan), Problems> {
         let asked = RefCell::new(BTreeMap::new());
         let env = |name: &str| {
             let value = (options.env)(name);
@@ -65,7 +65,7 @@ impl PlanParcel {
             let bytes = std::fs::read(path).map_err(|error| fail(path, &error))?;
             files.insert(name.clone(), Content::Bytes(bytes.into()));
         }
-        let parcel = PlanParcel {
+        let packed = PackedPlan {
             name: path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
             format: Format::of(path, &text),
             text,
@@ -73,7 +73,7 @@ impl PlanParcel {
             env: asked.take(),
             files,
         };
-        Ok((plan, parcel))
+        Ok((plan, packed))
     }
 
     /// Reads the plan here. Its files are put into `folder`, which must be empty and stay for as long as
@@ -120,7 +120,7 @@ impl PlanParcel {
 }
 
 #[derive(Debug, Clone)]
-pub struct ScriptParcel {
+pub struct PackedScript {
     /// For people: the file's name.
     pub name: String,
     /// Module name of the script itself.
@@ -137,10 +137,10 @@ pub struct ScriptParcel {
     pub strict: bool,
 }
 
-impl ScriptParcel {
+impl PackedScript {
     /// Of a script whose init code has run, so that all its files are known.
-    pub fn pack(script: &Script, merged: &Options, name: &str) -> ScriptParcel {
-        ScriptParcel {
+    pub fn pack(script: &Script, merged: &Options, name: &str) -> PackedScript {
+        PackedScript {
             name: name.to_owned(),
             entry: script.sources.entry().to_owned(),
             files: script.sources.loaded(),
@@ -168,7 +168,7 @@ impl ScriptParcel {
             serde_json::from_str(&self.options).map_err(|error| fail(&error))?;
         let merged = Options::from_json(&value, Place::Merged).map_err(|error| fail(&error))?;
         let (resolved, _) = options::resolve(merged.0).map_err(|error| fail(&error))?;
-        let wishes = Wishes {
+        let wishes = RunOverrides {
             name: self.name.clone(),
             logger: logger.clone(),
             sections: self.sections,

@@ -6,10 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use control::message::{EndReport, Frames, FramesAnswer, Renew, Renewal, Tell, Told};
+use control::message::{
+    EndReport, FrameBatch, FrameBatchAck, RenewRequest, Renewal, ReportAck, WorkerReport,
+};
 use fence::GroupId;
-use fleet::wire::proto::office_server::{Office, OfficeServer};
-use fleet::wire::proto::{BlobRef, Chunk, GroupReply, GroupRequest, Sealed};
+use fleet::wire::proto::worker_reports_server::{WorkerReports, WorkerReportsServer};
+use fleet::wire::proto::{BlobRef, Chunk, Envelope, GroupReply, GroupRequest};
 use fleet::wire::{CHUNK_BYTES, MESSAGE_BYTES_MAX, blob_in, caller, seal, unseal};
 use futures_util::Stream;
 use sha2::{Digest, Sha256};
@@ -19,7 +21,7 @@ use tonic::{Request, Response, Status};
 use trust::Role;
 
 pub struct Book {
-    pub tells: Vec<Tell>,
+    pub tells: Vec<WorkerReport>,
     pub blobs: BTreeMap<[u8; 32], Vec<u8>>,
     pub schema: Option<Schema>,
     pub merge: Option<Merge>,
@@ -30,7 +32,7 @@ pub struct Book {
     begun: Instant,
 }
 
-pub struct Desk {
+pub struct PlayedManager {
     pub book: Mutex<Book>,
     /// Nothing is answered.
     pub silent: AtomicBool,
@@ -38,7 +40,7 @@ pub struct Desk {
     pub refuses: AtomicBool,
 }
 
-impl Desk {
+impl PlayedManager {
     pub fn new() -> Arc<Self> {
         let book = Book {
             tells: Vec::new(),
@@ -57,8 +59,8 @@ impl Desk {
         })
     }
 
-    pub fn server(self: &Arc<Self>) -> OfficeServer<AtDesk> {
-        OfficeServer::new(AtDesk(Arc::clone(self)))
+    pub fn server(self: &Arc<Self>) -> WorkerReportsServer<AtDesk> {
+        WorkerReportsServer::new(AtDesk(Arc::clone(self)))
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
             .max_encoding_message_size(MESSAGE_BYTES_MAX)
     }
@@ -72,8 +74,8 @@ impl Desk {
 
     pub fn reports(&self) -> Vec<EndReport> {
         let book = self.book.lock().unwrap();
-        let ended = |tell: &Tell| match tell {
-            Tell::Ended(report) => Some((**report).clone()),
+        let ended = |tell: &WorkerReport| match tell {
+            WorkerReport::Ended(report) => Some((**report).clone()),
             _ => None,
         };
         book.tells.iter().filter_map(ended).collect()
@@ -86,29 +88,29 @@ impl Desk {
     }
 }
 
-pub struct AtDesk(Arc<Desk>);
+pub struct AtDesk(Arc<PlayedManager>);
 
 #[tonic::async_trait]
-impl Office for AtDesk {
-    type GetStream = Pin<Box<dyn Stream<Item = Result<Chunk, Status>> + Send>>;
+impl WorkerReports for AtDesk {
+    type GetBlobStream = Pin<Box<dyn Stream<Item = Result<Chunk, Status>> + Send>>;
 
-    async fn tell(&self, request: Request<Sealed>) -> Result<Response<Sealed>, Status> {
+    async fn report(&self, request: Request<Envelope>) -> Result<Response<Envelope>, Status> {
         caller(&request, &[Role::Worker])?;
         self.0.pause().await;
-        let tell: Tell = unseal(request.get_ref())?;
+        let tell: WorkerReport = unseal(request.get_ref())?;
         self.0.book.lock().unwrap().tells.push(tell);
-        Ok(Response::new(seal(&Told::Taken)?))
+        Ok(Response::new(seal(&ReportAck::Taken)?))
     }
 
-    async fn frames(&self, request: Request<Sealed>) -> Result<Response<Sealed>, Status> {
+    async fn push_frames(&self, request: Request<Envelope>) -> Result<Response<Envelope>, Status> {
         self.0.pause().await;
-        let frames: Frames = unseal(request.get_ref())?;
+        let frames: FrameBatch = unseal(request.get_ref())?;
         let mut book = self.0.book.lock().unwrap();
         let book = &mut *book;
         book.posts += 1;
         let now = book.begun.elapsed();
         let Some(schema) = &book.schema else {
-            return Ok(Response::new(seal(&FramesAnswer::UnknownJob)?));
+            return Ok(Response::new(seal(&FrameBatchAck::UnknownJob)?));
         };
         let merge =
             book.merge.get_or_insert_with(|| Merge::new(schema.clone(), &[], Settings::default()));
@@ -131,12 +133,12 @@ impl Office for AtDesk {
             }
         }
         refused.clear();
-        Ok(Response::new(seal(&FramesAnswer::Taken { resume, acks, refused })?))
+        Ok(Response::new(seal(&FrameBatchAck::Taken { resume, acks, refused })?))
     }
 
-    async fn renew(&self, request: Request<Sealed>) -> Result<Response<Sealed>, Status> {
+    async fn renew(&self, request: Request<Envelope>) -> Result<Response<Envelope>, Status> {
         self.0.pause().await;
-        let renew: Renew = unseal(request.get_ref())?;
+        let renew: RenewRequest = unseal(request.get_ref())?;
         self.0.book.lock().unwrap().renewals += 1;
         let answer = |(shard, attempt)| {
             let renewal = match self.0.refuses.load(Ordering::Relaxed) {
@@ -156,7 +158,10 @@ impl Office for AtDesk {
         Ok(Response::new(GroupReply { cluster, generation, members }))
     }
 
-    async fn get(&self, request: Request<BlobRef>) -> Result<Response<Self::GetStream>, Status> {
+    async fn get_blob(
+        &self,
+        request: Request<BlobRef>,
+    ) -> Result<Response<Self::GetBlobStream>, Status> {
         let blob = blob_in(request.get_ref())?;
         let bytes = self.0.book.lock().unwrap().blobs.get(&blob.hash).cloned();
         let bytes = bytes.ok_or_else(|| Status::not_found("no such blob"))?;

@@ -2,11 +2,11 @@
 
 use bytes::Bytes;
 use control::codec::CONTRACT;
-use control::message::{Frames, Renew, Tell};
+use control::message::{FrameBatch, RenewRequest, WorkerReport};
 use fence::{BootId, JobId};
-use fleet::wire::proto::desk_client::DeskClient;
-use fleet::wire::proto::office_client::OfficeClient;
-use fleet::wire::proto::{self, Sealed};
+use fleet::wire::proto::manager_peers_client::ManagerPeersClient;
+use fleet::wire::proto::worker_reports_client::WorkerReportsClient;
+use fleet::wire::proto::{self, Envelope};
 use fleet::wire::{REQUEST_BYTES_MAX, job_bytes, seal};
 use ledger::wire::refusal_name;
 use tonic::{Code, Status};
@@ -42,18 +42,18 @@ async fn every_call_is_for_its_roles_only() {
     assert_eq!(code(jobs.managers(proto::ManagersRequest {}).await), denied);
     assert_eq!(code(jobs.change_managers(proto::ChangeManagersRequest::default()).await), denied);
 
-    let mut office = OfficeClient::new(center.channel(Role::Client, 2, 0));
-    let sealed = || Sealed { sealed: Bytes::new() };
-    assert_eq!(code(office.tell(sealed()).await), denied);
-    assert_eq!(code(office.frames(sealed()).await), denied);
+    let mut office = WorkerReportsClient::new(center.channel(Role::Client, 2, 0));
+    let sealed = || Envelope { sealed: Bytes::new() };
+    assert_eq!(code(office.report(sealed()).await), denied);
+    assert_eq!(code(office.push_frames(sealed()).await), denied);
     assert_eq!(code(office.renew(sealed()).await), denied);
-    assert_eq!(code(office.get(proto::BlobRef::default()).await.map(|_| ())), denied);
+    assert_eq!(code(office.get_blob(proto::BlobRef::default()).await.map(|_| ())), denied);
 
     for role in [Role::Client, Role::Worker] {
-        let mut desk = DeskClient::new(center.channel(role, 3, 0));
+        let mut desk = ManagerPeersClient::new(center.channel(role, 3, 0));
         let parts = futures_util::stream::iter([proto::Checkpoint::default()]);
-        assert_eq!(code(desk.keep(parts).await), denied);
-        let promised = desk.promise(proto::PromiseRequest::default()).await;
+        assert_eq!(code(desk.store_checkpoint(parts).await), denied);
+        let promised = desk.promise_checkpoint(proto::PromiseRequest::default()).await;
         assert_eq!(code(promised.map(|_| ())), denied);
         assert_eq!(code(desk.settled(proto::SettledRequest::default()).await), denied);
         assert_eq!(code(desk.leave(seal(&()).unwrap()).await), denied);
@@ -65,9 +65,9 @@ async fn every_call_is_for_its_roles_only() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_manager_cannot_read_is_refused_by_name() {
     let center = Datacenter::alone().await;
-    let mut office = OfficeClient::new(center.channel(Role::Worker, 1, 0));
+    let mut office = WorkerReportsClient::new(center.channel(Role::Worker, 1, 0));
     let (worker, boot) = (node(1), BootId(1));
-    let good = seal(&Tell::Draining { worker, boot }).unwrap().sealed.to_vec();
+    let good = seal(&WorkerReport::Draining { worker, boot }).unwrap().sealed.to_vec();
     let later = [&[CONTRACT + 1], &good[1..]].concat();
     let cases: [(&str, Vec<u8>, Code); 4] = [
         ("future_version", later, Code::FailedPrecondition),
@@ -76,10 +76,10 @@ async fn what_a_manager_cannot_read_is_refused_by_name() {
         ("malformed", good[..good.len() - 1].to_vec(), Code::InvalidArgument),
     ];
     for (name, bytes, expected) in cases {
-        let sealed = || Sealed { sealed: bytes.clone().into() };
+        let sealed = || Envelope { sealed: bytes.clone().into() };
         let answers = [
-            office.tell(sealed()).await.unwrap_err(),
-            office.frames(sealed()).await.unwrap_err(),
+            office.report(sealed()).await.unwrap_err(),
+            office.push_frames(sealed()).await.unwrap_err(),
             office.renew(sealed()).await.unwrap_err(),
         ];
         for status in answers {
@@ -87,20 +87,21 @@ async fn what_a_manager_cannot_read_is_refused_by_name() {
             assert_eq!(status.code(), expected);
         }
     }
-    let frames = Frames { job: JobId(1), worker: node(9), boot, open: vec![], frames: vec![] };
+    let frames = FrameBatch { job: JobId(1), worker: node(9), boot, open: vec![], frames: vec![] };
     let others = [
-        office.tell(seal(&Tell::Draining { worker: node(9), boot }).unwrap()).await,
-        office.frames(seal(&frames).unwrap()).await,
+        office.report(seal(&WorkerReport::Draining { worker: node(9), boot }).unwrap()).await,
+        office.push_frames(seal(&frames).unwrap()).await,
         office
             .renew(
-                seal(&Renew { worker: node(9), boot, attempts: vec![], steered: vec![] }).unwrap(),
+                seal(&RenewRequest { worker: node(9), boot, attempts: vec![], steered: vec![] })
+                    .unwrap(),
             )
             .await,
     ];
     for answer in others {
         assert_eq!(code(answer), Code::PermissionDenied, "a worker speaks for itself");
     }
-    assert_eq!(code(office.tell(Sealed { sealed: good.into() }).await), Code::Ok);
+    assert_eq!(code(office.report(Envelope { sealed: good.into() }).await), Code::Ok);
 
     let mut jobs = center.jobs(Role::Client, 2, 0);
     let blob = proto::BlobRef { hash: vec![1; 32].into(), bytes: 1 };

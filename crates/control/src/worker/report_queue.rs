@@ -10,11 +10,11 @@ use fence::{JobId, Moment, NodeId};
 
 use super::message::Run;
 use super::settings::Times;
-use crate::message::{Tell, Told};
+use crate::message::{ReportAck, WorkerReport};
 
 /// The name of something told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Matter {
+pub(super) enum ReportKey {
     Ended(Run),
     Ready(Run),
     Abort(Run),
@@ -23,7 +23,7 @@ pub(super) enum Matter {
     MoreTime(JobId),
 }
 
-impl Matter {
+impl ReportKey {
     pub fn job(self) -> JobId {
         match self {
             Self::Ended(run) | Self::Ready(run) | Self::Abort(run) | Self::Rows(run, _) => {
@@ -36,9 +36,9 @@ impl Matter {
 
 /// What is told: a report lies in the outbox, the rest is small.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Letter {
+pub(super) enum ReportBody {
     Report,
-    Small(Tell),
+    Small(WorkerReport),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +50,7 @@ struct Flight {
 
 #[derive(Clone, Debug)]
 struct Entry {
-    letter: Letter,
+    body: ReportBody,
     next: Moment,
     flight: Option<Flight>,
     sent: u64,
@@ -68,27 +68,27 @@ const HOPS_MAX: u32 = 3;
 
 /// What became of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Heard {
+pub(super) enum AckOutcome {
     Nothing,
     /// Nobody has known its job for a long time.
-    Unclaimed(Matter),
+    Unclaimed(ReportKey),
     /// It is durable where it belongs.
-    Settled(Matter),
+    Settled(ReportKey),
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Post {
-    entries: BTreeMap<Matter, Entry>,
-    flights: BTreeMap<u64, Matter>,
+pub(super) struct ReportQueue {
+    entries: BTreeMap<ReportKey, Entry>,
+    flights: BTreeMap<u64, ReportKey>,
     last_number: u64,
     owners: BTreeMap<JobId, NodeId>,
 }
 
-impl Post {
+impl ReportQueue {
     /// From now on this is told, until it is settled. What is being told already stays as it is.
-    pub fn tell(&mut self, matter: Matter, letter: Letter, now: Moment) {
+    pub fn tell(&mut self, key: ReportKey, body: ReportBody, now: Moment) {
         let new = Entry {
-            letter,
+            body,
             next: now,
             flight: None,
             sent: 0,
@@ -97,20 +97,19 @@ impl Post {
             turn: 0,
             unknown_since: None,
         };
-        self.entries.entry(matter).or_insert(new);
+        self.entries.entry(key).or_insert(new);
     }
 
-    pub fn settle(&mut self, matter: Matter) {
-        if let Some(Entry { flight: Some(flight), .. }) = self.entries.remove(&matter) {
+    pub fn settle(&mut self, key: ReportKey) {
+        if let Some(Entry { flight: Some(flight), .. }) = self.entries.remove(&key) {
             self.flights.remove(&flight.number);
         }
     }
 
-    pub fn settle_where(&mut self, over: impl Fn(Matter) -> bool) {
-        let gone: Vec<Matter> =
-            self.entries.keys().copied().filter(|matter| over(*matter)).collect();
-        for matter in gone {
-            self.settle(matter);
+    pub fn settle_where(&mut self, over: impl Fn(ReportKey) -> bool) {
+        let gone: Vec<ReportKey> = self.entries.keys().copied().filter(|key| over(*key)).collect();
+        for key in gone {
+            self.settle(key);
         }
     }
 
@@ -121,7 +120,7 @@ impl Post {
         if before == Some(owner) {
             return;
         }
-        let waiting = self.entries.iter_mut().filter(|(matter, _)| matter.job() == job);
+        let waiting = self.entries.iter_mut().filter(|(key, _)| key.job() == job);
         for (_, entry) in waiting.filter(|(_, entry)| entry.flight.is_none()) {
             entry.next = entry.next.min(now);
         }
@@ -150,18 +149,18 @@ impl Post {
         in_flight_max: usize,
         now: Moment,
         times: &Times,
-    ) -> Vec<(u64, NodeId, Matter, Letter, bool)> {
+    ) -> Vec<(u64, NodeId, ReportKey, ReportBody, bool)> {
         let mut flying: BTreeMap<NodeId, usize> = BTreeMap::new();
         for flight in self.entries.values().filter_map(|entry| entry.flight) {
             *flying.entry(flight.to).or_default() += 1;
         }
         let mut due = Vec::new();
-        for (matter, entry) in &mut self.entries {
+        for (key, entry) in &mut self.entries {
             if entry.flight.is_some() || entry.next > now {
                 continue;
             }
             let turn = || managers.get(entry.turn % managers.len().max(1)).copied();
-            let Some(to) = self.owners.get(&matter.job()).copied().or_else(turn) else { continue };
+            let Some(to) = self.owners.get(&key.job()).copied().or_else(turn) else { continue };
             let flying = flying.entry(to).or_default();
             if *flying >= in_flight_max {
                 continue;
@@ -170,76 +169,82 @@ impl Post {
             self.last_number += 1;
             entry.flight =
                 Some(Flight { number: self.last_number, to, until: now.after(times.tell_timeout) });
-            self.flights.insert(self.last_number, *matter);
-            due.push((self.last_number, to, *matter, entry.letter.clone(), entry.sent > 0));
+            self.flights.insert(self.last_number, *key);
+            due.push((self.last_number, to, *key, entry.body.clone(), entry.sent > 0));
             entry.sent += 1;
         }
         due
     }
 
-    pub fn answered(&mut self, number: u64, told: Told, now: Moment, times: &Times) -> Heard {
-        let Some(matter) = self.flights.remove(&number) else { return Heard::Nothing };
-        let Some(entry) = self.entries.get_mut(&matter) else { return Heard::Nothing };
+    pub fn answered(
+        &mut self,
+        number: u64,
+        told: ReportAck,
+        now: Moment,
+        times: &Times,
+    ) -> AckOutcome {
+        let Some(key) = self.flights.remove(&number) else { return AckOutcome::Nothing };
+        let Some(entry) = self.entries.get_mut(&key) else { return AckOutcome::Nothing };
         let asked = entry.flight.take().map(|flight| flight.to);
         match told {
-            Told::Taken => {
+            ReportAck::Taken => {
                 (entry.failures, entry.hops, entry.unknown_since) = (0, 0, None);
                 entry.next = now.after(times.tell_taken);
                 if let Some(asked) = asked {
-                    self.owners.insert(matter.job(), asked);
+                    self.owners.insert(key.job(), asked);
                 }
                 // Hearing it is all: nothing comes back, and a later word on time says more.
-                if let Matter::Draining(_) | Matter::MoreTime(_) = matter {
-                    self.settle(matter);
+                if let ReportKey::Draining(_) | ReportKey::MoreTime(_) = key {
+                    self.settle(key);
                 }
             }
-            Told::Settled => {
-                self.settle(matter);
-                return Heard::Settled(matter);
+            ReportAck::Settled => {
+                self.settle(key);
+                return AckOutcome::Settled(key);
             }
-            Told::NotOwner { owner } => {
+            ReportAck::NotOwner { owner } => {
                 entry.unknown_since = None;
                 let follow = owner.filter(|owner| Some(*owner) != asked);
                 match follow {
-                    Some(owner) => self.owners.insert(matter.job(), owner),
-                    None => self.owners.remove(&matter.job()),
+                    Some(owner) => self.owners.insert(key.job(), owner),
+                    None => self.owners.remove(&key.job()),
                 };
                 entry.hops += 1;
                 if follow.is_some() && entry.hops <= HOPS_MAX {
                     entry.next = now;
                 } else {
                     entry.hops = 0;
-                    self.wait(matter, now, times);
+                    self.wait(key, now, times);
                 }
             }
-            Told::UnknownJob => {
+            ReportAck::UnknownJob => {
                 let since = *entry.unknown_since.get_or_insert(now);
-                self.owners.remove(&matter.job());
+                self.owners.remove(&key.job());
                 if now.since(since) >= times.unknown_job {
-                    self.settle(matter);
-                    return Heard::Unclaimed(matter);
+                    self.settle(key);
+                    return AckOutcome::Unclaimed(key);
                 }
-                self.wait(matter, now, times);
+                self.wait(key, now, times);
             }
         }
-        Heard::Nothing
+        AckOutcome::Nothing
     }
 
     /// It did not arrive, or its answer did not. Another manager is asked next, since this one may be gone.
     pub fn failed(&mut self, number: u64, now: Moment, times: &Times) -> bool {
-        let Some(matter) = self.flights.remove(&number) else { return false };
-        let Some(entry) = self.entries.get_mut(&matter) else { return false };
+        let Some(key) = self.flights.remove(&number) else { return false };
+        let Some(entry) = self.entries.get_mut(&key) else { return false };
         let asked = entry.flight.take().map(|flight| flight.to);
-        if self.owners.get(&matter.job()).copied() == asked {
-            self.owners.remove(&matter.job());
+        if self.owners.get(&key.job()).copied() == asked {
+            self.owners.remove(&key.job());
         }
-        self.wait(matter, now, times);
+        self.wait(key, now, times);
         true
     }
 
     /// Twice as long as the last time, up to a limit; and somebody else's turn.
-    fn wait(&mut self, matter: Matter, now: Moment, times: &Times) {
-        if let Some(entry) = self.entries.get_mut(&matter) {
+    fn wait(&mut self, key: ReportKey, now: Moment, times: &Times) {
+        if let Some(entry) = self.entries.get_mut(&key) {
             let doubled = times.tell_again.saturating_mul(1 << entry.failures.min(16));
             entry.failures = entry.failures.saturating_add(1);
             entry.turn = entry.turn.wrapping_add(1);

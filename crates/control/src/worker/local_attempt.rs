@@ -16,11 +16,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use fence::{ExecutionLease, Moment, Terms};
+use fence::{ExecutionLease, LeaseTerms, Moment};
 
 use super::cores::CoreLease;
-use super::message::{Progress, Run, RunHow};
-use crate::message::{Dispatch, Halt, HeldPhase, RowBlock};
+use super::message::{EngineEndKind, Progress, Run};
+use crate::message::{AttemptPhase, Dispatch, RowBlock, StopMode};
 use ledger_state::AttemptStatus;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,13 +36,13 @@ pub(super) enum Phase {
 }
 
 impl Phase {
-    pub fn shown(self) -> HeldPhase {
+    pub fn shown(self) -> AttemptPhase {
         match self {
-            Self::Fetching { .. } | Self::Preparing { .. } => HeldPhase::Preparing,
-            Self::Ready { .. } => HeldPhase::Ready,
-            Self::Starting { .. } | Self::Running { .. } => HeldPhase::Running,
+            Self::Fetching { .. } | Self::Preparing { .. } => AttemptPhase::Preparing,
+            Self::Ready { .. } => AttemptPhase::Ready,
+            Self::Starting { .. } | Self::Running { .. } => AttemptPhase::Running,
             Self::Graceful { .. } | Self::Forced { .. } | Self::Killing { .. } => {
-                HeldPhase::Stopping
+                AttemptPhase::Stopping
             }
         }
     }
@@ -52,7 +52,7 @@ impl Phase {
         matches!(self, Self::Forced { .. } | Self::Killing { .. })
     }
 
-    /// Its engine follows live control.
+    /// Its engine follows local_attempt control.
     pub fn is_begun(self) -> bool {
         matches!(self, Self::Starting { .. } | Self::Running { .. } | Self::Graceful { .. })
     }
@@ -60,10 +60,10 @@ impl Phase {
 
 /// Why an attempt was made to end. Without one, it ended by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Cause {
+pub(super) enum EndCause {
     /// The owner said so.
-    Told {
-        how: Halt,
+    ReportAck {
+        how: StopMode,
         reason: String,
     },
     /// A manager said that it is not current, or that its job is over.
@@ -79,19 +79,21 @@ pub(super) enum Cause {
     Leaving,
 }
 
-impl Cause {
+impl EndCause {
     /// What the report says, given how the engine says that it ended.
-    pub fn verdict(self, how: RunHow) -> (AttemptStatus, Option<String>) {
+    pub fn verdict(self, how: EngineEndKind) -> (AttemptStatus, Option<String>) {
         use AttemptStatus::{Completed, Failed, Interrupted, Stopped};
         match (self, how) {
             // It was free to end well, and did; or it failed by itself while it was ending.
-            (Self::Told { how: Halt::Graceful, .. } | Self::Overrun(_), RunHow::Completed) => {
-                (Completed, None)
-            }
-            (Self::Told { how: Halt::Graceful, .. } | Self::Overrun(_), RunHow::Failed(error)) => {
-                (Failed, Some(error))
-            }
-            (Self::Told { reason, .. }, _) => (Stopped, Some(reason)),
+            (
+                Self::ReportAck { how: StopMode::Graceful, .. } | Self::Overrun(_),
+                EngineEndKind::Completed,
+            ) => (Completed, None),
+            (
+                Self::ReportAck { how: StopMode::Graceful, .. } | Self::Overrun(_),
+                EngineEndKind::Failed(error),
+            ) => (Failed, Some(error)),
+            (Self::ReportAck { reason, .. }, _) => (Stopped, Some(reason)),
             (Self::Refused(why), _) => (Stopped, Some(format!("its lease was not renewed: {why}"))),
             (Self::Superseded, _) => {
                 (Stopped, Some("a later attempt came to the same worker".into()))
@@ -101,11 +103,11 @@ impl Cause {
                 (Interrupted, Some(why.into()))
             }
             // An error and not a loss: another worker would be stuck in the same place (R5).
-            (Self::Overrun(most), RunHow::Stopped) => {
+            (Self::Overrun(most), EngineEndKind::Stopped) => {
                 let why = format!("it had not ended {:.1} s after its start", most.as_secs_f64());
                 (Failed, Some(why))
             }
-            (Self::Overrun(_), RunHow::Unable(why)) => (Interrupted, Some(why)),
+            (Self::Overrun(_), EngineEndKind::Unable(why)) => (Interrupted, Some(why)),
             (Self::Leaving, _) => (Interrupted, Some("its worker was shut down".into())),
             (Self::NotPrepared(why) | Self::NotStarted(why), _) => (Interrupted, Some(why)),
         }
@@ -114,7 +116,7 @@ impl Cause {
 
 /// Whether its thread can still send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Gate {
+pub(super) enum PermitState {
     /// As far as its lease goes.
     Led,
     /// Shut, and its thread has not said that it saw it.
@@ -124,20 +126,20 @@ pub(super) enum Gate {
 
 /// An attempt that has not ended.
 #[derive(Debug)]
-pub(super) struct Live {
+pub(super) struct LocalAttempt {
     pub run: Run,
     /// Until it is handed to the engine.
     pub dispatch: Option<Box<Dispatch>>,
     pub core: CoreLease,
     pub lease: ExecutionLease,
-    pub terms: Terms,
+    pub terms: LeaseTerms,
     pub phase: Phase,
-    pub gate: Gate,
+    pub gate: PermitState,
     /// The end of the newest grant: until then the thread's own look at the clock lets it send.
     pub gate_until: Option<Moment>,
     /// The moment for which the engine was told to start it.
     pub begun: Option<Moment>,
-    pub cause: Option<Cause>,
+    pub cause: Option<EndCause>,
     /// When the owner wants it to begin, and when it did.
     pub start: Option<Moment>,
     /// Where its schedule stands then: as dispatched, until the start says better.
@@ -160,17 +162,17 @@ pub(super) struct Live {
     pub trouble: Option<String>,
 }
 
-impl Live {
+impl LocalAttempt {
     pub fn new(dispatch: Box<Dispatch>, core: CoreLease, prepare_until: Moment) -> Self {
         let run = Run::new(dispatch.order.shard, dispatch.order.step.attempt);
-        let terms = Terms::new(dispatch.lease);
-        let mut live = Self {
+        let terms = LeaseTerms::new(dispatch.lease);
+        let mut local_attempt = Self {
             run,
             core,
             lease: ExecutionLease::new(run.shard, run.attempt, terms),
             terms,
             phase: Phase::Fetching { until: prepare_until, again: None },
-            gate: Gate::Led,
+            gate: PermitState::Led,
             gate_until: None,
             begun: None,
             cause: None,
@@ -189,10 +191,10 @@ impl Live {
             dispatch: None,
         };
         for block in &dispatch.rows {
-            live.takes_rows(*block);
+            local_attempt.takes_rows(*block);
         }
-        live.dispatch = Some(dispatch);
-        live
+        local_attempt.dispatch = Some(dispatch);
+        local_attempt
     }
 
     /// Whether these rows are news. Blocks of a set rise, so what begins below the last one's end was here before, or
@@ -211,7 +213,7 @@ impl Live {
     /// and its own clock does not forbid it yet.
     pub fn might_send(&self, now: Moment) -> bool {
         self.begun.is_some()
-            && self.gate != Gate::Shut
+            && self.gate != PermitState::Shut
             && self.gate_until.is_some_and(|until| now < until)
     }
 

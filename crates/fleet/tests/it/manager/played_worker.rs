@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use control::message::{Answer, Ask, Holdings, Refused};
+use control::message::{WorkerInventory, WorkerRefusal, WorkerRequest, WorkerResponse};
 use fence::BootId;
-use fleet::wire::proto::Sealed;
-use fleet::wire::proto::crew_server::{Crew, CrewServer};
+use fleet::wire::proto::Envelope;
+use fleet::wire::proto::worker_control_server::{WorkerControl, WorkerControlServer};
 use fleet::wire::{seal, unseal};
 use membership::heartbeat::{Beat, Overload, Stage, Work, WorkerBeat};
 use node::vitals::{Report, Vitals};
@@ -26,18 +26,18 @@ pub struct Played {
 pub struct Service(pub Arc<Played>);
 
 impl Service {
-    pub fn server(played: &Arc<Played>) -> CrewServer<Self> {
-        CrewServer::new(Self(Arc::clone(played)))
+    pub fn server(played: &Arc<Played>) -> WorkerControlServer<Self> {
+        WorkerControlServer::new(Self(Arc::clone(played)))
     }
 }
 
 #[tonic::async_trait]
-impl Crew for Service {
-    async fn ask(&self, request: Request<Sealed>) -> Result<Response<Sealed>, Status> {
-        let ask: Ask = unseal(request.get_ref())?;
+impl WorkerControl for Service {
+    async fn call(&self, request: Request<Envelope>) -> Result<Response<Envelope>, Status> {
+        let ask: WorkerRequest = unseal(request.get_ref())?;
         let count = match &ask {
-            Ask::Reserve { .. } => Some(&self.0.reserves),
-            Ask::Inspect { .. } => Some(&self.0.looks),
+            WorkerRequest::Reserve { .. } => Some(&self.0.reserves),
+            WorkerRequest::Inspect { .. } => Some(&self.0.looks),
             _ => None,
         };
         if let Some(count) = count {
@@ -47,10 +47,14 @@ impl Crew for Service {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         let answer = match ask {
-            Ask::Reserve { cores, .. } => {
-                Answer::Refused(Refused::NoCores { asked: cores, free: 0, total: CORES })
+            WorkerRequest::Reserve { cores, .. } => {
+                WorkerResponse::Refused(WorkerRefusal::NoCores {
+                    asked: cores,
+                    free: 0,
+                    total: CORES,
+                })
             }
-            Ask::Inspect { .. } => Answer::Holding(Box::new(Holdings {
+            WorkerRequest::Inspect { .. } => WorkerResponse::Holding(Box::new(WorkerInventory {
                 boot: BootId(1),
                 since: BootId(1),
                 cores: CORES,
@@ -58,12 +62,12 @@ impl Crew for Service {
                 draining: false,
                 attempts: Vec::new(),
             })),
-            _ => Answer::Done,
+            _ => WorkerResponse::Done,
         };
         Ok(Response::new(seal(&answer)?))
     }
 
-    async fn drain(&self, _: Request<Sealed>) -> Result<Response<Sealed>, Status> {
+    async fn drain(&self, _: Request<Envelope>) -> Result<Response<Envelope>, Status> {
         Ok(Response::new(seal(&())?))
     }
 }

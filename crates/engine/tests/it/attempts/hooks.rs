@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 
 use engine::attempt::{
-    Aside, AsideEnded, AsideRun, AsideSpec, AsideWiring, Ending, LoadOptions, Loaded, Provided,
+    Ending, Hook, HookEnded, HookRun, HookSpec, HookWiring, LoadOptions, Loaded, Provided,
     ShardSpec, Values, collect_provided, load_end,
 };
 use schedule::job::WorkflowEnd;
@@ -16,11 +16,11 @@ use super::{Led, PATIENCE, load, open_permit, run_all};
 use crate::common::recording::{Recording, ok, respond};
 use crate::common::{target, url};
 
-fn aside(loaded: &Arc<Loaded>, workflow: Option<usize>, what: Aside, values: Values) -> AsideEnded {
+fn hook(loaded: &Arc<Loaded>, workflow: Option<usize>, what: Hook, values: Values) -> HookEnded {
     let (sender, ended) = channel();
     let done = Box::new(move |ended| drop(sender.send(ended)));
-    let wiring = AsideWiring { permit: open_permit(), issued: None, done };
-    let _run = AsideRun::start(loaded, AsideSpec::new(workflow, what, values), wiring).unwrap();
+    let wiring = HookWiring { permit: open_permit(), issued: None, done };
+    let _run = HookRun::start(loaded, HookSpec::new(workflow, what, values), wiring).unwrap();
     ended.recv_timeout(PATIENCE).expect("it ends")
 }
 
@@ -52,13 +52,13 @@ fn values_go_from_setup_to_shards_and_on_to_the_next_workflow() {
     let loaded = load(PLAN, &server.url(), Path::new("."));
     assert!(loaded.has_setup(None) && loaded.has_teardown(None) && loaded.has_setup(Some(0)));
     assert!(!loaded.has_setup(Some(1)) && !loaded.has_teardown(Some(0)));
-    let ended = aside(&loaded, None, Aside::Setup, Values::new());
+    let ended = hook(&loaded, None, Hook::Setup, Values::new());
     assert_eq!(ended.how, Ending::Completed);
     let shared = ended.result.unwrap();
     assert_eq!(shared["token"], b"t1");
     let mut provided = Provided::new();
     let values = loaded.values_for(0, &shared, &provided);
-    let prepared = aside(&loaded, Some(0), Aside::Setup, values).result.unwrap();
+    let prepared = hook(&loaded, Some(0), Hook::Setup, values).result.unwrap();
     assert_eq!(prepared["basket"], b"b1");
     let led: Vec<_> = (0..2)
         .map(|shard| {
@@ -78,7 +78,7 @@ fn values_go_from_setup_to_shards_and_on_to_the_next_workflow() {
     let led = Led::prepare(&loaded, spec).ready();
     led.run.start_at(clock::now());
     led.finish().completed();
-    let ended = aside(&loaded, None, Aside::Teardown, shared);
+    let ended = hook(&loaded, None, Hook::Teardown, shared);
     assert_eq!(ended.how, Ending::Completed);
     assert_eq!(ended.last.unwrap().issued, None);
     let paths = server.paths();
@@ -91,7 +91,7 @@ fn values_go_from_setup_to_shards_and_on_to_the_next_workflow() {
 fn a_setup_that_fails_says_why() {
     let server = Recording::start(|_| respond("500 No", "", b""));
     let loaded = load(PLAN, &server.url(), Path::new("."));
-    let ended = aside(&loaded, None, Aside::Setup, Values::new());
+    let ended = hook(&loaded, None, Hook::Setup, Values::new());
     let error = ended.result.unwrap_err().message;
     assert!(error.contains("unexpected status 500"), "{error}");
     assert!(matches!(ended.how, Ending::Error(_)));
@@ -110,9 +110,9 @@ fn a_lapsed_lease_ends_a_setup_too() {
     let permit = engine::attempt::SendPermit::leased();
     permit.extend(clock::now().after(std::time::Duration::from_millis(200)), clock::now());
     let done = Box::new(move |ended| drop(sender.send(ended)));
-    let wiring = AsideWiring { permit, issued: None, done };
-    let spec = AsideSpec::new(None, Aside::Setup, Values::new());
-    let run = AsideRun::start(&loaded, spec, wiring).unwrap();
+    let wiring = HookWiring { permit, issued: None, done };
+    let spec = HookSpec::new(None, Hook::Setup, Values::new());
+    let run = HookRun::start(&loaded, spec, wiring).unwrap();
     let ended = ended.recv_timeout(PATIENCE).unwrap();
     assert_eq!(ended.how, Ending::LeaseLapsed);
     drop(run);
@@ -140,7 +140,7 @@ fn a_scripts_setup_data_reaches_all_shards() {
     let code = code.replace("TARGET", &server.url());
     let loaded = script(&code, r#"{ "vus": 3, "iterations": 6 }"#, LoadOptions::default());
     assert!(loaded.has_setup(None) && loaded.has_teardown(None));
-    let shared = aside(&loaded, None, Aside::Setup, Values::new()).result.unwrap();
+    let shared = hook(&loaded, None, Hook::Setup, Values::new()).result.unwrap();
     let values = loaded.values_for(0, &shared, &Provided::new());
     let led: Vec<_> = (0..2)
         .map(|shard| {
@@ -152,7 +152,7 @@ fn a_scripts_setup_data_reaches_all_shards() {
     let done: u64 =
         led.into_iter().map(|one| one.finish().completed().iterations().iterations).sum();
     assert_eq!(done, 6);
-    assert!(aside(&loaded, None, Aside::Teardown, shared).result.is_ok());
+    assert!(hook(&loaded, None, Hook::Teardown, shared).result.is_ok());
     let paths = server.paths();
     let count = |path: &str| paths.iter().filter(|known| *known == path).count();
     assert_eq!((count("/setup"), count("/use/t7"), count("/teardown/t7")), (1, 6, 1));

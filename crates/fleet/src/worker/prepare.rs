@@ -10,7 +10,7 @@ use control::message::{Dispatch, RowBlock, Task};
 use control::owner::context::{self, Handed};
 use control::worker::Run;
 use engine::attempt::{
-    AsideSpec, Join, LoadOptions, Loaded, Provided, ShardRun, ShardSpec, Values, Wiring,
+    HookSpec, Join, LoadOptions, Loaded, Provided, ShardRun, ShardSpec, Values, Wiring,
 };
 use fence::BootId;
 use ledger_state::Payload;
@@ -19,112 +19,113 @@ use stats::wire::{Schema, StreamKey};
 use tokio::task::spawn_blocking;
 
 use super::Inbox;
-use super::attempt::{Body, aside_of};
+use super::attempt::{Body, hook_of};
 use super::blobs::{Blobs, NotHere};
 use super::files::Folders;
 use super::job::{Job, NotLoaded, lock};
 
 /// What attempts are made with.
-pub(super) struct Workshop {
+pub(super) struct Preparer {
     pub boot: BootId,
     pub folders: Folders,
     pub blobs: Arc<Blobs>,
     pub options: LoadOptions,
 }
 
-pub(super) struct Made {
+pub(super) struct PreparedAttempt {
     pub body: Body,
     pub stream: StreamKey,
     pub issued: Arc<IssuedFile>,
 }
 
 /// Why there is nothing that could be started.
-pub(super) enum NotMade {
+pub(super) enum PrepareError {
     /// The plan or script is to blame. Final (R5).
     Error(String),
     /// This machine is to blame; another one may run it.
     Machine(String),
 }
 
-fn not_here(why: NotHere) -> NotMade {
-    NotMade::Machine(why.text())
+fn not_here(why: NotHere) -> PrepareError {
+    PrepareError::Machine(why.text())
 }
 
 /// Reads, loads and prepares. What only the disk of this machine can be blamed for is tried again first.
 pub(super) async fn make(
-    workshop: Arc<Workshop>,
+    preparer: Arc<Preparer>,
     job: Arc<Job>,
     permit: Arc<SendPermit>,
     dispatch: Box<Dispatch>,
     inbox: Inbox,
-) -> Result<Made, NotMade> {
+) -> Result<PreparedAttempt, PrepareError> {
     let handed = match &dispatch.context {
-        Payload::Inline(bytes) => context::decode(bytes).map_err(NotMade::Error)?,
+        Payload::Inline(bytes) => context::decode(bytes).map_err(PrepareError::Error)?,
         Payload::Blob(blob) => {
-            let path = workshop.blobs.get(*blob).await.map_err(not_here)?;
+            let path = preparer.blobs.get(*blob).await.map_err(not_here)?;
             let read = spawn_blocking(move || std::fs::read(path)).await;
-            let read = read.map_err(|error| NotMade::Machine(error.to_string()))?;
-            let read = read.map_err(|error| NotMade::Machine(format!("the context: {error}")))?;
-            context::decode(&read).map_err(NotMade::Error)?
+            let read = read.map_err(|error| PrepareError::Machine(error.to_string()))?;
+            let read =
+                read.map_err(|error| PrepareError::Machine(format!("the context: {error}")))?;
+            context::decode(&read).map_err(PrepareError::Error)?
         }
     };
-    let loaded = load(&workshop, &job).await?;
+    let loaded = load(&preparer, &job).await?;
     let made = spawn_blocking(move || {
-        prepare(&workshop, &job, permit, &dispatch, &handed, &loaded, &inbox)
+        prepare(&preparer, &job, permit, &dispatch, &handed, &loaded, &inbox)
     });
-    let crashed = |error| Err(NotMade::Error(format!("preparing has crashed: {error}")));
+    let crashed = |error| Err(PrepareError::Error(format!("preparing has crashed: {error}")));
     made.await.unwrap_or_else(crashed)
 }
 
-async fn load(workshop: &Arc<Workshop>, job: &Arc<Job>) -> Result<Arc<Loaded>, NotMade> {
+async fn load(preparer: &Arc<Preparer>, job: &Arc<Job>) -> Result<Arc<Loaded>, PrepareError> {
     for _ in 0..2 {
-        let path: PathBuf = workshop.blobs.get(job.bundle).await.map_err(not_here)?;
-        let (workshop, job) = (Arc::clone(workshop), Arc::clone(job));
-        let loaded = spawn_blocking(move || job.load(&path, &workshop.options)).await;
-        let crashed = |error| NotMade::Error(format!("loading has crashed: {error}"));
+        let path: PathBuf = preparer.blobs.get(job.bundle).await.map_err(not_here)?;
+        let (preparer, job) = (Arc::clone(preparer), Arc::clone(job));
+        let loaded = spawn_blocking(move || job.load(&path, &preparer.options)).await;
+        let crashed = |error| PrepareError::Error(format!("loading has crashed: {error}"));
         match loaded.map_err(crashed)? {
             Ok(loaded) => return Ok(loaded),
-            Err(NotLoaded::Error(error)) => return Err(NotMade::Error(error)),
-            Err(NotLoaded::Machine(error)) => return Err(NotMade::Machine(error)),
+            Err(NotLoaded::Error(error)) => return Err(PrepareError::Error(error)),
+            Err(NotLoaded::Machine(error)) => return Err(PrepareError::Machine(error)),
             // It is gone now, so it is fetched again.
             Err(NotLoaded::Damaged) => {}
         }
     }
     let why = "the bundle on this worker's disk is damaged, twice in a row: look at the disk";
-    Err(NotMade::Machine(why.to_owned()))
+    Err(PrepareError::Machine(why.to_owned()))
 }
 
 fn prepare(
-    workshop: &Workshop,
+    preparer: &Preparer,
     job: &Job,
     permit: Arc<SendPermit>,
     dispatch: &Dispatch,
     handed: &Handed,
     loaded: &Arc<Loaded>,
     inbox: &Inbox,
-) -> Result<Made, NotMade> {
+) -> Result<PreparedAttempt, PrepareError> {
     let run = Run::new(dispatch.order.shard, dispatch.order.step.attempt);
     let workflows = loaded.definition().workflows.len();
-    let aside = aside_of(dispatch.task);
-    let number = match aside {
+    let hook = hook_of(dispatch.task);
+    let number = match hook {
         Some((_, of)) => of.unwrap_or(workflows),
         None => run.shard.workflow.0 as usize,
     };
-    if number > workflows || (aside.is_none() && number == workflows) {
-        return Err(NotMade::Error(format!("the plan has no workflow {number}")));
+    if number > workflows || (hook.is_none() && number == workflows) {
+        return Err(PrepareError::Error(format!("the plan has no workflow {number}")));
     }
     if let Some(error) = loaded.error_of(number) {
-        return Err(NotMade::Error(error.to_owned()));
+        return Err(PrepareError::Error(error.to_owned()));
     }
-    let issued = workshop.folders.make_issued(run, workshop.boot, dispatch.units_before);
+    let issued = preparer.folders.make_issued(run, preparer.boot, dispatch.units_before);
     let issued = issued.map_err(|error| {
-        let folder = workshop.folders.issued.display();
-        NotMade::Machine(format!("no file for its counters in {folder}: {error}"))
+        let folder = preparer.folders.issued.display();
+        PrepareError::Machine(format!("no file for its counters in {folder}: {error}"))
     })?;
     let issued = Arc::new(issued);
     let values = values(loaded, number, handed);
-    let body = if let Some((what, of)) = aside {
-        let mut spec = AsideSpec::new(of, what, values);
+    let body = if let Some((what, of)) = hook {
+        let mut spec = HookSpec::new(of, what, values);
         spec.rows = rows(&dispatch.rows);
         Body::Waiting(Box::new(spec), Arc::clone(loaded))
     } else {
@@ -146,12 +147,12 @@ fn prepare(
             sample_sink: None,
         };
         let shard = ShardRun::prepare(loaded, spec, wiring);
-        let why = |error| NotMade::Machine(format!("its thread cannot be started: {error}"));
+        let why = |error| PrepareError::Machine(format!("its thread cannot be started: {error}"));
         let shard = shard.map_err(why)?;
         Body::Shard(shard, Arc::clone(loaded))
     };
-    let stream = open_stream(job, run, dispatch.task, loaded).map_err(NotMade::Machine)?;
-    Ok(Made { body, stream, issued })
+    let stream = open_stream(job, run, dispatch.task, loaded).map_err(PrepareError::Machine)?;
+    Ok(PreparedAttempt { body, stream, issued })
 }
 
 /// Values under the variables: what setups have left, and what earlier workflows hand over.

@@ -1,4 +1,4 @@
-//! Doorkeeper: the whole check of a command at a worker's door, as one step.
+//! CommandFence: the whole check of a command at a worker's door, as one step.
 //!
 //! A command says which life of the worker it is meant for, on whose authority it comes, and which attempt of which
 //! shard it starts or stops. Four questions, in this order:
@@ -24,7 +24,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::turnstile::{Answered, Capacity, Counts, Passage, Refusal, Turnstile};
+use crate::fencing_table::{Answered, Capacity, Counts, FencingTable, Passage, Refusal};
 use crate::{Attempt, BootId, Epoch, Fence, JobId, ShardKey, WorkflowNo};
 
 /// What is to happen with an attempt.
@@ -54,7 +54,7 @@ impl fmt::Display for Step {
 
 /// What a command says about itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Order {
+pub struct FencedCommand {
     /// The life of the receiver that the sender means.
     pub receiver: BootId,
     pub shard: ShardKey,
@@ -62,14 +62,14 @@ pub struct Order {
     pub step: Step,
 }
 
-impl Order {
+impl FencedCommand {
     #[must_use]
     pub fn new(receiver: BootId, shard: ShardKey, fence: Fence, act: Act) -> Self {
         Self { receiver, shard, epoch: fence.epoch, step: Step { attempt: fence.attempt, act } }
     }
 }
 
-/// What the doorkeeper says to a command.
+/// What the command_fence says to a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Admission<A> {
@@ -80,12 +80,12 @@ pub enum Admission<A> {
     /// The same step again, and the first is still under way. Do not act.
     Busy,
     /// Not let in. Nothing was changed but a counter.
-    Refused(OrderRefusal),
+    Refused(FenceRefusal),
 }
 
 /// Why a command was not let in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum OrderRefusal {
+pub enum FenceRefusal {
     /// Meant for another life of this worker.
     ///
     /// `own` is the present one. The processes of the lives from `since` to before it are certainly gone: all of them
@@ -100,7 +100,7 @@ pub enum OrderRefusal {
     Step(Refusal<Step>),
 }
 
-impl fmt::Display for OrderRefusal {
+impl fmt::Display for FenceRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::OtherLife { own, since, named } => {
@@ -121,21 +121,21 @@ impl fmt::Display for OrderRefusal {
     }
 }
 
-impl std::error::Error for OrderRefusal {}
+impl std::error::Error for FenceRefusal {}
 
 /// Checks every command that a worker receives.
 #[derive(Clone, Debug)]
-pub struct Doorkeeper<A> {
+pub struct CommandFence<A> {
     boot: BootId,
     since: BootId,
     cluster: u64,
-    jobs: Turnstile<JobId, Epoch, ()>,
-    shards: Turnstile<ShardKey, Step, A>,
+    jobs: FencingTable<JobId, Epoch, ()>,
+    shards: FencingTable<ShardKey, Step, A>,
     counts: Counts,
     other_life: u64,
 }
 
-impl<A: Clone> Doorkeeper<A> {
+impl<A: Clone> CommandFence<A> {
     /// A worker that has just started, in this life, under this cluster.
     #[must_use]
     pub fn new(boot: BootId, cluster: u64, jobs: Capacity, shards: Capacity) -> Self {
@@ -143,8 +143,8 @@ impl<A: Clone> Doorkeeper<A> {
             boot,
             since: boot,
             cluster,
-            jobs: Turnstile::new(jobs),
-            shards: Turnstile::new(shards),
+            jobs: FencingTable::new(jobs),
+            shards: FencingTable::new(shards),
             counts: Counts::default(),
             other_life: 0,
         }
@@ -158,7 +158,7 @@ impl<A: Clone> Doorkeeper<A> {
     }
 
     /// Lets a command in, or says why not.
-    pub fn admit(&mut self, order: &Order) -> Admission<A> {
+    pub fn admit(&mut self, order: &FencedCommand) -> Admission<A> {
         let admission = self.admit_uncounted(order);
         match &admission {
             Admission::Enter => self.counts.entered += 1,
@@ -169,7 +169,7 @@ impl<A: Clone> Doorkeeper<A> {
         admission
     }
 
-    fn admit_uncounted(&mut self, order: &Order) -> Admission<A> {
+    fn admit_uncounted(&mut self, order: &FencedCommand) -> Admission<A> {
         if let Err(refusal) = self.judge_sender(order.receiver, order.shard.job, order.epoch) {
             return Admission::Refused(refusal);
         }
@@ -177,7 +177,7 @@ impl<A: Clone> Doorkeeper<A> {
             Passage::Enter => Admission::Enter,
             Passage::Repeat(answer) => Admission::Repeat(answer),
             Passage::Busy => Admission::Busy,
-            Passage::Refused(refusal) => return Admission::Refused(OrderRefusal::Step(refusal)),
+            Passage::Refused(refusal) => return Admission::Refused(FenceRefusal::Step(refusal)),
         };
         self.raise(order.shard.job, order.epoch);
         admission
@@ -192,7 +192,7 @@ impl<A: Clone> Doorkeeper<A> {
         receiver: BootId,
         job: JobId,
         epoch: Epoch,
-    ) -> Result<(), OrderRefusal> {
+    ) -> Result<(), FenceRefusal> {
         let before = self.jobs.held(&job).copied();
         match self.judge_sender(receiver, job, epoch) {
             Ok(()) => {
@@ -261,15 +261,15 @@ impl<A: Clone> Doorkeeper<A> {
         self.jobs.forgotten() + self.shards.forgotten()
     }
 
-    fn judge_sender(&self, named: BootId, job: JobId, epoch: Epoch) -> Result<(), OrderRefusal> {
+    fn judge_sender(&self, named: BootId, job: JobId, epoch: Epoch) -> Result<(), FenceRefusal> {
         if named != self.boot {
-            return Err(OrderRefusal::OtherLife { own: self.boot, since: self.since, named });
+            return Err(FenceRefusal::OtherLife { own: self.boot, since: self.since, named });
         }
         if epoch.group.cluster != self.cluster {
-            return Err(OrderRefusal::OtherCluster { own: self.cluster, offered: epoch });
+            return Err(FenceRefusal::OtherCluster { own: self.cluster, offered: epoch });
         }
         match self.jobs.judge(&job, &epoch) {
-            Passage::Refused(refusal) => Err(OrderRefusal::Epoch(refusal)),
+            Passage::Refused(refusal) => Err(FenceRefusal::Epoch(refusal)),
             Passage::Enter | Passage::Repeat(()) | Passage::Busy => Ok(()),
         }
     }
@@ -281,14 +281,14 @@ impl<A: Clone> Doorkeeper<A> {
         }
     }
 
-    fn count_refusal(&mut self, refusal: &OrderRefusal) {
+    fn count_refusal(&mut self, refusal: &FenceRefusal) {
         match refusal {
-            OrderRefusal::OtherLife { .. } => self.other_life += 1,
-            OrderRefusal::OtherCluster { .. } => self.counts.foreign += 1,
-            OrderRefusal::Epoch(refusal) => {
+            FenceRefusal::OtherLife { .. } => self.other_life += 1,
+            FenceRefusal::OtherCluster { .. } => self.counts.foreign += 1,
+            FenceRefusal::Epoch(refusal) => {
                 self.counts.count(&Passage::<_, ()>::Refused(refusal.clone()));
             }
-            OrderRefusal::Step(refusal) => {
+            FenceRefusal::Step(refusal) => {
                 self.counts.count(&Passage::<_, ()>::Refused(refusal.clone()));
             }
         }

@@ -12,7 +12,7 @@ use membership::Entry;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::{Parts, Shared, errands, roster};
+use super::{Parts, Shared, effects, roster};
 use crate::wire::proto::jobs_client::JobsClient;
 use crate::wire::proto::{FleetNode, FleetReply, FleetRequest};
 
@@ -38,7 +38,7 @@ pub async fn everywhere(parts: &Parts, reply: &mut FleetReply) {
     let me = parts.ledger.id();
     let mut others = JoinSet::new();
     for node in roster::managers(&parts.member.view()).into_iter().filter(|node| *node != me) {
-        let Some(channel) = errands::channel(parts, node) else { continue };
+        let Some(channel) = effects::channel(parts, node) else { continue };
         others.spawn(async move {
             let mut jobs = JobsClient::new(channel);
             let answered = timeout(OTHERS_WITHIN, jobs.fleet(FleetRequest {})).await;

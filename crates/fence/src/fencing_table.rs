@@ -1,4 +1,4 @@
-//! Turnstile: the one check that every receiver of commands makes.
+//! FencingTable: the one check that every receiver of commands makes.
 //!
 //! ```text
 //! present(key, token)   token > held   Enter      remembered at once; the caller acts, then answers
@@ -11,11 +11,11 @@
 //! and it must find the first.
 //!
 //! The memory is bounded. A new key that finds no room is refused; no key is ever forgotten to make room, since the
-//! forgotten one could then be commanded by a former owner. A key leaves only by [`Turnstile::retire`], when its job is
+//! forgotten one could then be commanded by a former owner. A key leaves only by [`FencingTable::retire`], when its job is
 //! over, and its floor stays behind in a queue of tombstones: what arrives late and is not higher is refused as before.
 //! The queue is bounded too. When a tombstone falls out at its end, the key is unknown again and a command that is
 //! still under way after all that time would enter; `forgotten` counts these. The queue must therefore outlast the
-//! longest life of a message. The turnstile is not the last line there: the command names a boot id, and a worker
+//! longest life of a message. The fencing_table is not the last line there: the command names a boot id, and a worker
 //! generates load only with a lease, which is refused for a job that is over.
 
 use std::cmp::Ordering;
@@ -25,7 +25,7 @@ use std::ops::RangeBounds;
 
 use serde::{Deserialize, Serialize};
 
-/// How much a turnstile remembers.
+/// How much a fencing_table remembers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Capacity {
     /// Keys in use. Each holds one token and one answer, so answers should be small.
@@ -34,11 +34,11 @@ pub struct Capacity {
     pub tombstones: usize,
 }
 
-/// What the turnstile says to a command.
+/// What the fencing_table says to a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Passage<T, A> {
-    /// The highest so far. Act, then say the answer to the turnstile.
+    /// The highest so far. Act, then say the answer to the fencing_table.
     Enter,
     /// The same command again: this was the answer. Do not act.
     Repeat(A),
@@ -147,7 +147,7 @@ struct Held<T, A> {
 
 /// Remembers the highest token per key and lets only higher ones in.
 #[derive(Clone, Debug)]
-pub struct Turnstile<K, T, A> {
+pub struct FencingTable<K, T, A> {
     capacity: Capacity,
     held: BTreeMap<K, Held<T, A>>,
     floors: BTreeMap<K, T>,
@@ -157,7 +157,7 @@ pub struct Turnstile<K, T, A> {
     forgotten: u64,
 }
 
-impl<K: Ord + Clone, T: PartialOrd + Clone, A: Clone> Turnstile<K, T, A> {
+impl<K: Ord + Clone, T: PartialOrd + Clone, A: Clone> FencingTable<K, T, A> {
     #[must_use]
     pub fn new(capacity: Capacity) -> Self {
         Self {

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fence::NodeId;
-use fleet::client::enlist::{EnlistError, Enlistment, enlist, is_enlisted, managers_in};
+use fleet::client::enrol::{EnrolError, Enrolment, enrol, is_enrolled, managers_in};
 use fleet::local::LocalCluster;
 use fleet::manager::Manager;
 use fleet::wire::proto;
-use fleet::wire::proto::door_client::DoorClient;
+use fleet::wire::proto::enrolment_client::EnrolmentClient;
 use membership::State;
 use node::config::CredentialFiles;
 use node::network::{ChannelTiming, Limits, Mutual, Network, channel_on};
@@ -61,8 +61,8 @@ impl World {
         self.temp.path().join("worker")
     }
 
-    fn enlistment(&self, token: JoinToken, managers: &[usize]) -> Enlistment {
-        Enlistment {
+    fn enlistment(&self, token: JoinToken, managers: &[usize]) -> Enrolment {
+        Enrolment {
             managers: managers.iter().map(|number| self.address(*number)).collect(),
             token,
             folder: self.data().join("certs"),
@@ -74,13 +74,13 @@ impl World {
     }
 
     /// A connection to the first manager's door, with this certificate.
-    async fn door(&self, keeper: Arc<Keeper>) -> DoorClient<Channel> {
+    async fn door(&self, keeper: Arc<Keeper>) -> EnrolmentClient<Channel> {
         let policy = Policy { gates: Gates::None, expected: None };
         let network = Mutual::new(keeper, policy, Limits::default()).unwrap();
         let expected = Expected { role: Role::Manager, node: None };
         let connection = network.connect(&self.address(0), expected).await.unwrap();
         let timing = ChannelTiming::paced(1.0);
-        DoorClient::new(channel_on(connection, &timing).await.unwrap())
+        EnrolmentClient::new(channel_on(connection, &timing).await.unwrap())
     }
 
     fn keeper(&self, issued: &Issued) -> Arc<Keeper> {
@@ -90,9 +90,9 @@ impl World {
     }
 }
 
-fn request() -> proto::EnlistRequest {
+fn request() -> proto::EnrolRequest {
     let public_key = FreshKey::draw().unwrap().public.into();
-    proto::EnlistRequest { public_key, cores: 1 }
+    proto::EnrolRequest { public_key, cores: 1 }
 }
 
 /// A bare member with what an enlistment has left in the folder, and nothing else.
@@ -137,7 +137,7 @@ async fn a_worker_joins_with_a_token_and_starts_again_without() {
     // The first address is nobody's.
     let mut enlistment = world.enlistment(token, &[0]);
     enlistment.managers.insert(0, "127.0.0.1:9".to_owned());
-    let enlisted = enlist(&enlistment).await.unwrap();
+    let enlisted = enrol(&enlistment).await.unwrap();
     assert_eq!(
         (enlisted.identity.role, &enlisted.identity.datacenter[..]),
         (Role::Worker, "local")
@@ -151,13 +151,13 @@ async fn a_worker_joins_with_a_token_and_starts_again_without() {
     until_known(&manager, enlisted.identity.node).await;
     worker.leave(Duration::from_secs(2)).await.unwrap();
     drop(worker);
-    assert!(is_enlisted(&enlistment.folder));
+    assert!(is_enrolled(&enlistment.folder));
     let again = start_worker(&world.data()).await;
     assert_eq!(again.identity(), &enlisted.identity);
     assert_eq!(again.life().boot.0, 2);
     until_known(&manager, enlisted.identity.node).await;
     // A second enlistment into the same folder would make another node of it.
-    assert!(matches!(enlist(&enlistment).await, Err(EnlistError::Taken { .. })));
+    assert!(matches!(enrol(&enlistment).await, Err(EnrolError::Taken { .. })));
 }
 
 /// A token that has run out opens nothing: not in the reader, not in the handshake, not on a connection that is open.
@@ -168,19 +168,19 @@ async fn an_expired_token_is_refused_everywhere() {
     let token = world.token(Duration::from_secs(4));
     let keeper = Keeper::new(token.credentials(now()).unwrap());
     let mut open = world.door(Arc::clone(&keeper)).await;
-    open.enlist(request()).await.unwrap();
+    open.enrol(request()).await.unwrap();
     while now() <= token.not_after() {
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
-    let status = open.enlist(request()).await.unwrap_err();
+    let status = open.enrol(request()).await.unwrap_err();
     assert_eq!(status.code(), tonic::Code::PermissionDenied);
     assert!(status.message().contains("the join token expired at"), "{status}");
     // With TLS 1.3 the refusal shows with the first answer.
-    assert!(world.door(keeper).await.enlist(request()).await.is_err());
+    assert!(world.door(keeper).await.enrol(request()).await.is_err());
     let error = JoinToken::from_text(&token.to_text(), now()).unwrap_err().to_string();
     assert!(error.contains("expired at"), "{error}");
-    let error = enlist(&world.enlistment(token, &[0])).await.unwrap_err();
-    assert!(matches!(error, EnlistError::Token(_)), "{error}");
+    let error = enrol(&world.enlistment(token, &[0])).await.unwrap_err();
+    assert!(matches!(error, EnrolError::Token(_)), "{error}");
     assert!(!world.data().exists());
 }
 
@@ -189,14 +189,14 @@ async fn an_expired_token_is_refused_everywhere() {
 async fn a_manager_without_the_ca_says_what_to_do() {
     let world = World::new(2);
     let (_first, _second) = tokio::join!(world.start(0), world.start(1));
-    let error = enlist(&world.enlistment(world.token(DAY), &[1])).await.unwrap_err().to_string();
+    let error = enrol(&world.enlistment(world.token(DAY), &[1])).await.unwrap_err().to_string();
     for words in
         ["without --ca", "volley certs issue", "--role worker --datacenter local", "--certs"]
     {
         assert!(error.contains(words), "{error}");
     }
     assert!(!world.data().exists());
-    let enlisted = enlist(&world.enlistment(world.token(DAY), &[1, 0])).await.unwrap();
+    let enlisted = enrol(&world.enlistment(world.token(DAY), &[1, 0])).await.unwrap();
     assert_eq!(enlisted.manager, world.address(0));
 }
 
@@ -208,22 +208,22 @@ async fn nobody_else_becomes_a_worker() {
     for role in [Role::Client, Role::Worker, Role::Manager] {
         let issued = world.ca.issue(role, "local", NodeId(77), Validity::starting(now(), DAY));
         let mut door = world.door(world.keeper(&issued.unwrap())).await;
-        let status = door.enlist(request()).await.unwrap_err();
+        let status = door.enrol(request()).await.unwrap_err();
         assert_eq!(status.code(), tonic::Code::PermissionDenied);
         assert!(status.message().contains(&format!("the certificate of a {role}")), "{status}");
     }
     let other = World::new(1);
-    let error = enlist(&world.enlistment(other.token(DAY), &[0])).await.unwrap_err().to_string();
+    let error = enrol(&world.enlistment(other.token(DAY), &[0])).await.unwrap_err().to_string();
     assert!(error.contains("does not belong to the cluster of this join token"), "{error}");
     // Of the same CA, for another datacenter.
     let elsewhere = world.ca.token("elsewhere", Validity::starting(now(), DAY)).unwrap();
-    let error = enlist(&world.enlistment(elsewhere, &[0])).await.unwrap_err().to_string();
+    let error = enrol(&world.enlistment(elsewhere, &[0])).await.unwrap_err().to_string();
     assert!(error.contains("stay within theirs"), "{error}");
     // A key that is none.
     let token = world.token(DAY);
     let mut door = world.door(Keeper::new(token.credentials(now()).unwrap())).await;
-    let bad = proto::EnlistRequest { public_key: vec![1; 44].into(), cores: 1 };
-    let status = door.enlist(bad).await.unwrap_err();
+    let bad = proto::EnrolRequest { public_key: vec![1; 44].into(), cores: 1 };
+    let status = door.enrol(bad).await.unwrap_err();
     assert!(status.message().contains("not an Ed25519 key"), "{status}");
     assert!(!world.data().exists());
 }
@@ -236,11 +236,11 @@ async fn certificates_are_bounded_in_number_and_length() {
     (config.enlisted_per_minute, config.worker_days) = (1, 5000);
     let _manager = Manager::start(config).await.unwrap();
     let enlistment = world.enlistment(world.token(DAY), &[0]);
-    let enlisted = enlist(&enlistment).await.unwrap();
+    let enlisted = enrol(&enlistment).await.unwrap();
     let ca = world.temp.path().join("cluster/ca/ca.pem");
     assert_eq!(enlisted.not_after, show(&ca).unwrap()[0].not_after);
-    let second = Enlistment { folder: world.temp.path().join("second"), ..enlistment };
-    let error = enlist(&second).await.unwrap_err().to_string();
+    let second = Enrolment { folder: world.temp.path().join("second"), ..enlistment };
+    let error = enrol(&second).await.unwrap_err().to_string();
     assert!(error.contains("within a minute; again in"), "{error}");
     assert!(!second.folder.exists());
 }

@@ -1,4 +1,4 @@
-//! Frames of one job's streams on their way to its owner: one message at a time, about ten a second.
+//! FrameBatch of one job's streams on their way to its owner: one message at a time, about ten a second.
 //!
 //! The owner is whoever asked last. If it does not answer, or says that it is another, the next one is tried. Streams
 //! are opened anew with every other receiver than before, and go on where it says: a new owner has what the old one
@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use control::message::{Frames, FramesAnswer};
+use control::message::{FrameBatch, FrameBatchAck};
 use fence::{BootId, NodeId};
 use stats::wire::StreamKey;
 use tokio::time::{Instant, sleep_until};
@@ -27,7 +27,7 @@ const REST_MAX: Duration = Duration::from_secs(2);
 const FRAMES_MAX: usize = 1024;
 const BYTES_MAX: usize = 8 << 20;
 
-pub(super) struct Poster {
+pub(super) struct FrameSender {
     pub job: Weak<Job>,
     pub node: NodeId,
     pub boot: BootId,
@@ -43,7 +43,7 @@ enum Outcome {
     Failed,
 }
 
-impl Poster {
+impl FrameSender {
     /// Until the job is gone.
     pub async fn run(self) {
         let Some(nudge) = self.job.upgrade().map(|job| Arc::clone(&job.nudge)) else { return };
@@ -86,7 +86,7 @@ impl Poster {
         let Some(frames) = self.collect(job, not_taken, must) else { return Outcome::Quiet };
         let Some(to) = to else { return Outcome::Failed };
         match self.managers.frames(to, &frames).await {
-            Ok(FramesAnswer::Taken { resume, acks, refused }) => {
+            Ok(FrameBatchAck::Taken { resume, acks, refused }) => {
                 *lock(&job.owner) = Some(to);
                 for (key, from) in resume {
                     match from {
@@ -109,13 +109,13 @@ impl Poster {
                 }
                 Outcome::Taken
             }
-            Ok(FramesAnswer::NotOwner { owner }) => {
+            Ok(FrameBatchAck::NotOwner { owner }) => {
                 detach(job);
                 let owner = owner.filter(|owner| *owner != to);
                 *lock(&job.owner) = owner;
                 if owner.is_some() { Outcome::Redirected } else { Outcome::Failed }
             }
-            Ok(FramesAnswer::UnknownJob) => {
+            Ok(FrameBatchAck::UnknownJob) => {
                 detach(job);
                 Outcome::Failed
             }
@@ -133,7 +133,7 @@ impl Poster {
         job: &Job,
         not_taken: &mut BTreeSet<StreamKey>,
         must: bool,
-    ) -> Option<Frames> {
+    ) -> Option<FrameBatch> {
         let mut streams = lock(&job.streams);
         if streams.is_empty() {
             return None;
@@ -160,7 +160,7 @@ impl Poster {
         if idle && !(must && waiting) {
             return None;
         }
-        Some(Frames { job: job.id, worker: self.node, boot: self.boot, open, frames })
+        Some(FrameBatch { job: job.id, worker: self.node, boot: self.boot, open, frames })
     }
 
     /// The owner; after failures everybody in turn, the owner among them.

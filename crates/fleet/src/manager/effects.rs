@@ -1,12 +1,12 @@
 //! What an owner wants done elsewhere: written, asked, stored, fetched. Each is a task that brings its answer back.
 //!
-//! Writes, stores and fetches go on until they are done or the desk is gone: an owner counts on it.
+//! Writes, stores and fetches go on until they are done or the job_task is gone: an owner counts on it.
 
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use control::message::{Answer, Ask};
+use control::message::{WorkerRequest, WorkerResponse};
 use control::owner::{Event, NoAnswer, blob_of};
 use fence::{JobId, NodeId};
 use futures_util::StreamExt;
@@ -16,13 +16,13 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 use tonic::Streaming;
 
-use super::checkpoints::{KeepError, Promised};
-use super::desk::Input;
+use super::checkpoints::{CheckpointError, PromiseAnswer};
+use super::job_task::Input;
 use super::voters::{Membership, voters_out};
-use super::{Parts, Shared, authority, breakers, parts, relay, roster};
+use super::{Parts, Shared, authority, breakers, checkpoint_parts, relay, roster};
 use crate::bundle::HEAD_BYTES_MAX;
 use crate::wire::job_bytes;
-use crate::wire::proto::desk_client::DeskClient;
+use crate::wire::proto::manager_peers_client::ManagerPeersClient;
 use crate::wire::proto::{Checkpoint, PromiseReply, PromiseRequest};
 
 const WRITE_WITHIN: Duration = Duration::from_secs(5);
@@ -87,7 +87,7 @@ pub fn channel(parts: &Parts, node: NodeId) -> Option<tonic::transport::Channel>
     Some(parts.member.channel(peer.address, peer.role, node))
 }
 
-pub async fn ask(shared: Arc<Shared>, inbox: Inbox, tag: u64, worker: NodeId, ask: Ask) {
+pub async fn ask(shared: Arc<Shared>, inbox: Inbox, tag: u64, worker: NodeId, ask: WorkerRequest) {
     let began = Instant::now();
     let answer = match shared.parts() {
         Some(parts) => match breakers::ask(&shared, &parts, worker, &ask).await {
@@ -98,7 +98,7 @@ pub async fn ask(shared: Arc<Shared>, inbox: Inbox, tag: u64, worker: NodeId, as
     };
     let event = match answer {
         // A last word in another worker's name is as good as no answer.
-        Some(Answer::Stopped { report: Some(report) }) if report.worker != worker => {
+        Some(WorkerResponse::Stopped { report: Some(report) }) if report.worker != worker => {
             authority::refused(&shared, "foreign_attempt");
             Event::Unanswered { tag, why: NoAnswer::Silent }
         }
@@ -219,7 +219,7 @@ async fn promised(mut answer: Streaming<PromiseReply>) -> Option<PromiseReply> {
     if let Some(newest) = &mut reply.newest {
         let within = ask_within(usize::try_from(newest.bytes).unwrap_or_default());
         let rest = answer.map(|part| part.map(|part| part.newest.unwrap_or_default()));
-        let content = timeout(within, parts::gather(newest, rest)).await.ok()?.ok()?;
+        let content = timeout(within, checkpoint_parts::gather(newest, rest)).await.ok()?.ok()?;
         newest.content = content.into();
     }
     Some(reply)
@@ -244,8 +244,9 @@ pub async fn keep(
         let Some(parts) = shared.parts() else { return };
         let me = parts.ledger.id();
         let (voters, membership) = voters(&parts);
-        let (keeper, bytes) = (shared.keeper.clone(), content.clone());
-        let own = tokio::task::spawn_blocking(move || keeper.keep(job, (epoch, number), &bytes));
+        let (checkpoints, bytes) = (shared.checkpoints.clone(), content.clone());
+        let own =
+            tokio::task::spawn_blocking(move || checkpoints.keep(job, (epoch, number), &bytes));
         let mut others = tokio::task::JoinSet::new();
         for node in voters.iter().copied().filter(|node| *node != me) {
             let Some(channel) = channel(&parts, node) else { continue };
@@ -259,9 +260,13 @@ pub async fn keep(
             let content = content.clone();
             let within = ask_within(content.len());
             others.spawn(async move {
-                let mut desk = DeskClient::new(channel);
-                let parts = futures_util::stream::iter(parts::split(first, content));
-                timeout(within, desk.keep(parts)).await.ok()?.ok().map(|kept| kept.get_ref().kept)
+                let mut peer = ManagerPeersClient::new(channel);
+                let parts = futures_util::stream::iter(checkpoint_parts::split(first, content));
+                timeout(within, peer.store_checkpoint(parts))
+                    .await
+                    .ok()?
+                    .ok()
+                    .map(|kept| kept.get_ref().kept)
             });
         }
         let mut copies = 0;
@@ -271,7 +276,7 @@ pub async fn keep(
                 let _ = inbox.send(Input::Depose("a newer owner has stored statistics")).await;
                 return;
             }
-            Ok(Err(KeepError::PromiseLost)) => restore(&shared, &parts, job).await,
+            Ok(Err(CheckpointError::PromiseLost)) => restore(&shared, &parts, job).await,
             Ok(Err(error)) => tracing::warn!(%error, "a checkpoint was not written here"),
             Err(error) => tracing::warn!(%error, "a checkpoint was not written here"),
         }
@@ -304,8 +309,8 @@ pub async fn restore(shared: &Shared, parts: &Parts, job: JobId) {
     });
     let Ok(read) = read.await else { return };
     let Some(epoch) = read.value else { return };
-    let keeper = shared.keeper.clone();
-    let restored = tokio::task::spawn_blocking(move || keeper.restore(job, epoch)).await;
+    let checkpoints = shared.checkpoints.clone();
+    let restored = tokio::task::spawn_blocking(move || checkpoints.restore(job, epoch)).await;
     match restored {
         Ok(Ok(())) => tracing::warn!(%job, epoch, "a damaged promise to owners was made anew"),
         Ok(Err(error)) => tracing::warn!(%job, %error, "a damaged promise stays as it is"),
@@ -338,16 +343,16 @@ pub async fn find(shared: &Shared, job: JobId, epoch: u64) -> Option<Found> {
         let majority = voters.len() / 2 + 1;
         let mut newest = ((0, 0), Vec::new());
         let (mut answers, mut damaged) = (0, 0);
-        let keeper = shared.keeper.clone();
-        let own = tokio::task::spawn_blocking(move || keeper.promise(job, epoch)).await;
+        let checkpoints = shared.checkpoints.clone();
+        let own = tokio::task::spawn_blocking(move || checkpoints.promise(job, epoch)).await;
         match own.unwrap_or_else(|error| Err(io::Error::other(error).into())) {
-            Ok(Promised::Newest(kept)) => {
+            Ok(PromiseAnswer::Newest(kept)) => {
                 answers += 1;
                 newest = (kept.place, kept.content);
             }
-            Ok(Promised::Damaged) => damaged += 1,
-            Ok(Promised::Refused { .. }) => return None,
-            Err(KeepError::PromiseLost) => restore(shared, &parts, job).await,
+            Ok(PromiseAnswer::Damaged) => damaged += 1,
+            Ok(PromiseAnswer::Refused { .. }) => return None,
+            Err(CheckpointError::PromiseLost) => restore(shared, &parts, job).await,
             Err(error) => tracing::warn!(%job, %error, "the checkpoint here cannot be used"),
         }
         let mut others = tokio::task::JoinSet::new();
@@ -356,8 +361,9 @@ pub async fn find(shared: &Shared, job: JobId, epoch: u64) -> Option<Found> {
             let voters = Some(voters_out(membership));
             let request = PromiseRequest { job: job_bytes(job), epoch, voters };
             others.spawn(async move {
-                let mut desk = DeskClient::new(channel);
-                let asked = timeout(ASK_WITHIN, desk.promise(request)).await.ok()?.ok()?;
+                let mut peer = ManagerPeersClient::new(channel);
+                let asked =
+                    timeout(ASK_WITHIN, peer.promise_checkpoint(request)).await.ok()?.ok()?;
                 promised(asked.into_inner()).await
             });
         }

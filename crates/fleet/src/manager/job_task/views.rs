@@ -7,21 +7,22 @@ use control::owner::{Conclusion, Event};
 use stats::{Snapshot, WorkflowSnapshot};
 use tokio::time::Instant;
 
-use super::{Desk, Glance, Input};
-use crate::manager::{errands, now, status};
+use super::{Input, JobSummary, JobTask};
+use crate::manager::{effects, now, status};
 
 /// How often the sums are made for those who ask.
 const SUMS_EVERY: Duration = Duration::from_millis(500);
 /// Windows do not wait longer than this for streams.
 const LAST_WINDOWS: Duration = Duration::from_secs(1);
 
-impl Desk {
+impl JobTask {
     /// What status and lists show. A look at every attempt is not for every question.
     pub(super) fn sum(&mut self) {
         if let Some(statistics) = &self.statistics {
             self.summed = Instant::now();
             let waits_for = self.owner.queued().map(status::queued);
-            self.glances.send_replace(Glance { counted: Some(statistics.totals()), waits_for });
+            self.summaries
+                .send_replace(JobSummary { counted: Some(statistics.totals()), waits_for });
         }
     }
 
@@ -29,7 +30,7 @@ impl Desk {
     /// majority behind that has never heard of it, and a new owner would ask those.
     pub(super) fn look_at_voters(&mut self) {
         let Some(parts) = self.shared.parts() else { return };
-        let voters = errands::voters(&parts);
+        let voters = effects::voters(&parts);
         if std::mem::replace(&mut self.voters, voters.clone()) != voters
             && let Some(statistics) = &mut self.statistics
         {
@@ -49,7 +50,7 @@ impl Desk {
         let Some(statistics) = &mut self.statistics else { return };
         let step = statistics.step(clock);
         if let Some(checkpoint) = statistics.checkpoint(clock, &self.owner) {
-            self.errands.spawn(errands::keep(
+            self.effects.spawn(effects::keep(
                 Arc::clone(&self.shared),
                 self.inbox.clone(),
                 self.job,
@@ -118,15 +119,15 @@ impl Desk {
         let (shared, inbox) = (Arc::clone(&self.shared), self.inbox.clone());
         match stats::wire::encode_result(&result) {
             Ok(bytes) => {
-                self.errands.spawn(async move {
-                    if let Some(blob) = errands::put(&shared, &inbox, bytes.clone()).await {
+                self.effects.spawn(async move {
+                    if let Some(blob) = effects::put(&shared, &inbox, bytes.clone()).await {
                         let _ = inbox.send(Input::Concluded(Some(blob), bytes)).await;
                     }
                 });
             }
             Err(error) => {
                 tracing::error!(job = %self.job, %error, "the result cannot be written");
-                self.errands.spawn(async move {
+                self.effects.spawn(async move {
                     let _ = inbox.send(Input::Concluded(None, Vec::new())).await;
                 });
             }

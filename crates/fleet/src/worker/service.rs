@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use control::message::{Answer, Ask};
+use control::message::{WorkerRequest, WorkerResponse};
 use fence::NodeId;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
@@ -11,8 +11,8 @@ use tonic::{Request, Response, Status};
 use trust::Role;
 
 use super::group::Group;
-use crate::wire::proto::Sealed;
-use crate::wire::proto::crew_server::{Crew, CrewServer};
+use crate::wire::proto::Envelope;
+use crate::wire::proto::worker_control_server::{WorkerControl, WorkerControlServer};
 use crate::wire::{FOR_OWNER, MESSAGE_BYTES_MAX, caller, seal, unseal};
 
 /// Questions that wait for the actor; beyond it callers are told to come again.
@@ -21,22 +21,22 @@ pub(super) const QUESTIONS_MAX: usize = 1024;
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
 pub(super) enum Question {
-    Ask { from: NodeId, ask: Box<Ask>, answer: oneshot::Sender<Answer> },
+    WorkerRequest { from: NodeId, ask: Box<WorkerRequest>, answer: oneshot::Sender<WorkerResponse> },
     Drain,
 }
 
-pub(super) struct CrewService {
+pub(super) struct WorkerService {
     questions: mpsc::Sender<Question>,
     /// Set when the worker has joined; nobody commands it before.
     group: Arc<OnceLock<Arc<Group>>>,
 }
 
-impl CrewService {
+impl WorkerService {
     pub fn server(
         questions: mpsc::Sender<Question>,
         group: Arc<OnceLock<Arc<Group>>>,
-    ) -> CrewServer<Self> {
-        CrewServer::new(Self { questions, group })
+    ) -> WorkerControlServer<Self> {
+        WorkerControlServer::new(Self { questions, group })
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
             .max_encoding_message_size(MESSAGE_BYTES_MAX)
     }
@@ -63,15 +63,15 @@ impl CrewService {
 }
 
 #[tonic::async_trait]
-impl Crew for CrewService {
-    async fn ask(&self, request: Request<Sealed>) -> Result<Response<Sealed>, Status> {
+impl WorkerControl for WorkerService {
+    async fn call(&self, request: Request<Envelope>) -> Result<Response<Envelope>, Status> {
         let caller = self.manager(&request).await?;
         // A member of the group may ask for the job's owner, if that does not reach this worker.
         let owner = request.metadata().get(FOR_OWNER).and_then(|owner| owner.to_str().ok());
         let from = owner.and_then(|owner| owner.parse().ok()).unwrap_or(caller);
-        let ask = Box::new(unseal::<Ask>(request.get_ref())?);
+        let ask = Box::new(unseal::<WorkerRequest>(request.get_ref())?);
         let (answer, answered) = oneshot::channel();
-        self.put(Question::Ask { from, ask, answer })?;
+        self.put(Question::WorkerRequest { from, ask, answer })?;
         match timeout(ANSWER_WITHIN, answered).await {
             Ok(Ok(answer)) => Ok(Response::new(seal(&answer)?)),
             Ok(Err(_)) => Err(Status::unavailable("this worker is shutting down")),
@@ -79,7 +79,7 @@ impl Crew for CrewService {
         }
     }
 
-    async fn drain(&self, request: Request<Sealed>) -> Result<Response<Sealed>, Status> {
+    async fn drain(&self, request: Request<Envelope>) -> Result<Response<Envelope>, Status> {
         self.manager(&request).await?;
         self.put(Question::Drain)?;
         Ok(Response::new(seal(&())?))

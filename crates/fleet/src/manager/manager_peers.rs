@@ -4,18 +4,22 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use control::message::{Ask, Frames, FramesAnswer, Renew, Tell, Told};
+use control::message::{
+    FrameBatch, FrameBatchAck, RenewRequest, ReportAck, WorkerReport, WorkerRequest,
+};
 use fence::JobId;
 use futures_util::{Stream, stream};
 use tonic::{Request, Response, Status, Streaming};
 
-use super::checkpoints::{KeepError, Kept, Promised};
+use super::checkpoints::{CheckpointError, Kept, PromiseAnswer};
 use super::voters::voters_in;
-use super::{Shared, authority, breakers, errands, lock, office, parts, relay, status};
-use crate::wire::proto::desk_server::Desk;
+use super::{
+    Shared, authority, breakers, checkpoint_parts, effects, lock, relay, status, worker_reports,
+};
+use crate::wire::proto::manager_peers_server::ManagerPeers;
 use crate::wire::proto::{
-    self, Checkpoint, CountsReply, CountsRequest, JobCounts, KeepReply, PromiseReply,
-    PromiseRequest, RelayRequest, Sealed, relay_request::Kind,
+    self, Checkpoint, CountsReply, CountsRequest, Envelope, JobCounts, PromiseReply,
+    PromiseRequest, RelayRequest, StoreCheckpointReply, relay_request::Kind,
 };
 use crate::wire::{self, job_from};
 
@@ -36,69 +40,71 @@ impl Service {
     }
 
     /// A damaged promise is made anew for the next call; this one has to be made again.
-    async fn not_kept(&self, job: JobId, error: &KeepError) -> Status {
-        if let (KeepError::PromiseLost, Some(parts)) = (error, self.0.parts()) {
-            errands::restore(&self.0, &parts, job).await;
+    async fn not_kept(&self, job: JobId, error: &CheckpointError) -> Status {
+        if let (CheckpointError::PromiseLost, Some(parts)) = (error, self.0.parts()) {
+            effects::restore(&self.0, &parts, job).await;
         }
         Status::unavailable(error.to_string())
     }
 }
 
 #[tonic::async_trait]
-impl Desk for Service {
-    async fn keep(
+impl ManagerPeers for Service {
+    async fn store_checkpoint(
         &self,
         request: Request<Streaming<Checkpoint>>,
-    ) -> Result<Response<KeepReply>, Status> {
+    ) -> Result<Response<StoreCheckpointReply>, Status> {
         authority::manager(&self.0, &request)?;
         let mut parts = request.into_inner();
         let none = || Status::invalid_argument("a checkpoint without parts");
         let first = parts.message().await?.ok_or_else(none)?;
         self.by_present_voters(first.voters)?;
-        let _room = self.0.keeper.room(first.bytes).await?;
-        let content = parts::gather(&first, parts).await?;
+        let _room = self.0.checkpoints.room(first.bytes).await?;
+        let content = checkpoint_parts::gather(&first, parts).await?;
         let Checkpoint { job, epoch, number, voters, .. } = first;
         let job = job_from(&job)?;
-        let keeper = self.0.keeper.clone();
-        let kept = tokio::task::spawn_blocking(move || keeper.keep(job, (epoch, number), &content));
+        let checkpoints = self.0.checkpoints.clone();
+        let kept =
+            tokio::task::spawn_blocking(move || checkpoints.keep(job, (epoch, number), &content));
         let kept = kept.await.map_err(|error| Status::internal(error.to_string()))?;
         match kept {
             Ok(kept) => {
                 // They may have changed while it was written.
                 self.by_present_voters(voters)?;
-                Ok(Response::new(KeepReply { kept }))
+                Ok(Response::new(StoreCheckpointReply { kept }))
             }
             Err(error) => Err(self.not_kept(job, &error).await),
         }
     }
 
-    type PromiseStream = Pin<Box<dyn Stream<Item = Result<PromiseReply, Status>> + Send>>;
+    type PromiseCheckpointStream = Pin<Box<dyn Stream<Item = Result<PromiseReply, Status>> + Send>>;
 
-    async fn promise(
+    async fn promise_checkpoint(
         &self,
         request: Request<PromiseRequest>,
-    ) -> Result<Response<Self::PromiseStream>, Status> {
+    ) -> Result<Response<Self::PromiseCheckpointStream>, Status> {
         authority::manager(&self.0, &request)?;
         let PromiseRequest { job, epoch, voters } = request.into_inner();
         self.by_present_voters(voters)?;
         let id = job_from(&job)?;
-        let keeper = self.0.keeper.clone();
-        let promised = tokio::task::spawn_blocking(move || keeper.promise(id, epoch)).await;
+        let checkpoints = self.0.checkpoints.clone();
+        let promised = tokio::task::spawn_blocking(move || checkpoints.promise(id, epoch)).await;
         let promised = promised.map_err(|error| Status::internal(error.to_string()))?;
         let promised = match promised {
             Ok(promised) => promised,
             Err(error) => return Err(self.not_kept(id, &error).await),
         };
         let reply = match promised {
-            Promised::Newest(Kept { place: (epoch, number), content }) => {
+            PromiseAnswer::Newest(Kept { place: (epoch, number), content }) => {
                 let first = Checkpoint { job, epoch, number, ..Checkpoint::default() };
                 let part =
                     |newest| PromiseReply { newest: Some(newest), ..PromiseReply::default() };
-                let parts = parts::split(first, content).map(move |newest| Ok(part(newest)));
+                let parts =
+                    checkpoint_parts::split(first, content).map(move |newest| Ok(part(newest)));
                 return Ok(Response::new(Box::pin(stream::iter(parts))));
             }
-            Promised::Damaged => PromiseReply { damaged: true, ..PromiseReply::default() },
-            Promised::Refused { promise } => {
+            PromiseAnswer::Damaged => PromiseReply { damaged: true, ..PromiseReply::default() },
+            PromiseAnswer::Refused { promise } => {
                 PromiseReply { promised: promise, ..PromiseReply::default() }
             }
         };
@@ -112,7 +118,7 @@ impl Desk for Service {
         authority::manager(&self.0, &request)?;
         let asked = voters_in(request.into_inner().voters);
         let settled = lock(&self.0.kept_by).clone();
-        let led = lock(&self.0.desks);
+        let led = lock(&self.0.job_tasks);
         let jobs = settled.into_iter().filter(|(job, by)| *by >= asked && led.contains_key(job));
         let jobs = jobs.map(|(job, _)| wire::job_bytes(job)).collect();
         Ok(Response::new(proto::SettledReply { jobs }))
@@ -130,28 +136,28 @@ impl Desk for Service {
         }
         let mut counts = Vec::new();
         for job in asked {
-            let desk = self.0.desk(job_from(&job)?);
-            let glance = desk.map(|desk| desk.glance.borrow().clone());
-            counts.extend(glance.map(|glance| JobCounts {
+            let job_task = self.0.job_task(job_from(&job)?);
+            let summary = job_task.map(|job_task| job_task.summary.borrow().clone());
+            counts.extend(summary.map(|summary| JobCounts {
                 job,
-                counters: glance.counted.map(|counted| status::counters(&counted)),
-                waits_for: glance.waits_for.unwrap_or_default(),
+                counters: summary.counted.map(|counted| status::counters(&counted)),
+                waits_for: summary.waits_for.unwrap_or_default(),
             }));
         }
         Ok(Response::new(CountsReply { counts }))
     }
 
-    async fn renewed(&self, request: Request<Sealed>) -> Result<Response<Sealed>, Status> {
+    async fn renewed(&self, request: Request<Envelope>) -> Result<Response<Envelope>, Status> {
         let by = authority::manager(&self.0, &request)?;
-        let renewed: Renew = wire::unseal(request.get_ref())?;
+        let renewed: RenewRequest = wire::unseal(request.get_ref())?;
         if let Some(by) = by {
             lock(&self.0.renewers).note(renewed.worker, by);
         }
-        relay::tell_desks(&self.0, &renewed);
+        relay::tell_job_tasks(&self.0, &renewed);
         Ok(Response::new(wire::seal(&())?))
     }
 
-    async fn relay(&self, request: Request<RelayRequest>) -> Result<Response<Sealed>, Status> {
+    async fn relay(&self, request: Request<RelayRequest>) -> Result<Response<Envelope>, Status> {
         let by = authority::manager(&self.0, &request)?;
         let request = request.into_inner();
         let kind = request.kind();
@@ -159,25 +165,29 @@ impl Desk for Service {
             .map_err(|_| Status::invalid_argument("which worker?"))?;
         let sealed = request.sealed.unwrap_or_default();
         let answer = match kind {
-            Kind::Tell => {
-                let tell: Tell = wire::unseal(&sealed)?;
+            Kind::WorkerReport => {
+                let tell: WorkerReport = wire::unseal(&sealed)?;
                 authority::may_tell(&*self.0.serving()?, worker, &tell).await?;
-                let desk = tell.job().and_then(|job| self.0.desk(job));
-                let told = desk.map(|desk| office::tell_desk(&desk, tell)).transpose()?;
-                wire::seal(&told.unwrap_or(Told::NotOwner { owner: None }))?
+                let job_task = tell.job().and_then(|job| self.0.job_task(job));
+                let told = job_task
+                    .map(|job_task| worker_reports::tell_desk(&job_task, tell))
+                    .transpose()?;
+                wire::seal(&told.unwrap_or(ReportAck::NotOwner { owner: None }))?
             }
-            Kind::Frames => {
-                let frames: Frames = wire::unseal(&sealed)?;
+            Kind::FrameBatch => {
+                let frames: FrameBatch = wire::unseal(&sealed)?;
                 if frames.worker != worker {
                     return Err(Status::permission_denied("a worker speaks for itself only"));
                 }
-                match self.0.desk(frames.job) {
-                    Some(desk) => wire::seal(&office::frames_to_desk(&desk, frames).await?)?,
-                    None => wire::seal(&FramesAnswer::NotOwner { owner: None })?,
+                match self.0.job_task(frames.job) {
+                    Some(job_task) => {
+                        wire::seal(&worker_reports::frames_to_desk(&job_task, frames).await?)?
+                    }
+                    None => wire::seal(&FrameBatchAck::NotOwner { owner: None })?,
                 }
             }
-            Kind::Ask => {
-                let ask: Ask = wire::unseal(&sealed)?;
+            Kind::WorkerRequest => {
+                let ask: WorkerRequest = wire::unseal(&sealed)?;
                 let parts = self.0.serving()?;
                 let answer = breakers::ask_for(&self.0, &parts, worker, &ask, by).await;
                 let answer = answer.ok_or_else(|| Status::unavailable("it does not answer"))?;
@@ -188,7 +198,7 @@ impl Desk for Service {
         Ok(Response::new(answer))
     }
 
-    async fn leave(&self, request: Request<Sealed>) -> Result<Response<Sealed>, Status> {
+    async fn leave(&self, request: Request<Envelope>) -> Result<Response<Envelope>, Status> {
         authority::manager(&self.0, &request)?;
         self.0.told_to_leave.send_replace(true);
         Ok(Response::new(wire::seal(&())?))
