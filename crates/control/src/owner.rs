@@ -1,22 +1,48 @@
-//! The owner of one job: everything that is decided about it is decided here, in one place, one event at a time (R8).
+//! The owner of one job: everything that is decided about it is decided here, in one place, one
+//! event at a time (R8).
 //!
 //! ```text
-//!  adopt ─▶ Recovering ─all known─▶ Active ─machine says Finish─▶ Concluding ─▶ Recording ─▶ Finishing ─▶ Finished
-//!               │                     │                                         (any refusal for the epoch)
-//!               └─────────────────────┴────────────────────────────────────────────────────────────────▶ Deposed
+//!  adopt ─▶ Recovering ─all known─▶ Active ─workflows are over─▶ Closing ─all reports in─╮
+//!                │                    │      Finished ◀─ Finishing ◀─ Recording ◀─ Concluding
+//!                ╰────────────────────┴──── any refusal for the epoch ────▶ Deposed
 //!
-//!  a wave:  Seating ─all holds─▶ Provisioning ─▶ Dispatching ─all ready─▶ Beginning ─▶ Running ─▶ over
-//!              ▲ one refusal: all released, later again                                   │ lost? seated anew
+//!  a wave:  Reserving ─all granted─▶ Provisioning ─▶ Dispatching ─all ready─▶ Beginning ─▶ Running
+//!               ▲ one refusal: all are released, and asked for again later
 //! ```
 //!
-//! - [`schedule::job::Job`] says what comes when on the level of workflows: layers, skips, the outcome. Below it, here,
-//!   are **batches** (those workflows of a layer that the pool can run together, X9), and **waves**: the shards that
-//!   are prepared and started together. Setups and teardowns are waves of one shard each.
-//! - Rights come from the ledger. `StartAttempt` is committed before a dispatch, `BeginLoad` before a start, and a
-//!   layer's context before anything of the next one (EXEC-182).
-//! - There is one way in: [`Owner::adopt`] builds the owner from what the ledger holds, which is nothing for a new job.
+//! - [`schedule::job::Job`] says what comes when on the level of workflows: layers, skips, the
+//!   outcome. Below it, here, are **batches** (those workflows of a layer that fit the fleet
+//!   together), and **waves**: the shards that are prepared and started together. Setups and
+//!   teardowns are waves of one shard each.
+//! - Rights come from the ledger. `StartAttempt` is committed before a dispatch, `BeginLoad` before
+//!   a start, and a layer's context before anything of the next one (EXEC-182).
+//! - There is one way in: [`Owner::adopt`] builds the owner from what the ledger holds, which is
+//!   nothing for a new job.
 //!
-//! **Invariant:** what arrives late, twice or for something that is over changes nothing but a counter.
+//! An owner is made of parts. A part owns its fields and the rules about them; it knows no other
+//! part. What needs several of them is a method of [`Owner`], in a file named for what it decides.
+//! This file drives it all.
+//!
+//! | Part | What it owns |
+//! |---|---|
+//! | `spec` | what is fixed: names, plan, settings |
+//! | `time` | the job's age, its own clock, how long it may take |
+//! | `lifecycle` | phases, stops, cancels, the outcome |
+//! | `workflows` | what is known of each workflow |
+//! | `stages` | what is due; the batch and the wave under way |
+//! | `shards` | all shards (`shard` has the table of transitions) and their attempts (`attempt`) |
+//! | `capacity` | cores of the fleet, the queue, and `reservations` |
+//! | `liveness` | who is silent, asked back, lost; which attempts are orphans |
+//! | `context` | values that workflows leave to later ones |
+//! | `live_control` | what people have changed, and who has heard of it |
+//! | `grants` | rows and units that attempts are given, and units that were lost |
+//! | `reports` | final reports on their way into the ledger |
+//! | `recovery` | what a new owner waits for, and knows of the time before |
+//! | `journal` | transitions, the timeline, counts |
+//! | `outgoing` | effects, `commits`, `calls` to workers, transfers of `blobs` |
+//!
+//! **Invariant:** what arrives late, twice or for something that is over changes nothing but a
+//! counter.
 
 use fence::Moment;
 
@@ -29,6 +55,7 @@ mod attempt;
 mod begin;
 mod blobs;
 mod budgets;
+mod call_answers;
 mod calls;
 mod cancel;
 mod capacity;
@@ -47,10 +74,13 @@ mod lifecycle;
 mod live_control;
 mod liveness;
 mod loss;
+mod machine;
 mod manifest;
 mod outgoing;
 mod placement;
 mod probes;
+mod progress;
+mod queue;
 mod rates;
 mod recover;
 mod recovery;
@@ -60,6 +90,7 @@ mod reservations;
 mod retry;
 mod rows;
 mod settings;
+mod settle;
 mod shard;
 mod shards;
 mod silence;
@@ -69,7 +100,7 @@ mod steer;
 mod stop;
 mod stragglers;
 mod time;
-mod tools;
+mod transitions;
 mod unrun;
 mod view;
 mod waves;
@@ -78,9 +109,10 @@ mod workflows;
 pub use adopt::Adoption;
 pub use blobs::blob_of;
 pub use event::{
-    Conclusion, Conclusive, Effect, Event, Gap, Mended, NoAnswer, Note, Queued, Unrun,
+    Conclusion, Conclusive, Effect, Event, Gap, Mended, NoAnswer, Note, Numbers, Queued, Unrun,
 };
 pub use final_report::{decode_report, encode_report};
+pub use journal::Counts;
 pub use manifest::{
     DataPart, Manifest, OnWorkerLoss, Part, Policy, Provided, WhenFull, WhenNoneLeft,
 };
@@ -105,23 +137,6 @@ use stages::Stages;
 use time::JobTime;
 use workflows::Workflows;
 
-/// How often something happened that should not, or that did nothing (LIFE-2, R10).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Transitions that the table does not have.
-    pub illegal: u64,
-    /// Events for what is over, or unknown.
-    pub late: u64,
-    pub repeats: u64,
-    pub retries: u64,
-    pub lost_workers: u64,
-    /// Reports and answers that do not fit what was asked of that worker.
-    pub mismatched: u64,
-    /// Lines of the history and of the timeline that there was no room for.
-    pub dropped: u64,
-    pub unknown_commits: u64,
-}
-
 /// The owner of one job. See the module's header.
 #[derive(Clone, Debug)]
 pub struct Owner {
@@ -143,7 +158,8 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// One event, and what is to be done about it. `now` is CLOCK_BOOTTIME of this host (R4) and never goes back.
+    /// One event, and what is to be done about it. `now` is CLOCK_BOOTTIME of this host (R4) and
+    /// never goes back.
     pub fn step(&mut self, event: Event, now: Moment) -> Vec<Effect> {
         let stood = self.time.advance(now);
         self.stood_still(stood);
@@ -227,7 +243,16 @@ impl Owner {
         self.outgoing.propose(self.spec.settings().commits_at_once);
     }
 
-    /// When to come with [`Event::Tick`] if nothing else happens. `None`: nothing is waited for here.
+    /// Says something in the timeline.
+    pub(super) fn note(&mut self, text: impl Into<String>, gap: Option<Gap>) {
+        let note = Note { at: self.time.age(), text: text.into(), gap };
+        if self.journal.note(&note) {
+            self.outgoing.push(Effect::Noted(note));
+        }
+    }
+
+    /// When to come with [`Event::Tick`] if nothing else happens. `None`: nothing is waited for
+    /// here.
     #[must_use]
     pub fn wake(&self) -> Option<Moment> {
         let mut due: Vec<Moment> = self.outgoing.calls().due_times().collect();
@@ -264,7 +289,8 @@ impl Owner {
             let standing = self.control.is_paused() && shard.step == Step::Running;
             due.extend(shard.due.filter(|_| !standing));
         }
-        // What was due by now was looked at in the last step; if it still stands, it waits for something else.
+        // What was due by now was looked at in the last step; if it still stands, it waits for
+        // something else.
         due.into_iter().filter(|at| *at > self.time.now()).min()
     }
 }

@@ -2,8 +2,10 @@
 //! JavaScript runtimes, everything else is as for plans.
 
 mod assemble;
+pub mod hints;
 mod hook;
 mod instance;
+mod prepare;
 mod summary;
 mod user;
 
@@ -22,6 +24,8 @@ pub use hook::HookError;
 pub use hook::SETUP_DATA;
 pub(crate) use hook::run_aside;
 pub use instance::Instance;
+pub use prepare::{Entry, How, PrepareError, Prepared, Wanted, memory_for_users, prepare};
+pub(crate) use prepare::{assemble, open};
 pub use summary::handle_summary;
 pub use user::ScriptEnd;
 pub(crate) use user::{CoreSide, ScriptUser};

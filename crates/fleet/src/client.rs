@@ -14,6 +14,8 @@ mod blobs;
 mod calls;
 pub mod enrol;
 mod error;
+pub mod keys;
+pub mod pack;
 mod scale;
 mod watch;
 

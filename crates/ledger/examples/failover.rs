@@ -77,7 +77,7 @@ impl Group {
 
     fn up(&mut self, member: usize) -> Result<(), String> {
         let child = Command::new(&self.volley)
-            .args(["ledger", "serve"])
+            .args(["debug", "ledger", "serve"])
             .arg(self.root.join(member.to_string()))
             .args(["--listen", &self.addresses[member], "--peers", &self.addresses.join(",")])
             // A member that cannot reach the killed one says so at every heartbeat.

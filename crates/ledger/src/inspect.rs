@@ -1,4 +1,4 @@
-//! Looking into a data folder without touching it: what `volley ledger inspect` and `verify` show.
+//! Looking into a data folder without touching it: what `volley debug ledger inspect` and `verify` show.
 //!
 //! Nothing here takes a lock or writes, so a running node is not disturbed. What it is writing at that moment may look
 //! like an unfinished tail; that is said, and is no damage.

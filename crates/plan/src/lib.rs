@@ -9,6 +9,7 @@
 //! values. Nothing here runs anything, and nothing reads the environment but through
 //! [`ReadOptions`].
 
+mod advice;
 mod data;
 mod decode;
 pub mod expr;
@@ -17,7 +18,9 @@ mod keys;
 mod layers;
 mod methods;
 mod model;
+pub mod overrides;
 mod problem;
+pub mod quick;
 mod quotes;
 mod read_json;
 mod read_toml;
@@ -36,6 +39,7 @@ mod words;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+pub use advice::advise;
 pub use data::{DataError, Rows, load_rows};
 pub use layers::{classify, layers};
 pub use methods::WARMUP;

@@ -23,9 +23,16 @@ impl std::fmt::Display for Wrong {
     }
 }
 
+impl std::error::Error for Wrong {}
+
 impl Wrong {
     pub fn new(message: impl Into<String>, help: impl Into<String>) -> Self {
         Wrong { message: message.into(), help: Some(help.into()) }
+    }
+
+    /// Where the message says all there is to say.
+    pub fn only(message: impl Into<String>) -> Self {
+        Wrong { message: message.into(), help: None }
     }
 }
 

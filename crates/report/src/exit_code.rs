@@ -2,22 +2,16 @@
 //!
 //! What says most about the whole run comes first. A run that was interrupted is not "failed
 //! thresholds", because it never had the chance to meet them; a result that is invalid is not
-//! "passed", because its numbers mean nothing.
+//! "passed", because its numbers mean nothing. Failed checks and requests count unless a threshold
+//! speaks of them (R20).
 //!
-//! | Code | When |
-//! |---|---|
-//! | 105 | interrupted (Ctrl-C, SIGTERM) |
-//! | 102 | the run's own time limit passed |
-//! | 103 | stopped by `volley ctl stop` or `volley cancel` |
-//! | 122 | outcome FAILED or PARTIAL |
-//! | 120 | verdict invalid, or with `--fail-on degraded` worse than valid |
-//! | 99 | a threshold failed; or a check or request failed without a threshold for it (R20) |
-//! | 0 | all held |
-//!
-//! Codes for what happens before a result exists (2 usage, 104 invalid plan ...) are the command
-//! line's.
+//! [`ExitCode`] has all numbers with their meaning, also those of what happens before a result
+//! exists.
 
+mod code;
 mod script;
+
+pub use code::ExitCode;
 
 use stats::{Outcome, RunResult, StopReason, ThresholdResult, VerdictState, WorkflowStatus};
 
@@ -34,14 +28,14 @@ pub(crate) const NOTHING_MEASURED: &str =
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Exit {
-    pub code: i32,
+    pub code: ExitCode,
     /// A clause without a full stop: "2 of 3 thresholds failed: ...".
     pub reason: String,
 }
 
 impl Exit {
     pub fn passed(&self) -> bool {
-        self.code == 0
+        self.code == ExitCode::Passed
     }
 }
 
@@ -54,16 +48,16 @@ pub(crate) fn exit_code_of(result: &RunResult, rollup: &Rollup) -> Exit {
     if let Some(script) = &result.script {
         return script::exit_code(result, script);
     }
-    let rules: [(i32, Option<String>); 9] = [
-        (105, interrupted(result)),
-        (102, timed_out(result)),
-        (103, cancelled(result)),
-        (122, unfinished(result)),
-        (120, invalid(result)),
-        (99, thresholds_failed(result)),
-        (99, checks_failed(result, rollup)),
-        (99, requests_failed(result, rollup)),
-        (0, Some(held(result, rollup))),
+    let rules: [(ExitCode, Option<String>); 9] = [
+        (ExitCode::Interrupted, interrupted(result)),
+        (ExitCode::TimedOut, timed_out(result)),
+        (ExitCode::Stopped, cancelled(result)),
+        (ExitCode::Unfinished, unfinished(result)),
+        (ExitCode::InvalidResult, invalid(result)),
+        (ExitCode::NotHeld, thresholds_failed(result)),
+        (ExitCode::NotHeld, checks_failed(result, rollup)),
+        (ExitCode::NotHeld, requests_failed(result, rollup)),
+        (ExitCode::Passed, Some(held(result, rollup))),
     ];
     let first = rules.into_iter().find_map(|(code, reason)| reason.map(|reason| (code, reason)));
     let (code, reason) = first.expect("the last rule always applies");

@@ -25,6 +25,6 @@ pub mod summary;
 pub mod text;
 mod unrun;
 
-pub use exit_code::{Exit, exit_code};
+pub use exit_code::{Exit, ExitCode, exit_code};
 pub use rollup::{CheckTotal, Rollup, StepTotal};
 pub use summary::Summary;

@@ -97,7 +97,7 @@ impl Summary {
             outcome: result.outcome,
             stopped_by: stopped_by(&result.stop),
             verdict: result.verdict.clone(),
-            exit_code: exit.code,
+            exit_code: exit.code.number(),
             exit_reason: exit.reason,
             elapsed_s: result.elapsed.as_secs_f64(),
             requests: AllRequestsPart::new(total, rollup.rate, result.issued),

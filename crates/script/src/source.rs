@@ -73,6 +73,13 @@ pub struct LoadedFile {
     pub bytes: Arc<[u8]>,
 }
 
+/// Scripts are told from plans by the ending of their name; `-` is a script on the standard input.
+pub fn is_script(path: &Path) -> bool {
+    let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+    matches!(ending.to_ascii_lowercase().as_str(), "js" | "ts" | "mjs" | "cjs" | "mts" | "cts")
+        || path.as_os_str() == "-"
+}
+
 pub struct Sources {
     entry: String,
     /// Paths below it are shown without it.

@@ -3,6 +3,8 @@
 mod agent;
 mod certs;
 mod complete;
+mod ctl;
+mod debug;
 mod jobs;
 mod k6_only;
 mod ledger;
@@ -16,6 +18,9 @@ pub use certs::{
     CertsAction, CertsArgs, CertsCheckArgs, CertsGossipKeyArgs, CertsInitArgs, CertsIssueArgs,
     CertsShowArgs, CertsTokenArgs,
 };
+pub use complete::{CompletionsArgs, ManArgs, Shell};
+pub use ctl::{CtlAction, CtlArgs};
+pub use debug::{DebugAction, DebugArgs, MOVED};
 pub use jobs::{
     CancelArgs, DrainArgs, FleetPlace, FleetStatusArgs, FollowArgs, FullPolicy, JobsArgs,
     LossPolicy, ManagersArgs, ManagersChange, ResultsArgs, SubmitArgs, WatchArgs,
@@ -47,13 +52,16 @@ Examples:
   volley run script.js                    run a k6 script as it is
   volley ctl scale --by 2                 twice the load of the test that runs now
   volley submit plan.yaml --watch         the same plan on a cluster
+";
 
-Exit codes: 0 all held; 99 a threshold, check or request failed; 104 bad plan; 105 interrupted;
-102 time-out; 103 stopped by `ctl`; 122 a workflow failed; 120 result invalid; 2 usage";
+/// Below the list of commands.
+fn after_help() -> String {
+    format!("{EXAMPLES}\n{}", report::ExitCode::help())
+}
 
 /// Load tests from a plan or a k6 script, on one machine, with a result that says whether to trust it.
 #[derive(Parser)]
-#[command(name = "volley", version, after_help = EXAMPLES, max_term_width = 100)]
+#[command(name = "volley", version, after_help = after_help(), max_term_width = 100)]
 #[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
 pub struct Cli {
     #[command(subcommand)]
@@ -103,14 +111,10 @@ pub enum Command {
     Manager(ManagerArgs),
     /// Run a worker: it makes the load
     Worker(WorkerArgs),
-    /// Run, check and look after a member of the replicated ledger
-    Ledger(LedgerArgs),
     /// Make and look at the certificates of a cluster
     Certs(CertsArgs),
-    /// Run a bare member of a cluster, for trying out
-    Agent(AgentArgs),
-    /// Show who is in a cluster, and look after the keys of its gossip
-    Members(AgentMembersArgs),
+    /// Look into one part of a cluster: agent, members, ledger
+    Debug(DebugArgs),
     /// Show which settings are in force and where each comes from
     Settings(SettingsArgs),
     /// Print the JSON Schema of plans, for editors
@@ -161,38 +165,6 @@ pub struct QuickArgs {
     pub timeout: Duration,
     #[command(flatten)]
     pub output: OutputArgs,
-}
-
-#[derive(Args)]
-#[command(after_help = "\
-Examples:
-  source <(volley completions bash)                                    in ~/.bashrc
-  source <(volley completions zsh)                                     in ~/.zshrc
-  volley completions fish > ~/.config/fish/completions/volley.fish")]
-pub struct CompletionsArgs {
-    /// The shell
-    #[arg(value_enum)]
-    pub shell: Shell,
-}
-
-#[derive(Clone, Copy, clap::ValueEnum)]
-pub enum Shell {
-    Bash,
-    Zsh,
-    Fish,
-    Elvish,
-    Powershell,
-}
-
-#[derive(Args)]
-#[command(after_help = "\
-Examples:
-  volley man | man -l -                                    read it
-  volley man --dir ~/.local/share/man/man1                 write volley.1, volley-run.1, ...")]
-pub struct ManArgs {
-    /// Write a page for each command into this folder; without it, the first page goes to standard output
-    #[arg(long, value_name = "DIR")]
-    pub dir: Option<PathBuf>,
 }
 
 #[derive(Args)]
@@ -393,61 +365,6 @@ pub struct TargetArgs {
     /// Threads that serve
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub threads: usize,
-}
-
-const CTL: &str = "\
-Examples:
-  volley ctl pause                               the test that runs on this machine
-  volley ctl scale --by 2 --run 4711             one of several
-  volley ctl --job 3f2a scale --rate 500/s       a job of a cluster; --vus and --by as well
-  volley ctl --job 3f2a stop                     end it, with a summary";
-
-#[derive(Args)]
-#[command(after_help = CTL)]
-pub struct CtlArgs {
-    #[command(subcommand)]
-    pub action: CtlAction,
-    /// Which run, if there are several: its process id
-    #[arg(long, global = true, value_name = "PID")]
-    pub run: Option<u32>,
-    /// A job of a cluster, instead of a run on this machine: its id, or its beginning
-    #[arg(long, global = true, value_name = "JOB", value_parser = values::job_prefix)]
-    #[arg(conflicts_with = "run")]
-    pub job: Option<String>,
-    #[command(flatten)]
-    pub at: FleetPlace,
-}
-
-#[derive(Subcommand)]
-pub enum CtlAction {
-    /// Show what runs
-    Status {
-        /// For programs
-        #[arg(long)]
-        json: bool,
-    },
-    /// Start no new iterations; the schedule stands still
-    Pause,
-    /// Go on
-    Resume,
-    /// Set virtual users or rate, or multiply both
-    Scale {
-        /// Virtual users of closed models
-        #[arg(long, value_name = "N", group = "what", value_parser = values::vus_or_none())]
-        vus: Option<u32>,
-        /// Arrivals of open models: 500/s
-        #[arg(long, value_name = "RATE", value_parser = values::rate, group = "what")]
-        rate: Option<plan::Rate>,
-        /// Multiply what runs now
-        #[arg(long, value_name = "FACTOR", group = "what", allow_negative_numbers = true)]
-        #[arg(value_parser = values::factor)]
-        by: Option<f64>,
-        /// Only this workflow
-        #[arg(long, value_name = "NAME")]
-        workflow: Option<String>,
-    },
-    /// End gracefully, with a summary (exit code 103)
-    Stop,
 }
 
 #[derive(Args)]

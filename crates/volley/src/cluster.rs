@@ -7,6 +7,7 @@
 //!
 //! `volley up` writes the file, so that `volley submit` needs no flags.
 
+use crate::failure::Failure;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -43,9 +44,9 @@ pub fn default_folder() -> Option<PathBuf> {
 }
 
 /// Writes `client.json` into `folder`, in one step: a reader sees the old one or the new one. Where it is.
-pub fn write(folder: &Path, file: &ClientFile) -> Result<PathBuf, String> {
+pub fn write(folder: &Path, file: &ClientFile) -> Result<PathBuf, Failure> {
     let path = folder.join(FILE);
-    let fail = |error: std::io::Error| format!("{}: {error}", path.display());
+    let fail = |error: std::io::Error| Failure::failed(error).at(path.display());
     std::fs::create_dir_all(folder).map_err(fail)?;
     // Whoever reads it may stand elsewhere.
     let certs = std::path::absolute(&file.certs).map_err(fail)?;
@@ -66,7 +67,7 @@ pub fn remove(folder: &Path, file: &ClientFile) {
 }
 
 /// The file of the nearest cluster, and where it is; `None`: there is none.
-pub fn find() -> Result<Option<(PathBuf, ClientFile)>, String> {
+pub fn find() -> Result<Option<(PathBuf, ClientFile)>, Failure> {
     let places = [Some(PathBuf::from(LOCAL)), default_folder()];
     for folder in places.into_iter().flatten() {
         let path = folder.join(FILE);
@@ -77,8 +78,8 @@ pub fn find() -> Result<Option<(PathBuf, ClientFile)>, String> {
     Ok(None)
 }
 
-pub fn read(path: &Path) -> Result<ClientFile, String> {
-    let fail = |why: &str| format!("{}: {why}", path.display());
+pub fn read(path: &Path) -> Result<ClientFile, Failure> {
+    let fail = |why: &str| Failure::failed(why).at(path.display());
     let size = std::fs::metadata(path).map_err(|error| fail(&error.to_string()))?.len();
     if size > FILE_BYTES_MAX {
         return Err(fail("too large for a file that says where a cluster is"));
@@ -129,7 +130,7 @@ mod tests {
             (r#"{"managers": [1], "certs": "x"}"#, "expected"),
         ] {
             std::fs::write(&path, text).unwrap();
-            let error = read(&path).unwrap_err();
+            let error = read(&path).unwrap_err().to_string();
             assert!(error.contains("client.json") && error.contains(word), "{error}");
         }
     }

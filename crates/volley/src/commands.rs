@@ -12,7 +12,6 @@ mod ledger;
 mod members;
 mod new;
 pub mod node;
-mod overrides;
 mod ping;
 pub mod quick;
 mod reach;
@@ -26,10 +25,12 @@ mod up;
 
 pub use fleet::{known_jobs, known_nodes};
 
-use crate::cli::Command;
+use report::ExitCode;
+
+use crate::cli::{Command, DebugAction};
 use crate::print;
 
-pub fn dispatch(command: Command) -> i32 {
+pub fn dispatch(command: Command) -> ExitCode {
     match command {
         Command::Run(args) => run::run(&args),
         Command::Demo(args) => demo::demo(&args),
@@ -49,12 +50,14 @@ pub fn dispatch(command: Command) -> i32 {
         Command::Up(args) => up::up(&args),
         Command::Manager(args) => node::manager(&args),
         Command::Worker(args) => node::worker(&args),
-        Command::Ledger(args) => ledger::ledger(&args),
         Command::Certs(args) => certs::certs(&args),
-        Command::Agent(args) => agent::agent(&args),
-        Command::Members(args) => members::members(&args),
+        Command::Debug(args) => match &args.action {
+            DebugAction::Agent(args) => agent::agent(args),
+            DebugAction::Members(args) => members::members(args),
+            DebugAction::Ledger(args) => ledger::ledger(args),
+        },
         // `main` has read the file and shows it.
-        Command::Settings(_) => 0,
+        Command::Settings(_) => ExitCode::Passed,
         Command::Completions(args) => complete::completions(args.shell),
         Command::Man(args) => complete::man(args.dir.as_deref()),
         Command::Version => {
@@ -63,7 +66,7 @@ pub fn dispatch(command: Command) -> i32 {
                 env!("CARGO_PKG_VERSION"),
                 env!("VOLLEY_BUILD")
             ));
-            0
+            ExitCode::Passed
         }
         Command::Schema(args) => {
             if args.coming_from {
@@ -73,7 +76,7 @@ pub fn dispatch(command: Command) -> i32 {
             } else {
                 print::line(&format!("{:#}", plan::schema()));
             }
-            0
+            ExitCode::Passed
         }
     }
 }

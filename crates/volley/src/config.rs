@@ -9,9 +9,12 @@
 //! What the file says becomes the variable, unless that is set, and clap does the rest. So help, variables and file
 //! cannot drift apart, and a value is checked by the flag's own parser.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::{Path, PathBuf};
+use std::{fmt, io};
 
 use clap::{Arg, ArgAction, Command};
 use toml_span::value::ValueInner;
@@ -121,7 +124,7 @@ pub fn read(
     Ok(Config { path: Some(path.to_owned()), entries: reader.entries })
 }
 
-/// The command that these arguments call, as a section names it: `run`, `ledger-serve`.
+/// The command that these arguments call, as a section names it: `run`, `debug-ledger-serve`.
 pub fn invoked(args: impl Iterator<Item = String>, command: &Command) -> String {
     let (mut path, mut command) = (String::new(), command);
     for arg in args.skip(1) {
@@ -174,12 +177,13 @@ pub fn apply(config: &Config, invoked: &str) {
     }
 }
 
-fn read_text(path: &Path) -> Result<String, String> {
-    let size = std::fs::metadata(path).map_err(|error| error.to_string())?.len();
+fn read_text(path: &Path) -> io::Result<String> {
+    let size = std::fs::metadata(path)?.len();
     if size > FILE_BYTES_MAX {
-        return Err(format!("has {size} bytes; a file of settings has at most {FILE_BYTES_MAX}"));
+        let what = format!("has {size} bytes; a file of settings has at most {FILE_BYTES_MAX}");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, what));
     }
-    std::fs::read_to_string(path).map_err(|error| error.to_string())
+    std::fs::read_to_string(path)
 }
 
 fn line_of(text: &str, offset: usize) -> usize {
@@ -277,7 +281,11 @@ impl Reader<'_> {
         let line = line_of(self.text, offset);
         let distance = |other: &&String| strsim::damerau_levenshtein(name, other);
         let near = |other: &&String| distance(other) <= 1 + name.len() / 4;
-        let hint = match known.min_by_key(distance).filter(near) {
+        let known: Vec<&String> = known.collect();
+        // A section of a command that is part of `volley debug` now.
+        let moved = format!("debug-{name}");
+        let moved = known.iter().copied().find(|other| **other == moved);
+        let hint = match moved.or(known.into_iter().min_by_key(distance).filter(near)) {
             Some(other) => format!("did you mean `{other}`?"),
             None => "`volley settings --keys` lists what there is".to_owned(),
         };
@@ -285,11 +293,32 @@ impl Reader<'_> {
     }
 }
 
+/// Why a value cannot stand for a flag.
+enum BadValue {
+    NotASwitch,
+    NotAListOfTexts,
+    Comma { text: String },
+    List,
+    Table,
+}
+
+impl fmt::Display for BadValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BadValue::NotASwitch => f.write_str("is true or false"),
+            BadValue::NotAListOfTexts => f.write_str("is a list of texts"),
+            BadValue::Comma { text } => write!(f, "has an item with a comma: `{text}`"),
+            BadValue::List => f.write_str("takes one value, not a list"),
+            BadValue::Table => f.write_str("is a value, not a table"),
+        }
+    }
+}
+
 /// A value as it would be written on the command line.
-fn plain(value: &toml_span::Value<'_>, flag: &Flag) -> Result<String, String> {
+fn plain(value: &toml_span::Value<'_>, flag: &Flag) -> Result<String, BadValue> {
     match value.as_ref() {
         ValueInner::Boolean(switch) if flag.is_switch => Ok(switch.to_string()),
-        _ if flag.is_switch => Err("is true or false".to_owned()),
+        _ if flag.is_switch => Err(BadValue::NotASwitch),
         ValueInner::String(text) => Ok(text.to_string()),
         ValueInner::Integer(number) => Ok(number.to_string()),
         ValueInner::Float(number) => Ok(number.to_string()),
@@ -297,16 +326,16 @@ fn plain(value: &toml_span::Value<'_>, flag: &Flag) -> Result<String, String> {
         ValueInner::Array(items) if flag.is_list => {
             let mut texts = Vec::new();
             for item in items {
-                let text = item.as_str().ok_or_else(|| "is a list of texts".to_owned())?;
+                let text = item.as_str().ok_or(BadValue::NotAListOfTexts)?;
                 if text.contains(',') {
-                    return Err(format!("has an item with a comma: `{text}`"));
+                    return Err(BadValue::Comma { text: text.to_owned() });
                 }
                 texts.push(text.to_owned());
             }
             Ok(texts.join(","))
         }
-        ValueInner::Array(_) => Err("takes one value, not a list".to_owned()),
-        ValueInner::Table(_) => Err("is a value, not a table".to_owned()),
+        ValueInner::Array(_) => Err(BadValue::List),
+        ValueInner::Table(_) => Err(BadValue::Table),
     }
 }
 
@@ -320,99 +349,4 @@ pub fn keys(command: &Command) -> Vec<(String, String)> {
         );
     }
     all
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::CommandFactory;
-
-    #[derive(clap::Parser)]
-    #[command(name = "volley")]
-    struct Cli {
-        #[command(subcommand)]
-        command: Option<Sub>,
-    }
-
-    #[derive(clap::Subcommand)]
-    enum Sub {
-        Worker {
-            #[arg(long, env = "VOLLEY_CORES")]
-            cores: Option<u32>,
-            #[arg(long, env = "VOLLEY_JOIN", value_delimiter = ',')]
-            join: Vec<String>,
-            #[arg(long, env = "VOLLEY_QUIET")]
-            quiet: bool,
-        },
-    }
-
-    fn read_text(text: &str, set: &[&str]) -> Result<Config, ConfigError> {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("volley.toml");
-        std::fs::write(&path, text).unwrap();
-        let env = |name: &str| set.contains(&name).then(|| "set".to_owned());
-        read(&path, &Cli::command(), env)
-    }
-
-    #[test]
-    fn a_value_stands_under_its_command_or_at_the_top() {
-        let text = "cores = 2\n[worker]\njoin = [\"a:1\", \"b:2\"]\nquiet = true\n";
-        let config = read_text(text, &["VOLLEY_QUIET"]).unwrap();
-        let found: Vec<_> = config
-            .entries
-            .iter()
-            .map(|e| (e.key.as_str(), e.value.as_str(), e.line, e.overridden))
-            .collect();
-        assert_eq!(
-            found,
-            [
-                ("cores", "2", 1, false),
-                ("worker.join", "a:1,b:2", 3, false),
-                ("worker.quiet", "true", 4, true),
-            ]
-        );
-    }
-
-    #[test]
-    fn all_mistakes_are_named_with_line_and_remedy() {
-        let text = "corez = 2\n[wroker]\ncores = 1\n[worker]\nquiet = 3\njoin = [1]\n";
-        let error = read_text(text, &[]).unwrap_err().to_string();
-        let lines: Vec<&str> =
-            error.lines().map(|line| line.rsplit("volley.toml:").next().unwrap()).collect();
-        assert_eq!(
-            lines,
-            [
-                "1: no key `corez`; did you mean `cores`?",
-                "2: no section `wroker`; did you mean `worker`?",
-                "5: `worker.quiet` is true or false",
-                "6: `worker.join` is a list of texts",
-            ]
-        );
-    }
-
-    #[test]
-    fn a_section_counts_for_its_own_command_only() {
-        let config = read_text("quiet = true\n[worker]\ncores = 2\n", &[]).unwrap();
-        let of = |invoked: &str| {
-            let entries = config.entries.iter().filter(|entry| entry.is_for(invoked));
-            entries.map(|entry| entry.key.as_str()).collect::<Vec<_>>()
-        };
-        assert_eq!(of("worker"), ["quiet", "worker.cores"]);
-        assert_eq!(of("run"), ["quiet"]);
-        let args = ["volley", "--settings", "f", "worker", "--cores", "3"].map(str::to_owned);
-        assert_eq!(invoked(args.into_iter(), &Cli::command()), "worker");
-    }
-
-    #[test]
-    fn broken_files_are_refused_with_their_line() {
-        let error = read_text("cores = \n", &[]).unwrap_err().to_string();
-        assert!(error.contains("volley.toml:1: not valid TOML"), "{error}");
-    }
-
-    #[test]
-    fn a_named_file_comes_before_the_usual_places() {
-        let env = |name: &str| (name == "VOLLEY_SETTINGS").then(|| "/some/where.toml".to_owned());
-        assert_eq!(find(Some("named.toml".into()), env), Some("named.toml".into()));
-        assert_eq!(find(None, env), Some("/some/where.toml".into()));
-    }
 }

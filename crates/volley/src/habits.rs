@@ -86,6 +86,12 @@ pub fn command(word: &str) -> Option<&'static str> {
     known.map(|(_, answer)| *answer)
 }
 
+/// For a first word that was a command and is part of another one now.
+pub fn moved(word: &str) -> Option<String> {
+    let now = || format!("`volley {word}` is `volley debug {word}` now (a host: `http://{word}/`)");
+    crate::cli::MOVED.contains(&word).then(now)
+}
+
 /// What to say to arguments that were refused. All slips are looked for, not only the first that was noticed.
 pub fn answers(error: &clap::Error, args: &[String], command: &clap::Command) -> Vec<String> {
     let mut answers = Vec::new();
@@ -207,6 +213,15 @@ mod tests {
         assert!(both.contains("-d TIME") && both.contains("-r 50"), "{both}");
         let both = answered("volley -X POST -d {\"a\":1} http://h/").unwrap();
         assert!(both.contains("-m METHOD") && both.contains("-b '{\"a\":1}'"), "{both}");
+    }
+
+    #[test]
+    fn a_command_that_has_moved_is_answered_with_its_place() {
+        for word in crate::cli::MOVED {
+            let said = moved(word).unwrap();
+            assert!(said.contains(&format!("`volley debug {word}` now")), "{said}");
+        }
+        assert_eq!(moved("manager"), None);
     }
 
     #[test]

@@ -4,21 +4,23 @@ mod cli;
 mod cluster;
 mod commands;
 mod config;
-mod exit;
+mod failure;
 mod habits;
 mod log;
 mod print;
 mod restart;
 mod signals;
 
+use crate::failure::Failure;
 use clap::{CommandFactory, FromArgMatches};
 
 fn main() {
     // A shell that completes a line calls this very program; it answers and ends here.
     clap_complete::CompleteEnv::with_factory(cli::Cli::command).complete();
-    if let Some(problem) = misspelt_command(std::env::args().nth(1).as_deref()) {
-        eprintln!("volley: {problem}");
-        std::process::exit(exit::USAGE);
+    let first = std::env::args().nth(1);
+    let first = first.as_deref();
+    if let Some(problem) = first.and_then(habits::moved).or_else(|| misspelt_command(first)) {
+        std::process::exit(Failure::usage(problem).tell().number());
     }
     let config = read_config();
     warn_of_variables();
@@ -34,7 +36,7 @@ fn main() {
         Some(command) => commands::dispatch(command),
         None => commands::quick::quick(&cli.quick),
     };
-    std::process::exit(code);
+    std::process::exit(code.number());
 }
 
 /// Makes the values of `volley.toml` those of the variables that are not set. A file that is wrong is an error for
@@ -50,10 +52,7 @@ fn read_config() -> config::Config {
             config::apply(&config, &config::invoked(std::env::args(), &command));
             config
         }
-        Err(error) => {
-            eprintln!("volley: {error}");
-            std::process::exit(exit::INVALID);
-        }
+        Err(error) => std::process::exit(Failure::invalid(error).tell().number()),
     }
 }
 

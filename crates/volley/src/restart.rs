@@ -1,15 +1,18 @@
 //! `--restart`: a parent that starts the node, reaps it, and starts it again when it has crashed.
 //!
-//! The parent does nothing else: it holds no folder, opens no port and has one thread. The child is the node; it takes
-//! the lock of the data folder and begins a new life in it (its boot rises), which tells the managers that the one
-//! before is gone. Signals are passed on to the child, which dies with its parent.
+//! The parent does nothing else: it holds no folder, opens no port and has one thread. The child is
+//! the node; it takes the lock of the data folder and begins a new life in it (its boot rises),
+//! which tells the managers that the one before is gone. Signals are passed on to the child, which
+//! dies with its parent.
 
 use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
-use crate::exit;
+use report::ExitCode;
+
+use crate::failure::Failure;
 
 /// Set for the child: the pid of its parent.
 const PARENT: &str = "VOLLEY_RESTART_PARENT";
@@ -40,16 +43,7 @@ impl Crashes {
     /// `stopping`: it was told to end.
     fn ended(&mut self, status: ExitStatus, ran: Duration, stopping: bool) -> Next {
         let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default());
-        let wanted = matches!(
-            status.code(),
-            Some(
-                0 | exit::USAGE
-                    | exit::INVALID
-                    | exit::INTERRUPTED
-                    | exit::NODE_REFUSED
-                    | exit::DISK_REFUSED
-            )
-        );
+        let wanted = status.code().and_then(ExitCode::of_number).is_some_and(is_final);
         if stopping || wanted {
             return Next::End(code);
         }
@@ -62,20 +56,32 @@ impl Crashes {
     }
 }
 
+/// Whether a node that has ended with this code stays down: it was told to, or starting it again
+/// does not help.
+fn is_final(code: ExitCode) -> bool {
+    matches!(
+        code,
+        ExitCode::Passed
+            | ExitCode::Usage
+            | ExitCode::InvalidPlan
+            | ExitCode::Interrupted
+            | ExitCode::NodeRefused
+            | ExitCode::DiskRefused
+    )
+}
+
 /// Whether this process is the child of such a parent, and so the node itself.
 pub fn is_child() -> bool {
     let parent = std::env::var(PARENT).ok().and_then(|pid| pid.parse().ok());
     parent == Some(std::os::unix::process::parent_id())
 }
 
-/// Runs the same command as a child until it ends for good. Gives the exit code.
-pub fn run() -> i32 {
+/// Runs the same command as a child until it ends for good, and ends with the child's own number,
+/// whatever it is.
+pub fn run() -> ExitCode {
     match supervise() {
-        Ok(code) => code,
-        Err(error) => {
-            eprintln!("volley: the node cannot be started: {error}");
-            exit::FAILED
-        }
+        Ok(number) => std::process::exit(number),
+        Err(error) => Failure::failed(format!("the node cannot be started: {error}")).tell(),
     }
 }
 
@@ -110,7 +116,7 @@ fn supervise() -> io::Result<i32> {
                     let signal = wait(&set, Some(left));
                     if signal.is_some_and(|signal| ![libc::SIGCHLD, libc::SIGHUP].contains(&signal))
                     {
-                        return Ok(exit::INTERRUPTED);
+                        return Ok(ExitCode::Interrupted.number());
                     }
                 }
             }
@@ -123,7 +129,8 @@ fn start(mask: libc::sigset_t) -> io::Result<Child> {
     let parent = std::process::id();
     let mut command = Command::new(std::env::current_exe()?);
     command.args(std::env::args_os().skip(1)).env(PARENT, parent.to_string());
-    // A group of its own: a Ctrl-C at the terminal reaches the parent alone, which passes it on once.
+    // A group of its own: a Ctrl-C at the terminal reaches the parent alone, which passes it on
+    // once.
     command.process_group(0);
     // SAFETY: only calls that may be made between fork and exec, on values that were made before.
     unsafe {
@@ -148,7 +155,8 @@ fn start(mask: libc::sigset_t) -> io::Result<Child> {
 fn block() -> io::Result<(libc::sigset_t, libc::sigset_t)> {
     let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
     let mut before = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: `sigemptyset` fills the set before anything reads it; `pthread_sigmask` fills the other.
+    // SAFETY: `sigemptyset` fills the set before anything reads it; `pthread_sigmask` fills the
+    // other.
     unsafe {
         libc::sigemptyset(set.as_mut_ptr());
         for signal in SIGNALS {
@@ -187,19 +195,21 @@ mod tests {
         ExitStatus::from_raw(code << 8)
     }
 
-    /// A node that was told to end, was refused, or whose disk cannot be trusted stays down: started again it would
-    /// depose its copy, which would come back and depose it, for ever; or read back what never became durable.
+    /// A node that was told to end, was refused, or whose disk cannot be trusted stays down:
+    /// started again it would depose its copy, which would come back and depose it, for ever; or
+    /// read back what never became durable.
     #[test]
     fn what_ended_on_purpose_or_was_refused_is_not_started_again() {
         let short = Duration::from_millis(5);
         for code in [
-            0,
-            exit::INTERRUPTED,
-            exit::USAGE,
-            exit::INVALID,
-            exit::NODE_REFUSED,
-            exit::DISK_REFUSED,
+            ExitCode::Passed,
+            ExitCode::Interrupted,
+            ExitCode::Usage,
+            ExitCode::InvalidPlan,
+            ExitCode::NodeRefused,
+            ExitCode::DiskRefused,
         ] {
+            let code = code.number();
             let next = Crashes::default().ended(exited(code), short, false);
             assert_eq!(next, Next::End(code), "{code}");
         }
@@ -211,7 +221,10 @@ mod tests {
             Next::Again(WAIT),
             "a panic"
         );
-        assert_eq!(Crashes::default().ended(exited(exit::FAILED), short, false), Next::Again(WAIT));
+        assert_eq!(
+            Crashes::default().ended(exited(ExitCode::Failed.number()), short, false),
+            Next::Again(WAIT)
+        );
     }
 
     #[test]

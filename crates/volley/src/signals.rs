@@ -1,9 +1,8 @@
 //! Ctrl-C and SIGTERM: the first asks for a graceful end with a summary, the second for an end at
 //! once.
 
-use crate::exit;
-
 /// Calls `each` for every signal from now on, from a thread of its own; the third ends the process.
+use report::ExitCode;
 pub fn on_interrupt(each: impl Fn() + Send + 'static) {
     let listen = async move {
         use tokio::signal::unix::{SignalKind, signal};
@@ -19,7 +18,7 @@ pub fn on_interrupt(each: impl Fn() + Send + 'static) {
             }
             if count >= 3 {
                 dashboard::restore_terminal();
-                std::process::exit(exit::INTERRUPTED);
+                std::process::exit(ExitCode::Interrupted.number());
             }
             each();
         }

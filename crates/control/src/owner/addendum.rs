@@ -1,4 +1,5 @@
-//! Workers that come back when their attempt was given up: their own word stands beside the owner's (R27).
+//! Workers that come back when their attempt was given up: what they report is kept beside the
+//! owner's end of it (R27).
 
 use super::calls::Call;
 use super::{Owner, Sid};
@@ -6,11 +7,12 @@ use crate::message::EndReport;
 use ledger_state::ReportedBy;
 
 impl Owner {
-    /// A worker is back whose attempt was ended here meanwhile. Another has its share, which counts by that end; what
-    /// the worker did beyond it is kept beside it, and says how many requests there really were (R27).
+    /// A worker is back whose attempt was ended here meanwhile. Another has its share, which counts
+    /// by that end; what the worker did beyond it is kept beside it, and says how many requests
+    /// there really were (R27).
     pub(super) fn add_to_end(&mut self, sid: Sid, report: EndReport) {
         let attempt = report.attempt;
-        let known = self.shards.get(&sid).and_then(|shard| shard.get(attempt));
+        let known = self.shards.attempt(&sid, attempt);
         let Some(one) = known.filter(|one| one.end.is_some()) else {
             // The end is on its way into the ledger. The worker says it again.
             self.journal.count_repeat();
@@ -30,8 +32,7 @@ impl Owner {
     /// The ledger has what a worker did beyond the end that was written for it.
     pub(super) fn addendum_committed(&mut self, sid: Sid, report: &EndReport) {
         let (key, attempt) = (report.shard, report.attempt);
-        let Some(one) = self.shards.get_mut(&sid).and_then(|shard| shard.attempt_mut(attempt))
-        else {
+        let Some(one) = self.shards.attempt_mut(&sid, attempt) else {
             return;
         };
         one.by_owner = false;
@@ -42,8 +43,8 @@ impl Owner {
         }
         self.note(
             format!(
-                "worker {worker} is back, and says what it did in attempt {attempt} of {key} after it was given up: \
-                 {more} requests more"
+                "worker {worker} is back, and says what it did in attempt {attempt} of {key} after \
+                 it was given up: {more} requests more"
             ),
             None,
         );
@@ -51,9 +52,8 @@ impl Owner {
     }
 
     pub(super) fn word_of(&self, sid: Sid, report: &EndReport) -> ReportedBy {
-        let shard = self.shards.get(&sid);
-        let one = shard.and_then(|shard| shard.get(report.attempt));
-        // The owner's own word is the first; what follows is the worker's.
+        let one = self.shards.attempt(&sid, report.attempt);
+        // The owner's end comes first; what follows is the worker's.
         match one.is_some_and(|one| one.by_owner && one.end.is_none()) {
             true => ReportedBy::Owner,
             false => ReportedBy::of_worker(report.certain),

@@ -1,4 +1,5 @@
-//! The one way in: an owner is built from what the ledger holds of its job, which is nothing for a new one.
+//! The one way in: an owner is built from what the ledger holds of its job, which is nothing for a
+//! new one.
 //!
 //! ```text
 //! ledger: division, attempts, ends, contexts, stop, steering ──▶ shards
@@ -7,9 +8,9 @@
 //!                          ╰──▶ the machine is told again what happened, and goes on from there
 //! ```
 //!
-//! Nothing is executed again (X29): an attempt that a worker holds is adopted as it is; one that was committed but
-//! never dispatched goes to the same worker; one whose worker does not answer stays where it is until the lease rules
-//! say that it is gone (G-7).
+//! Nothing is executed again: an attempt that a worker holds is adopted as it is; one that was
+//! committed but never dispatched goes to the same worker; one whose worker does not answer stays
+//! where it is until the lease rules say that it is gone (R4).
 
 use std::time::Duration;
 
@@ -57,7 +58,8 @@ pub struct Adoption<'a> {
 }
 
 impl Owner {
-    /// Takes a job up under a granted epoch. The effects are to be carried out like those of a step.
+    /// Takes a job up under a granted epoch. The effects are to be carried out like those of a
+    /// step.
     ///
     /// # Errors
     /// If the manifest is not that of a plan that was checked.
@@ -205,11 +207,12 @@ impl Owner {
         }
     }
 
-    /// Shards that were given up under an owner before. The ledger has no word for that, but it shows that the job has
-    /// gone past them: then they are over, and must not be begun again.
+    /// Shards that were given up under an owner before. The ledger does not say so, but it shows
+    /// that the job has gone past them: then they are over, and must not be begun again.
     fn settle_passed(&mut self) {
         let passed: Vec<usize> = self.workflows.divided().filter(|w| self.is_passed(*w)).collect();
-        // After a stop nothing new begins: where the job went on, a shard that ended early was given up before.
+        // After a stop nothing new begins: where the job went on, a shard that ended early was
+        // given up before.
         let went_on: Vec<usize> =
             passed.iter().copied().filter(|workflow| self.went_on_after(*workflow)).collect();
         let goes_on = self.spec.manifest().policy.on_worker_loss == OnWorkerLoss::Continue;
@@ -227,7 +230,8 @@ impl Owner {
         }
     }
 
-    /// Batches run one after the other, so whatever began after this workflow's own shows that it is over.
+    /// Batches run one after the other, so whatever began after this workflow's own shows that it
+    /// is over.
     fn is_passed(&self, workflow: usize) -> bool {
         let place = |w: &usize| self.recovery.place(*w);
         let own = place(&workflow);

@@ -53,7 +53,8 @@ impl Owner {
 
     pub(super) fn unknown(&mut self, tag: u64) {
         self.journal.count_unknown_commit();
-        // To stop is safe whether the ledger knows it yet or not; everything else waits for the answer.
+        // To stop is safe whether the ledger knows it yet or not; everything else waits for the
+        // answer.
         if self.outgoing.commits().purpose(tag) == Some(&Purpose::Stop) {
             self.stop_committed();
         }

@@ -2,16 +2,15 @@
 
 use std::time::Duration;
 
-use fence::{Act, Attempt, Fence, FenceRefusal, FencedCommand, NodeId};
+use fence::{Act, Attempt, Fence, FencedCommand, NodeId};
 
-use super::calls::{Call, Returned};
+use super::attempt::Life;
+use super::calls::Call;
 use super::context;
-use super::shard::{State, Step};
-use super::{NoAnswer, Owner, Sid};
+use super::shard::Step;
+use super::{Owner, Sid};
 use crate::budget::Budget;
-use crate::message::{
-    Dispatch, Placement, StopMode, Task, WorkerRefusal, WorkerRequest, WorkerResponse, lapse_of,
-};
+use crate::message::{Dispatch, Placement, StopMode, Task, WorkerRequest};
 use ledger_state::Payload;
 
 /// The question, if it is still worth asking.
@@ -34,54 +33,11 @@ pub(super) fn ask(owner: &Owner, call: &Call) -> Option<(NodeId, WorkerRequest)>
             let current = current && shard.stop.is_none();
             current.then(|| dispatch(owner, *sid)).flatten()
         }
-        Call::Start { worker, boot, attempts } => {
-            let begun = |(sid, attempt): &&(Sid, Attempt)| {
-                let shard = owner.shards.get(sid);
-                shard.is_some_and(|shard| shard.attempt() == *attempt && shard.step == Step::Begun)
-            };
-            let attempts: Vec<_> =
-                attempts.iter().filter(begun).map(|(sid, n)| (owner.spec.key(*sid), *n)).collect();
-            if attempts.is_empty() {
-                return None;
-            }
-            let half = owner.outgoing.calls().one_way(*worker);
-            let origin = owner.stages.clock().map(|clock| clock.origin);
-            let after =
-                origin.map_or(Duration::ZERO, |at| at.since(owner.time.now()).saturating_sub(half));
-            let elapsed = owner.schedule_at(owner.time.after(half + after));
-            let clock = owner.clock(owner.time.after(half + after));
-            let receiver = *boot;
-            let steering = owner.control.steering();
-            let start = WorkerRequest::Start {
-                job,
-                epoch,
-                receiver,
-                attempts,
-                after,
-                elapsed,
-                clock,
-                steering,
-            };
-            Some((*worker, start))
-        }
-        Call::Stop(sid, attempt) => {
-            let shard = owner.shards.get(sid)?;
-            let one = shard.attempts.get((attempt.0 as usize).checked_sub(1)?)?;
-            let current = shard.attempt() == *attempt;
-            let open = shard.is_out() || matches!(shard.step, Step::Revoking | Step::Lapsing(_));
-            if one.end.is_some() || (current && !open) {
-                return None;
-            }
-            let fence = Fence { epoch, attempt: *attempt };
-            let order = FencedCommand::new(one.boot, shard.key, fence, Act::Stop);
-            let (how, reason) = match &shard.stop {
-                Some(stop) if shard.attempt() == *attempt => (stop.how, stop.reason.clone()),
-                _ => (StopMode::Now, "replaced".to_owned()),
-            };
-            Some((one.worker, WorkerRequest::Stop { order, how, reason }))
-        }
-        // Whether the pool knows the worker as living says nothing: a new owner has heard of nobody yet. As long as it
-        // has an attempt it is told, and a later change makes up for an earlier one.
+        Call::Start { worker, boot, attempts } => start(owner, (*worker, *boot), attempts),
+        Call::Stop(sid, attempt) => stop(owner, sid, *attempt),
+        // Whether the pool knows the worker as living says nothing: a new owner has heard of nobody
+        // yet. As long as it has an attempt it is told, and a later change makes up for an earlier
+        // one.
         Call::Steer { worker, boot, number }
             if *number == owner.control.number() && owner.shards.is_out_on((*worker, *boot)) =>
         {
@@ -119,6 +75,50 @@ pub(super) fn ask(owner: &Owner, call: &Call) -> Option<(NodeId, WorkerRequest)>
     }
 }
 
+/// Those of the attempts that are still to be started, at one instant for all workers.
+fn start(
+    owner: &Owner,
+    (worker, receiver): Life,
+    of: &[(Sid, Attempt)],
+) -> Option<(NodeId, WorkerRequest)> {
+    let (job, epoch) = (owner.spec.id(), owner.spec.epoch());
+    let begun = |(sid, attempt): &&(Sid, Attempt)| {
+        let shard = owner.shards.get(sid);
+        shard.is_some_and(|shard| shard.attempt() == *attempt && shard.step == Step::Begun)
+    };
+    let attempts: Vec<_> =
+        of.iter().filter(begun).map(|(sid, attempt)| (owner.spec.key(*sid), *attempt)).collect();
+    if attempts.is_empty() {
+        return None;
+    }
+    let way = owner.outgoing.calls().one_way(worker);
+    let origin = owner.stages.clock().map(|clock| clock.origin);
+    let after = origin.map_or(Duration::ZERO, |at| at.since(owner.time.now()).saturating_sub(way));
+    let elapsed = owner.schedule_at(owner.time.after(way + after));
+    let clock = owner.clock(owner.time.after(way + after));
+    let steering = owner.control.steering();
+    let start =
+        WorkerRequest::Start { job, epoch, receiver, attempts, after, elapsed, clock, steering };
+    Some((worker, start))
+}
+
+fn stop(owner: &Owner, sid: &Sid, attempt: Attempt) -> Option<(NodeId, WorkerRequest)> {
+    let shard = owner.shards.get(sid)?;
+    let one = shard.get(attempt)?;
+    let current = shard.attempt() == attempt;
+    let open = shard.is_out() || matches!(shard.step, Step::Revoking | Step::Lapsing(_));
+    if one.end.is_some() || (current && !open) {
+        return None;
+    }
+    let fence = Fence { epoch: owner.spec.epoch(), attempt };
+    let order = FencedCommand::new(one.boot, shard.key, fence, Act::Stop);
+    let (how, reason) = match &shard.stop {
+        Some(stop) if current => (stop.how, stop.reason.clone()),
+        _ => (StopMode::Now, "replaced".to_owned()),
+    };
+    Some((one.worker, WorkerRequest::Stop { order, how, reason }))
+}
+
 fn dispatch(owner: &Owner, sid: Sid) -> Option<(NodeId, WorkerRequest)> {
     let shard = owner.shards.get(&sid)?;
     let one = shard.current()?;
@@ -139,7 +139,8 @@ fn dispatch(owner: &Owner, sid: Sid) -> Option<(NodeId, WorkerRequest)> {
     if let Some(own) = workflow.and_then(|number| owner.context.own_setup(number)) {
         handed.variables.extend(own.clone());
     }
-    // A cancel may come before what the setup left is committed; whoever takes the job up has it from the report.
+    // A cancel may come before what the setup left is committed; whoever takes the job up has it
+    // from the report.
     if let (None, Some(left)) = (workflow, owner.context.fresh_setup()) {
         handed.variables.extend(left.clone());
     }
@@ -184,179 +185,8 @@ impl Owner {
         }
     }
 
-    fn retry(&mut self, call: Call, retries: u32) {
+    pub(super) fn retry(&mut self, call: Call, retries: u32) {
         let at = self.backoff(retries);
         self.outgoing.call_later(at, call, retries);
-    }
-
-    pub(super) fn retry_stop(&mut self, sid: Sid, attempt: Attempt, retries: u32) {
-        self.retry(Call::Stop(sid, attempt), retries);
-    }
-
-    pub(super) fn unanswered(&mut self, tag: u64, why: NoAnswer) {
-        let Some(Returned { call, retries, .. }) = self.outgoing.returned(tag) else {
-            self.journal.count_repeat();
-            return;
-        };
-        self.outgoing.changed();
-        match &call {
-            Call::Reserve(number) => self.reserve_unanswered(*number),
-            Call::Probe(worker, boot) => {
-                self.liveness.unanswered((*worker, *boot), why, self.time.now());
-            }
-            // The hold runs out by itself; a report that is told again is forgotten again; the next scan comes.
-            Call::Release(..) | Call::Forget(..) | Call::Scan(..) | Call::Capacity(..) => {}
-            // One that was replaced long ago: the next scan finds it if it is still there.
-            Call::Stop(sid, attempt)
-                if self.shards.get(sid).is_some_and(|shard| shard.attempt() != *attempt) => {}
-            _ => self.retry(call, retries),
-        }
-    }
-
-    pub(super) fn answered(&mut self, tag: u64, answer: WorkerResponse, took: Duration) {
-        let Some(Returned { call, retries, worker }) = self.outgoing.answered(tag, took) else {
-            self.journal.count_repeat();
-            return;
-        };
-        self.outgoing.changed();
-        self.heard_from(worker);
-        match call {
-            Call::Reserve(number) => self.reserve_answered(number, &answer),
-            Call::Dispatch(sid, attempt) => self.dispatch_answered(sid, attempt, &answer),
-            Call::Start { attempts, .. } => self.start_answered(&attempts, &answer),
-            Call::Stop(sid, attempt) => self.stop_answered(sid, attempt, answer, retries),
-            Call::Rows { sid, attempt, rows } => {
-                if let Some(least) = self.grants.end_rows(sid, rows.set) {
-                    self.rows_wanted(self.spec.key(sid), attempt, rows.set, least);
-                }
-            }
-            Call::Install(worker, boot) => match answer {
-                WorkerResponse::Holding(holdings) => self.installed(worker, boot, &holdings, took),
-                other => self.not_installed(worker, boot, &other),
-            },
-            Call::Scan(worker, boot) => {
-                if let WorkerResponse::Holding(holdings) = answer {
-                    self.scanned(worker, boot, &holdings);
-                }
-            }
-            Call::Capacity(worker) => {
-                if let WorkerResponse::Holding(holdings) = answer {
-                    self.capacity_heard(worker, &holdings);
-                }
-            }
-            Call::Probe(worker, boot) => self.probe_answered(worker, boot, &answer),
-            Call::Steer { worker, boot, number } => {
-                if !self.steer_answered(worker, boot, number, &answer) {
-                    self.retry(Call::Steer { worker, boot, number }, retries);
-                }
-            }
-            Call::Release(..) | Call::Units(..) | Call::Forget(..) => {}
-        }
-    }
-
-    fn dispatch_answered(&mut self, sid: Sid, attempt: Attempt, answer: &WorkerResponse) {
-        let current = self.shards.get(&sid).is_some_and(|shard| shard.attempt() == attempt);
-        if !current {
-            self.journal.count_late();
-            return;
-        }
-        match answer {
-            WorkerResponse::Done => {
-                let ready_by = self.time.after(self.spec.settings().ready_within);
-                let Some(shard) = self.shards.get_mut(&sid) else { return };
-                if shard.step == Step::Sent {
-                    shard.step = Step::Preparing;
-                    shard.due = Some(ready_by);
-                    self.leave_reservation(sid, true);
-                }
-            }
-            WorkerResponse::Refused(refused) => self.dispatch_refused(sid, refused),
-            _ => self.journal.count_mismatch(),
-        }
-    }
-
-    /// a refusal leads on, to another worker. It consumes an attempt, because the ledger had started it.
-    fn dispatch_refused(&mut self, sid: Sid, refused: &WorkerRefusal) {
-        let Some(shard) = self.shards.get(&sid).filter(|shard| shard.step == Step::Sent) else {
-            self.journal.count_late();
-            return;
-        };
-        let Some((node, boot)) = shard.current().map(|one| one.life()) else { return };
-        match refused {
-            WorkerRefusal::Fence(FenceRefusal::OtherLife { own, since, .. }) if *own > boot => {
-                let proof = lapse_of(boot, *own, *since);
-                return self.lose(sid, "its worker has started again", proof);
-            }
-            WorkerRefusal::Fence(FenceRefusal::Epoch(refusal)) => {
-                return self.depose(format!("worker {node}: {refusal}"));
-            }
-            WorkerRefusal::Draining => self.capacity.set_draining(node),
-            WorkerRefusal::NoCores { free, total, .. } => {
-                self.capacity.correct(node, *free, *total)
-            }
-            WorkerRefusal::UnknownHold | WorkerRefusal::TooMany { .. } => self.capacity.shun(node),
-            _ => {}
-        }
-        // A full worker is no bad worker.
-        let its_fault =
-            matches!(refused, WorkerRefusal::CannotRun { .. } | WorkerRefusal::Fence(_));
-        if let Some(shard) = self.shards.get_mut(&sid) {
-            if its_fault {
-                shard.placing.failed_on.push((node, boot));
-            }
-            shard.placing.refused = shard.placing.refused.saturating_add(1);
-            let text = match refused {
-                WorkerRefusal::CannotRun { why } => why.clone(),
-                other => format!("{other:?}"),
-            };
-            shard.error = Some(format!("worker {node} refused it: {text}"));
-        }
-        self.never_ran(sid, "worker rejected dispatch");
-    }
-
-    fn start_answered(&mut self, attempts: &[(Sid, Attempt)], answer: &WorkerResponse) {
-        for (sid, attempt) in attempts {
-            let begun = self
-                .shards
-                .get(sid)
-                .is_some_and(|shard| shard.attempt() == *attempt && shard.step == Step::Begun);
-            if !begun {
-                continue;
-            }
-            match answer {
-                WorkerResponse::Done => self.runs(*sid),
-                WorkerResponse::Refused(WorkerRefusal::Fence(FenceRefusal::OtherLife {
-                    own,
-                    since,
-                    ..
-                })) => {
-                    let boot = self.shards.get(sid).and_then(|shard| shard.current());
-                    let boot = boot.map(|one| one.boot).unwrap_or_default();
-                    let proof = lapse_of(boot, *own, *since);
-                    self.lose(*sid, "its worker has started again", proof);
-                }
-                WorkerResponse::Refused(WorkerRefusal::Fence(FenceRefusal::Epoch(refusal))) => {
-                    return self.depose(refusal.to_string());
-                }
-                other => self.lose(*sid, &format!("its worker did not start it: {other:?}"), None),
-            }
-        }
-    }
-
-    /// The worker has it running.
-    pub(super) fn runs(&mut self, sid: Sid) {
-        let attempt = self.shards.get(&sid).map(|shard| shard.attempt()).unwrap_or_default();
-        if let Some(shard) = self.shards.get_mut(&sid) {
-            shard.step = Step::Running;
-            shard.unsure = false;
-            if shard.state() == State::Cancelling {
-                return;
-            }
-        }
-        if let Some(shard) = self.shards.get_mut(&sid) {
-            shard.placing.refused = 0;
-        }
-        self.go(sid, State::Running, format!("attempt {attempt} runs"));
-        self.mended(sid);
     }
 }

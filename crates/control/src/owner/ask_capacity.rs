@@ -1,7 +1,8 @@
-//! How much room workers have, asked of themselves.
+//! How many cores are free on workers, asked of themselves.
 //!
-//! A heartbeat may be seconds old when it is read: a core that was busy when it was written may have been free again
-//! for long. Whoever finds no room by the heartbeats therefore asks, and does not wait for the next ones.
+//! A heartbeat may be seconds old when it is read: a core that was busy when it was written may
+//! have been free again for long. Whoever finds no free cores by the heartbeats therefore asks, and
+//! does not wait for the next ones.
 
 use fence::NodeId;
 
@@ -23,7 +24,8 @@ impl Owner {
         nodes.into_iter().take(ASKED_MAX).for_each(|node| self.send(Call::Capacity(node)));
     }
 
-    /// Its own word counts more than a heartbeat. If it has more room than was thought, nothing waits any longer.
+    /// Its own answer counts more than a heartbeat. If it has more free cores than was thought,
+    /// nothing waits any longer.
     pub(super) fn capacity_heard(&mut self, node: NodeId, holdings: &WorkerInventory) {
         if self.capacity.pool().get(node).is_none_or(|worker| worker.boot != holdings.boot) {
             self.journal.count_late();

@@ -22,7 +22,8 @@ pub(super) struct AttemptState {
     pub units: Units,
     /// It may have been told to start.
     pub may_run: bool,
-    /// Its own final report is here, or it is certain that it never ran: its counts are all there is.
+    /// Its own final report is here, or it is certain that it never ran: its counts are all there
+    /// is.
     pub known: bool,
     /// When the ledger took it, since the job was created.
     pub since: Duration,

@@ -1,4 +1,5 @@
-//! How a wave begins: its shards are written down and dispatched, and when all are ready they start at one instant.
+//! How a wave begins: its shards are written down and dispatched, and when all are ready they start
+//! at one instant.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -15,7 +16,7 @@ use ledger_state::{Command, LapseProof, Reply};
 use schedule::job;
 
 impl Owner {
-    /// Every hold of the wave was granted.
+    /// Every reservation of the wave was granted.
     pub(super) fn provision(&mut self) {
         let Some(wave) = self.stages.wave_mut() else { return };
         let WaveStep::Reserving(Some(placement)) = &wave.step else { return };
@@ -44,7 +45,7 @@ impl Owner {
         }
         for (sid, number) in &placement.cores {
             let mut shard = Shard::new(self.spec.key(*sid), Task::Load);
-            // Without its hold, which may have been lost meanwhile, it is seated by itself.
+            // A shard whose reservation was lost meanwhile is placed by itself.
             if let Some(reservation) = self.capacity.reservations().get(*number) {
                 let (worker, boot) = (reservation.worker, reservation.boot);
                 shard.placing.assignment =
@@ -62,7 +63,8 @@ impl Owner {
         self.outgoing.changed();
     }
 
-    /// Commits an attempt for each shard that has a core. This is the plan that a successor follows (X45).
+    /// Commits an attempt for each shard that has a core, before anything is dispatched: a
+    /// successor goes by it.
     pub(super) fn propose_placed(&mut self) {
         let Some(wave) = self.stages.wave() else { return };
         for sid in wave.members.clone() {
@@ -209,7 +211,7 @@ impl Owner {
         }
     }
 
-    /// When an attempt that starts now should have ended at the latest (X22).
+    /// When an attempt that starts now should have ended at the latest.
     pub(super) fn overdue_at(&self, sid: Sid) -> Moment {
         self.time.after(self.run_at_most(sid) + self.spec.settings().overdue)
     }

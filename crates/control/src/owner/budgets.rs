@@ -1,16 +1,18 @@
-//! Units of a schedule: how far attempts may go, what each has begun, and what was lost between them (R5a, R27).
+//! Units of a schedule: how far attempts may go, what each has begun, and what was lost between
+//! them (R5a, R27).
 //!
 //! ```text
-//! frames ──▶ Budget ──due──▶ GrantUnits ──committed──▶ Units to the worker (and with every renewal)
+//! frames ──▶ Budget ──due──▶ GrantUnits ──committed──▶ Units to the worker, with renewals too
 //!
 //!   attempt 1        attempt 2
 //! ├ before ─ begun ─┤ before ─────── begun ─┤
-//!   counted  lost     counted     lost             lost = begun - counted, said when its end is known
+//!   counted  lost     counted     lost        lost = begun - counted, when its end is known
 //! ```
 //!
-//! Every unit that was begun is counted by the attempt that began it: done, cut off, or dropped. What an attempt has
-//! begun, or may have, and nobody has counted, was lost with its worker. That is known when its end is; a tail that
-//! comes late is in its counts by then, so nothing is counted twice.
+//! Every unit that was begun is counted by the attempt that began it: done, cut off, or dropped.
+//! What an attempt has begun, or may have, and nobody has counted, was lost with its worker. That
+//! is known when its end is; a tail that comes late is in its counts by then, so nothing is counted
+//! twice.
 
 use std::time::Duration;
 
@@ -26,8 +28,8 @@ use crate::budget::{self, Budget};
 use ledger_state::{AttemptRecord, AttemptTerms, Command, Reply, UnitGrant};
 
 impl Owner {
-    /// The users and the iterations of a shard, if its load is a number of iterations: then another attempt must not
-    /// begin what this one may have begun (R5a).
+    /// The users and the iterations of a shard, if its load is a number of iterations: then another
+    /// attempt must not begin what this one may have begun (R5a).
     fn counted(&self, sid: Sid) -> Option<(u64, u64)> {
         let units = &self.spec.part(sid.0 as usize)?.units;
         let shards = self.workflows.shards(sid.0 as usize).unwrap_or(1).max(1) as usize;
@@ -50,12 +52,10 @@ impl Owner {
         }
     }
 
-    /// Units that an attempt has begun, or may have: of those that are counted all that it was granted, of arrivals
-    /// also those of a schedule that was in force before.
+    /// Units that an attempt has begun, or may have: of those that are counted all that it was
+    /// granted, of arrivals also those of a schedule that was in force before.
     pub(super) fn may_have_begun(&self, sid: Sid, attempt: Attempt) -> u64 {
-        let place = (attempt.0 as usize).checked_sub(1);
-        let tries = self.shards.get(&sid).map(|shard| &shard.attempts);
-        let one = tries.zip(place).and_then(|(tries, place)| tries.get(place));
+        let one = self.shards.attempt(&sid, attempt);
         one.map_or(0, |one| {
             let old_rates = self.begun_by_old_rates(sid, one).saturating_sub(one.units.before);
             one.may_have_begun().max(old_rates)
@@ -164,8 +164,8 @@ impl Owner {
         }
     }
 
-    /// How many requests were begun. An attempt that has not said its last word may have begun more than it told of: at
-    /// most all of what was lost with it.
+    /// How many requests were begun. An attempt without a final report may have begun more than it
+    /// told of: at most all of what was lost with it.
     pub(super) fn last_words(&self) -> LastWords {
         let tries = self.shards.values().flat_map(|shard| &shard.attempts);
         let issued = tries.map(|one| one.units.counters.issued.saturating_add(one.issued_late));
@@ -210,7 +210,8 @@ impl Owner {
     }
 }
 
-/// Each attempt has a stretch of its own, which ends where the next one begins: its end alone says what was lost.
+/// Each attempt has a stretch of its own, which ends where the next one begins: its end alone says
+/// what was lost.
 fn lost_iterations(shard: &Shard, whole: u64) -> Vec<(Attempt, u64)> {
     let starts = shard.attempts.iter().skip(1).map(|one| one.units.before);
     let starts = starts.map(Some).chain([shard.proposed.map(|terms| terms.units_before)]);
@@ -227,8 +228,9 @@ fn lost_iterations(shard: &Shard, whole: u64) -> Vec<(Attempt, u64)> {
     lost
 }
 
-/// An attempt that joins the schedule passes over everything that was due before, also what the one before it has run
-/// and not yet told. So what was lost is known when all attempts up to it have ended.
+/// An attempt that joins the schedule passes over everything that was due before, also what the one
+/// before it has run and not yet told. So what was lost is known when all attempts up to it have
+/// ended.
 fn lost_arrivals(shard: &Shard, whole: u64) -> Vec<(Attempt, u64)> {
     let (mut accounted, mut lost) = (0u64, Vec::new());
     for (number, one) in (1..).zip(&shard.attempts).take_while(|(_, one)| one.end.is_some()) {
@@ -239,4 +241,48 @@ fn lost_arrivals(shard: &Shard, whole: u64) -> Vec<(Attempt, u64)> {
         lost.push((Attempt(number), count));
     }
     lost
+}
+
+#[cfg(test)]
+mod tests {
+    use fence::{BootId, JobId, LeaseTerms, Moment, NodeId, ShardKey};
+
+    use super::*;
+    use crate::message::Task;
+    use ledger_state::{AttemptStatus, Counters};
+
+    /// Attempts by where they began, what they have begun and done, and whether they have ended.
+    fn shard(attempts: &[(u64, u64, u64, bool)]) -> Shard {
+        let key = ShardKey { job: JobId(1), workflow: WorkflowNo(0), shard: 0 };
+        let mut shard = Shard::new(key, Task::Load);
+        for (before, begun, done, ended) in attempts.iter().copied() {
+            let lease = LeaseTerms::new(Duration::from_secs(12));
+            let life = (NodeId(1), BootId(1));
+            let mut one = AttemptState::new(life, lease, Duration::ZERO, Moment::default());
+            one.units.before = before;
+            one.units.counters = Counters { begun, iterations: done, ..Counters::default() };
+            one.end = ended.then_some(AttemptStatus::Interrupted);
+            shard.attempts.push(one);
+        }
+        shard
+    }
+
+    #[test]
+    fn of_iterations_an_attempt_has_lost_what_lies_before_the_next_one_and_nobody_counted() {
+        // The first was granted 30 and has counted 8 of 10; the second began behind the grant.
+        let both = shard(&[(0, 10, 8, true), (30, 5, 5, true)]);
+        assert_eq!(lost_iterations(&both, 100), [(Attempt(1), 22), (Attempt(2), 0)]);
+        let running = shard(&[(0, 10, 8, false), (30, 5, 5, true)]);
+        assert_eq!(lost_iterations(&running, 100), [(Attempt(2), 0)], "its end is not known");
+        assert_eq!(lost_iterations(&both, 20)[0], (Attempt(1), 12), "no more than there are");
+    }
+
+    #[test]
+    fn of_arrivals_what_was_lost_is_known_when_all_attempts_up_to_it_have_ended() {
+        // The second joined when 15 were due, of which the first has counted 8.
+        let both = shard(&[(0, 10, 8, true), (15, 5, 5, true)]);
+        assert_eq!(lost_arrivals(&both, 100), [(Attempt(1), 2), (Attempt(2), 5)]);
+        let running = shard(&[(0, 10, 8, false), (15, 5, 5, true)]);
+        assert!(lost_arrivals(&running, 100).is_empty());
+    }
 }

@@ -1,4 +1,5 @@
-//! Calls to workers: those that wait for an answer, those that are made again later, and how long answers take.
+//! Calls to workers: those that wait for an answer, those that are made again later, and how long
+//! answers take.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,13 +1,14 @@
-//! A cancel: what runs ends as the plan says, what was set up is torn down, and all of it until a deadline (R28).
+//! A cancel: what runs ends as the plan says, what was set up is torn down, and all of it until a
+//! deadline (R28).
 //!
 //! ```text
 //! cancel ─▶ graceful stop of what runs ─▶ teardowns of workflows, then of the plan ─▶ CANCELLED
 //!              ╰── second cancel, or its deadline: everything is stopped by force ──────▲
 //! ```
 //!
-//! The ledger renews leases and lets teardowns start until the deadline, whoever owns the job, so a successor goes on
-//! where its predecessor was. The owner keeps the same deadline by its own clock: it stops by force what the ledger
-//! would refuse, and waits for nothing that cannot come any more.
+//! The ledger renews leases and lets teardowns start until the deadline, whoever owns the job, so a
+//! successor goes on where its predecessor was. The owner keeps the same deadline by its own clock:
+//! it stops by force what the ledger would refuse, and waits for nothing that cannot come any more.
 
 use std::time::Duration;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use fence::{BootId, Moment, NodeId};
 
 use super::reservations::{Left, Reservation, Reservations};
-use super::{Queued, Settings, Sid};
+use super::{Numbers, Queued, Settings, Sid};
 use crate::pool::{Pool, Worker};
 use base::random::SplitMix64;
 
@@ -160,9 +160,9 @@ impl Capacity {
     }
 
     /// The job waits for so many cores. `None`: that was said already.
-    pub fn wait_for(&mut self, needs: u32, why: String) -> Option<Queued> {
+    pub fn wait_for(&mut self, needs: u32, numbers: Numbers, why: String) -> Option<Queued> {
         let (free, total) = (self.pool.free(), self.pool.total());
-        let queued = Queued { needs, free, total, why };
+        let queued = Queued { needs, free, total, why, numbers };
         if self.queued.as_ref() == Some(&queued) {
             return None;
         }
@@ -276,10 +276,10 @@ mod tests {
     fn a_wait_is_said_when_it_is_new_or_other_than_before() {
         let mut capacity = capacity(vec![worker(1, 8, 5)]);
         assert!(!capacity.go_on());
-        let said = capacity.wait_for(9, "too few".to_owned()).unwrap();
+        let said = capacity.wait_for(9, Numbers::Untold, "too few".to_owned()).unwrap();
         assert_eq!((said.needs, said.free, said.total), (9, 5, 8));
-        assert_eq!(capacity.wait_for(9, "too few".to_owned()), None);
-        assert!(capacity.wait_for(9, "older jobs wait".to_owned()).is_some());
+        assert_eq!(capacity.wait_for(9, Numbers::Untold, "too few".to_owned()), None);
+        assert!(capacity.wait_for(9, Numbers::Untold, "older jobs wait".to_owned()).is_some());
         assert!(capacity.go_on() && !capacity.go_on());
     }
 

@@ -1,9 +1,10 @@
-//! What must hold of an owner and of what it asks for: plain functions, for tests and for the simulator.
+//! What must hold of an owner and of what it asks for: plain functions, for tests and for the
+//! simulator.
 //!
 //! | Id | Promise |
 //! |---|---|
-//! | P1 | what is dispatched or started is the shard's one live attempt, as the ledger has it, on that worker's life |
-//! | X45 | nothing is started before the division and the beginning of its load are committed |
+//! | P1 | what is dispatched or started is the one live attempt, in that life of its worker |
+//! | EXEC-66 | nothing is started before its division and the beginning of its load are committed |
 //! | EXEC-182 | nothing of a layer is dispatched before everything before it is committed |
 //! | EXEC-133 | an owner that has ended holds no core |
 //! | LIFE-32 | a workflow that was started has ended when the job has |
@@ -20,7 +21,8 @@ fn demand(holds: bool, id: &'static str, detail: impl FnOnce() -> String) -> Res
     if holds { Ok(()) } else { Err(Violation { id, job: None, detail: detail() }) }
 }
 
-/// Checks effects against the ledger as it is when they are carried out, while the owner's epoch is the job's.
+/// Checks effects against the ledger as it is when they are carried out, while the owner's epoch is
+/// the job's.
 ///
 /// # Errors
 /// With the first promise that is broken.
@@ -44,7 +46,9 @@ pub fn check_effects(effects: &[Effect], job: &Job, manifest: &Manifest) -> Resu
                     let load = (key.workflow.0 as usize) < manifest.workflows.len();
                     let division = job.provisioned.get(&key.workflow);
                     let begun = division.is_some_and(|division| division.begun_ms.is_some());
-                    demand(!load || begun, "X45", || format!("{key} is started before its load"))?;
+                    demand(!load || begun, "EXEC-66", || {
+                        format!("{key} is started before its load")
+                    })?;
                 }
             }
             Effect::Commit { command: Command::FinishJob { .. }, .. } => {

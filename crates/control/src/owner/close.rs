@@ -1,7 +1,7 @@
 //! The end of the job.
 //!
 //! ```text
-//! load over ─▶ every attempt has its last word ─▶ result ──RecordResult──▶ ledger ──FinishJob──▶ finished
+//! load over ─▶ every attempt has its final report ─▶ result ──RecordResult, FinishJob──▶ ledger
 //! ```
 
 use fence::Attempt;
@@ -12,7 +12,7 @@ use super::{Conclusion, Conclusive, Effect, Owner, Part, Phase};
 use ledger_state::{self, BlobRef, Command};
 
 impl Owner {
-    /// The load is over. Every attempt gets its last word, then the result is made.
+    /// The load is over. Every attempt gets its final report, then the result is made.
     pub(super) fn close(&mut self) {
         let mut open = false;
         let mut to_seal = Vec::new();
@@ -141,5 +141,12 @@ impl Owner {
         self.lifecycle.enter(Phase::Finished);
         self.outgoing.drop_retries();
         self.outgoing.push(Effect::Finished { outcome });
+    }
+
+    /// Another owner has the job. What happens to it is no longer this one's business.
+    pub(super) fn depose(&mut self, why: impl Into<String>) {
+        self.lifecycle.enter(Phase::Deposed);
+        self.outgoing.drop_waiting();
+        self.outgoing.push(Effect::Deposed { why: why.into() });
     }
 }

@@ -1,15 +1,15 @@
 //! What workflows leave to later ones, and who may see it.
 //!
 //! ```text
-//! shard reports ──lowest completed shard wins (X35)──▶ Values of a stage ──▶ ledger, before the next stage starts
+//! shard reports ──lowest completed shard wins──▶ Values of a stage ──▶ ledger, then the next stage
 //!                                                          │
-//!                 provider names the workflow, and the workflow names the provider (X36)
+//!                 provider names the workflow, and the workflow names the provider
 //!                                                          ▼
 //!                                                       Handed, in each dispatch
 //! ```
 //!
-//! The owner is the only writer, and replaces what a workflow left as a whole (X26). Values never leave the datacenter,
-//! nor are they part of a result (EXEC-146).
+//! The owner is the only writer, and replaces what a workflow left as a whole. Values never leave
+//! the datacenter, nor are they part of a result (EXEC-146).
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,8 @@ use serde::{Deserialize, Serialize};
 
 use super::manifest::{Manifest, Part, Provided};
 
-/// By the name of the workflow, then by key. The plan's own setup has the empty name, which no workflow may have.
+/// By the name of the workflow, then by key. The plan's own setup has the empty name, which no
+/// workflow may have.
 pub type Values = BTreeMap<String, BTreeMap<String, Vec<u8>>>;
 
 /// What the plan's setup leaves stands under this name.
@@ -28,7 +29,8 @@ pub const SETUP: &str = "";
 pub struct Handed {
     /// Variables that the plan's setup has set, and over them those of the workflow's own setup.
     pub variables: BTreeMap<String, Vec<u8>>,
-    /// By the key of a `use`. A key that is missing has its default, if the plan gives one (EXEC-53).
+    /// By the key of a `use`. A key that is missing has its default, if the plan gives one
+    /// (EXEC-53).
     pub uses: BTreeMap<String, Vec<u8>>,
 }
 
@@ -53,7 +55,7 @@ pub(super) fn decode_values(bytes: &[u8]) -> Result<Values, String> {
         .map_err(|error| format!("a committed context cannot be read: {error}"))
 }
 
-/// X35: of each key the value of the lowest shard that has one, or all of them as a JSON list.
+/// Of each key the value of the lowest shard that has one, or all of them as a JSON list.
 pub(super) fn merge(
     provides: &[Provided],
     shards: &BTreeMap<u32, BTreeMap<String, Vec<u8>>>,
@@ -71,7 +73,7 @@ pub(super) fn merge(
     merged
 }
 
-/// EXEC-54, X36: a value flows from P to C only if P's provider names C and C's consumer names P.
+/// EXEC-54: a value flows from P to C only if P's provider names C and C's consumer names P.
 pub(super) fn hand(manifest: &Manifest, values: &Values, workflow: usize) -> Handed {
     let mut handed =
         Handed { variables: values.get(SETUP).cloned().unwrap_or_default(), uses: BTreeMap::new() };
@@ -156,7 +158,8 @@ impl Context {
         self.fresh.get(&0).and_then(|values| values.get(SETUP))
     }
 
-    /// A workflow of this stage has ended. If it has completed, what its shards provide is handed on.
+    /// A workflow of this stage has ended. If it has completed, what its shards provide is handed
+    /// on.
     pub fn end(&mut self, workflow: usize, part: &Part, stage: u32, completed: bool) {
         let shards = self.provided.remove(&workflow).unwrap_or_default();
         let merged = merge(&part.provide, &shards);

@@ -11,7 +11,8 @@ use crate::message::{Steer, WorkerReport, WorkerRequest, WorkerResponse};
 use crate::pool::Worker;
 use ledger_state::{BlobRef, Command, Counters, Reply};
 
-/// What happened. Everything may come late, twice, or for something that is over; then it does nothing.
+/// What happened. Everything may come late, twice, or for something that is over; then it does
+/// nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The ledger's answer to a commit, refusals among them.
@@ -19,7 +20,8 @@ pub enum Event {
         tag: u64,
         reply: Reply,
     },
-    /// Nobody knows yet whether it was committed. The shell goes on asking under the same request until it is known.
+    /// Nobody knows yet whether it was committed. The shell goes on asking under the same request
+    /// until it is known.
     Unknown {
         tag: u64,
     },
@@ -40,7 +42,8 @@ pub enum Event {
         shard: ShardKey,
         attempt: Attempt,
         counters: Counters,
-        /// The job's clock up to which the attempt has told; what arrives late tells of a time that is past.
+        /// The job's clock up to which the attempt has told; what arrives late tells of a time that
+        /// is past.
         told: Duration,
     },
     /// A blob is fsynced on a majority (R17a).
@@ -51,7 +54,8 @@ pub enum Event {
         tag: u64,
         content: Vec<u8>,
     },
-    /// The answer to [`Effect::Seal`]: what the owner has of an attempt that can say nothing more itself.
+    /// The answer to [`Effect::Seal`]: what the owner has of an attempt that can say nothing more
+    /// itself.
     Sealed {
         shard: ShardKey,
         attempt: Attempt,
@@ -101,7 +105,8 @@ pub enum Event {
 /// Why there is no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoAnswer {
-    /// The connection was refused: the machine, or a firewall before it, says that nobody listens at the address.
+    /// The connection was refused: the machine, or a firewall before it, says that nobody listens
+    /// at the address.
     Refused,
     /// Nothing came in time, or there is no way there.
     Silent,
@@ -116,7 +121,8 @@ pub enum Effect {
     Commit { tag: u64, command: Command },
     /// Send, and answer with [`Event::Answered`] or [`Event::Unanswered`].
     WorkerRequest { tag: u64, worker: NodeId, ask: WorkerRequest },
-    /// WorkerRequest whether a worker is there: at once, directly and through another manager, for a second. Answered as an ask.
+    /// WorkerRequest whether a worker is there: at once, directly and through another manager, for a second.
+    /// Answered as an ask.
     Probe { tag: u64, worker: NodeId, ask: WorkerRequest },
     /// Fsync on a majority, and answer with [`Event::Stored`]. Goes on until it is done.
     Store { tag: u64, blob: BlobRef, content: Vec<u8> },
@@ -126,8 +132,8 @@ pub enum Effect {
     Seal { shard: ShardKey, attempt: Attempt },
     /// It is certain that this attempt never ran: nothing is missing of it in the statistics.
     NeverRan { shard: ShardKey, attempt: Attempt },
-    /// Units of its schedule that were begun under this attempt, or may have been, and that nobody has counted:
-    /// dropped, `worker_lost`. Said again with a higher count if more is known.
+    /// Units of its schedule that were begun under this attempt, or may have been, and that nobody
+    /// has counted: dropped, `worker_lost`. Said again with a higher count if more is known.
     Lost { shard: ShardKey, attempt: Attempt, count: u64 },
     /// For watchers.
     Moved(Transition),
@@ -135,10 +141,11 @@ pub enum Effect {
     Noted(Note),
     /// Why nothing runs at the moment; `None`: it goes on.
     Queued(Option<Queued>),
-    /// It is written down, and these shards' workers have not heard of it yet: none, or those that did not answer in
-    /// time. An error: it is not written down.
+    /// It is written down, and these shards' workers have not heard of it yet: none, or those that
+    /// did not answer in time. An error: it is not written down.
     Steered { asked: u64, result: Result<Vec<ShardKey>, String> },
-    /// Make the final result of it and of the merged statistics, store it, and answer with [`Event::Concluded`].
+    /// Make the final result of it and of the merged statistics, store it, and answer with
+    /// [`Event::Concluded`].
     Conclude(Box<Conclusion>),
     /// The outcome is committed: this owner has nothing more to do.
     Finished { outcome: ledger_state::Outcome },
@@ -182,6 +189,15 @@ pub enum Mended {
     Never,
 }
 
+/// Whether what a job waits for is told with the numbers of cores, or has to be completed by them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Numbers {
+    /// The reason says them.
+    ReportAck,
+    /// The reason is without them.
+    Untold,
+}
+
 /// Why a job waits, with the numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Queued {
@@ -189,6 +205,7 @@ pub struct Queued {
     pub free: u32,
     pub total: u32,
     pub why: String,
+    pub numbers: Numbers,
 }
 
 /// What the final result needs of the owner.
@@ -205,7 +222,8 @@ pub struct Conclusion {
     pub setup_error: Option<String>,
     pub teardown_error: Option<String>,
     pub timeline: Vec<Note>,
-    /// What workers told of requests, and whose last word is the owner's: what those issued beyond it is not known.
+    /// What workers told of requests, and whose final report the owner wrote: what those issued
+    /// beyond it is not known.
     pub last_words: LastWords,
     /// Attempts whose totals were too large to keep.
     pub cut: Vec<(ShardKey, Attempt)>,
@@ -233,6 +251,7 @@ pub struct Conclusive {
     pub started: Duration,
     pub ended: Duration,
     pub shards: u32,
-    /// Attempts beyond the first of each shard, without those that followed a loss that proved false.
+    /// Attempts beyond the first of each shard, without those that followed a loss that proved
+    /// false.
     pub retries: u32,
 }

@@ -1,31 +1,28 @@
-//! The end of one attempt: a worker's last word, or what is known of one that will never speak.
+//! The end of one attempt: its worker's final report, or what is known where there will be none.
 //!
 //! ```text
 //! report ──store──▶ majority ──EndAttempt──▶ ledger ──Forget──▶ worker's outbox
-//!                                              ╰▶ its shard is settled: over, or free for the next attempt
+//!                                              ╰▶ its shard is settled: over, or free again
 //! ```
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use fence::{Attempt, NodeId, ShardKey};
+use fence::{Attempt, ShardKey};
 
 use super::blobs::Store;
 use super::calls::Call;
 use super::commits::Purpose;
 use super::context;
-use super::shard::{State, Step};
+use super::shard::Step;
 use super::spec::hook_task;
-use super::tools::millis;
+use super::time::millis;
 use super::{Owner, Sid, blob_of};
 use crate::message::{EndReport, Task};
-use ledger_state::{AttemptStatus, Command, Counters, LapseProof, Payload, Reply};
-
-/// Load that was missing for less than this before a stop is not worth a word.
-const MISSING_FROM: Duration = Duration::from_millis(500);
+use ledger_state::{AttemptStatus, Command, Counters, Payload, Reply};
 
 impl Owner {
-    /// A worker's last word. Not fenced (R3): counted once, whenever it comes (S35, S40).
+    /// A worker's final report. It is not fenced (R3): it counts once, whenever it comes.
     pub(super) fn report(&mut self, mut report: EndReport) {
         let sid = (report.shard.workflow.0, report.shard.shard);
         let attempt = report.attempt;
@@ -52,7 +49,8 @@ impl Owner {
             return;
         }
         one.reporting = true;
-        // The report of a process that was killed has what its file has: less than its frames had told.
+        // The report of a process that was killed has what its file has: less than its frames had
+        // told.
         report.counters = report.counters.at_least(&one.units.counters);
         if !report.certain {
             // Its machine was restarted under it, and its file may be older than its death.
@@ -62,7 +60,7 @@ impl Owner {
         // The next attempt may be dispatched before the ledger has this.
         (one.units.counters, one.known) = (report.counters, true);
         self.stop_proven(sid, attempt);
-        let current = self.shards.get(&sid).is_some_and(|shard| shard.attempt() == attempt);
+        let current = self.shards.is_current(&sid, attempt);
         if current && let Some(shard) = self.shards.get_mut(&sid) {
             if shard.is_out() {
                 shard.step = Step::Ending;
@@ -74,13 +72,12 @@ impl Owner {
         self.keep(sid, report);
     }
 
-    /// The job's age when an attempt has last sent, as far as is known: its worker says until when it could, and the
-    /// counts when they last moved. A process that was stopped could, and did not; one that was killed cannot say.
-    /// None: it sent nothing.
-    fn sent_until(&self, report: &EndReport) -> Option<Duration> {
+    /// The job's age when an attempt has last sent, as far as is known: its worker says until when
+    /// it could, and the counts when they last moved. A process that was stopped could, and did
+    /// not; one that was killed cannot say. None: it sent nothing.
+    pub(super) fn sent_until(&self, report: &EndReport) -> Option<Duration> {
         let sid = (report.shard.workflow.0, report.shard.shard);
-        let place = (report.attempt.0 as usize).checked_sub(1)?;
-        let one = self.shards.get(&sid)?.attempts.get(place)?;
+        let one = self.shards.attempt(&sid, report.attempt)?;
         let moved = one.heard.filter(|_| report.status != AttemptStatus::Completed);
         let could = self.time.began().zip(report.sent_until).map(|(began, clock)| began + clock);
         match could {
@@ -159,155 +156,15 @@ impl Owner {
             }
         }
         self.count_lost(sid);
-        // Replaced, and the answer to the start of the next one is on its way: only the counts were taken (R17).
+        // Replaced, and the answer to the start of the next one is on its way: only the counts were
+        // taken (R17).
         if current && !matches!(reply, Reply::Superseded { .. }) {
             self.settle(sid, status, report);
         }
     }
 
-    /// What the end of its last attempt means for a shard.
-    fn settle(&mut self, sid: Sid, status: AttemptStatus, report: Option<EndReport>) {
-        let Some(shard) = self.shards.get(&sid) else { return };
-        let (state, attempt) = (shard.state(), shard.attempt());
-        if shard.step == Step::Over {
-            return;
-        }
-        let age = self.time.age();
-        self.workflows.ends(sid.0 as usize, age);
-        if state == State::Pending && self.settle_pending(sid, status, report.as_ref()) {
-            return;
-        }
-        if state == State::Cancelling {
-            self.note_lost_before_stop(sid, status, report.as_ref());
-            // A setup that had come to its end all the same has left what the teardown needs.
-            if self.spec.is_hook(sid)
-                && status == AttemptStatus::Completed
-                && let Some(report) = report
-            {
-                self.provide(sid, report.provided);
-            }
-            // X-10: the cancel wins, the counts are kept.
-            self.go(sid, State::Cancelled, format!("attempt {attempt} has {status}"));
-            return;
-        }
-        match status {
-            AttemptStatus::Completed => {
-                if let Some(report) = report {
-                    self.provide(sid, report.provided);
-                }
-                self.go(sid, State::Completed, "worker reported success");
-            }
-            AttemptStatus::Failed => {
-                let error = report.and_then(|report| report.error);
-                let error = error.unwrap_or_else(|| "it failed without a reason".to_owned());
-                self.give_up(sid, error);
-            }
-            // Nobody here stopped it: its worker is shutting down, or has lost its lease.
-            AttemptStatus::Stopped | AttemptStatus::Interrupted => {
-                let sent_until = report.as_ref().and_then(|report| self.sent_until(report));
-                let why = report.and_then(|report| report.error);
-                let why = why.unwrap_or_else(|| format!("attempt {attempt} was {status}"));
-                if state != State::Failed {
-                    let Some(shard) = self.shards.get_mut(&sid) else { return };
-                    if let Some((node, boot)) = shard.current().map(|one| one.life())
-                        && status == AttemptStatus::Interrupted
-                    {
-                        shard.placing.failed_on.push((node, boot));
-                        shard.error = Some(format!("worker {node}: {why}"));
-                        if state == State::Dispatched {
-                            // It could not even begin there: not at once again.
-                            shard.placing.refused = shard.placing.refused.saturating_add(1);
-                        }
-                        self.say_interrupted(sid, node, &why);
-                    }
-                    let ran = self.shards.get(&sid).and_then(|shard| shard.current());
-                    let ran = state == State::Running || ran.is_some_and(|one| one.may_run);
-                    if ran
-                        && !self.spec.is_hook(sid)
-                        && let Some(shard) = self.shards.get_mut(&sid)
-                    {
-                        shard.lost_at = shard.lost_at.or(sent_until).or(Some(age));
-                    }
-                    self.go(sid, State::Failed, why);
-                }
-                if let Some(shard) = self.shards.get_mut(&sid) {
-                    shard.proof = LapseProof::Stopped;
-                }
-                self.set(sid, Step::Lapsed);
-            }
-        }
-    }
-
-    /// A shard that is being stopped may have come to grief before: its lease had lapsed, and its word came after the
-    /// stop. From then until the stop its load was missing.
-    fn note_lost_before_stop(
-        &mut self,
-        sid: Sid,
-        status: AttemptStatus,
-        report: Option<&EndReport>,
-    ) {
-        if status != AttemptStatus::Interrupted || self.spec.is_hook(sid) {
-            return;
-        }
-        let sent_until = report.and_then(|report| self.sent_until(report));
-        let Some(shard) = self.shards.get_mut(&sid) else { return };
-        let stopped = shard.stop.as_ref().map(|stop| stop.since);
-        if let (Some(sent), Some(stopped)) = (sent_until, stopped)
-            && sent.saturating_add(MISSING_FROM) < stopped
-        {
-            shard.lost_at.get_or_insert(sent);
-        }
-    }
-
-    fn say_interrupted(&mut self, sid: Sid, node: NodeId, why: &str) {
-        let of = self.workflows.shards(sid.0 as usize).unwrap_or(1);
-        let what = match self.spec.is_hook(sid) {
-            true => "a setup or teardown".to_owned(),
-            false => format!("1 of {of} shards of {}", self.workflows.name(sid.0 as usize)),
-        };
-        self.note(format!("worker {node} gave up {what}: {why}"), None);
-    }
-
-    /// The next attempt was about to be started when the end of the one before came: if it is final, there is none.
-    ///
-    /// One that is proposed already will be refused as settled, which has the same effect (see `attempt_refused`).
-    fn settle_pending(
-        &mut self,
-        sid: Sid,
-        status: AttemptStatus,
-        report: Option<&EndReport>,
-    ) -> bool {
-        let Some(shard) = self.shards.get_mut(&sid) else { return true };
-        let proposed = shard.step == Step::Proposed;
-        match status {
-            AttemptStatus::Stopped | AttemptStatus::Interrupted => return true,
-            AttemptStatus::Failed => shard.error = report.and_then(|report| report.error.clone()),
-            AttemptStatus::Completed => {
-                let provided = report.map(|report| report.provided.clone()).unwrap_or_default();
-                self.provide(sid, provided);
-            }
-        }
-        if !proposed {
-            self.set(sid, Step::Idle);
-            self.leave_reservation(sid, false);
-            self.settled(sid, status);
-        }
-        true
-    }
-
-    /// The ledger has the shard's result, although its attempt was taken for lost.
-    pub(super) fn settled(&mut self, sid: Sid, status: AttemptStatus) {
-        self.go(sid, State::Failed, "its report came before it was started again");
-        if status == AttemptStatus::Completed {
-            self.go(sid, State::Completed, "worker reported success");
-            return self.never_mended(sid);
-        }
-        let error = self.shards.get(&sid).and_then(|shard| shard.error.clone());
-        self.give_up(sid, error.unwrap_or_else(|| "it failed without a reason".to_owned()));
-    }
-
-    /// What a shard leaves: that of the plan's setup is a stage of its own, that of a workflow's own
-    /// setup is for the workflow's shards, and teardowns leave nothing.
+    /// What a shard leaves: that of the plan's setup is a stage of its own, that of a workflow's
+    /// own setup is for the workflow's shards, and teardowns leave nothing.
     pub(super) fn provide(&mut self, sid: Sid, values: BTreeMap<String, Vec<u8>>) {
         if !self.spec.is_hook(sid) {
             return self.context.provide(sid.0 as usize, sid.1, values);
@@ -321,7 +178,8 @@ impl Owner {
         }
     }
 
-    /// X37: a shard that provides more than the job may hand on has failed, and says so.
+    /// A shard that provides more than the job may hand on has failed, and says so: every later
+    /// dispatch would carry it.
     fn check_context(&mut self, sid: Sid, report: &mut EndReport) {
         let present = self.context.bytes();
         if let Some(part) = self.spec.part(sid.0 as usize) {
@@ -332,8 +190,8 @@ impl Owner {
             report.status = AttemptStatus::Failed;
             report.provided.clear();
             report.error = Some(format!(
-                "it provides {more} bytes; with what is provided already that is more than the {most} that a job may \
-                 hand on"
+                "it provides {more} bytes; with what is provided already that is more than the \
+                 {most} that a job may hand on"
             ));
         }
     }

@@ -1,11 +1,11 @@
-//! Load that the plan asked for and nobody generated, and what else makes a verdict: durable, so that a takeover loses
-//! none of it (R19, R27).
+//! Load that the plan asked for and nobody generated, and what else makes a verdict: durable, so
+//! that a takeover loses none of it (R19, R27).
 //!
 //! ```text
 //! lose:  RevokeAttempt { heard_ms }          in the entry that acts on it; no second wait
 //! end:   EndAttempt { sent_until_ms }        by the worker's own clock
 //! notes: Memory, with every checkpoint       stored when there is time for it; nobody waits
-//!            ╰──▶ successor: memory + the ledger's history after it + gaps that only the ledger knows
+//!            ╰──▶ successor: memory + the ledger's history after it + gaps of the ledger alone
 //! ```
 
 use std::collections::BTreeSet;
@@ -37,8 +37,8 @@ impl Owner {
         postcard::to_allocvec(&memory).unwrap_or_default()
     }
 
-    /// Takes up what the owner before has left, right after [`Owner::adopt`]. What cannot be read is as good as
-    /// nothing: the ledger has the most of it.
+    /// Takes up what the owner before has left, right after [`Owner::adopt`]. What cannot be read
+    /// is as good as nothing: the ledger has the most of it.
     pub fn recall(&mut self, memory: &[u8]) {
         let Ok(memory) = postcard::from_bytes::<Memory>(memory) else { return };
         self.time.recall(memory.began);
@@ -174,7 +174,7 @@ impl Owner {
     }
 
     pub(super) fn mended(&mut self, sid: Sid) {
-        let shared = self.shards.get(&sid).and_then(|s| s.current()).is_some_and(|one| one.shared);
+        let shared = self.shards.current(&sid).is_some_and(|one| one.shared);
         self.close_gap(sid, if shared { Mended::Shared } else { Mended::Elsewhere });
     }
 
@@ -182,7 +182,7 @@ impl Owner {
     pub(super) fn was_mended(&mut self, sid: Sid, ran: Option<Duration>) {
         let Some(created) = self.recovery.close(sid) else { return };
         let to = ran.map_or(created, |ran| self.time.age().saturating_sub(ran));
-        let shared = self.shards.get(&sid).and_then(|s| s.current()).is_some_and(|one| one.shared);
+        let shared = self.shards.current(&sid).is_some_and(|one| one.shared);
         self.close_gap_at(sid, if shared { Mended::Shared } else { Mended::Elsewhere }, to);
     }
 
@@ -200,9 +200,7 @@ impl Owner {
         let Some(from) = shard.lost_at.take() else { return };
         // The one that was lost, not the one that runs again.
         let attempt = Attempt(shard.attempt().0.saturating_sub(u32::from(mended != Mended::Never)));
-        let place = (attempt.0 as usize).checked_sub(1);
-        let lost = place.and_then(|place| shard.attempts.get(place));
-        let worker = lost.map(|one| one.worker).unwrap_or_default();
+        let worker = shard.get(attempt).map(|one| one.worker).unwrap_or_default();
         let note = self.gap(sid, attempt, worker, (from, to.max(from)), mended);
         self.note(note.text, note.gap);
     }

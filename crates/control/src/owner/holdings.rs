@@ -1,4 +1,5 @@
-//! What workers say that they hold: asked of all of them at a takeover, and now and then in the search for orphans.
+//! What workers say that they hold: asked of all of them at a takeover, and now and then in the
+//! search for orphans.
 
 use std::time::Duration;
 
@@ -73,8 +74,8 @@ impl Owner {
         self.outgoing.changed();
     }
 
-    /// Where a running shard is in its schedule. The furthest one counts: what may have been issued is spent, so the
-    /// schedule never goes back. No shard is further than its load is long.
+    /// Where a running shard is in its schedule. The furthest one counts: what may have been issued
+    /// is spent, so the schedule never goes back. No shard is further than its load is long.
     fn heard_elapsed(&mut self, sid: Sid, elapsed: Duration) {
         let part = self.spec.part(sid.0 as usize);
         let most =
@@ -103,7 +104,8 @@ impl Owner {
         }
     }
 
-    /// GATE-107, C-78: only this job's owner looks, and only an attempt that is missing twice in a row is an orphan.
+    /// GATE-107: only this job's owner looks. Only an attempt that is missing twice in a row is an
+    /// orphan, because one that was dispatched while its worker answered is not in that answer.
     pub(super) fn scan(&mut self) {
         let next = self.time.after(self.spec.settings().scan_every);
         if !self.liveness.is_scan_due(self.time.now(), next) {

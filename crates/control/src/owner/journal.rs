@@ -2,7 +2,7 @@
 
 use fence::Epoch;
 
-use super::{Counts, Note, Transition};
+use super::{Note, Transition};
 
 /// Lines of history and of the timeline kept for one job.
 const HISTORY_MAX: usize = 200_000;
@@ -11,6 +11,23 @@ const TIMELINE_MAX: usize = 20_000;
 /// Notes that travel with a checkpoint: the first ones, the last ones, and all gaps.
 const FIRST_MAX: usize = 100;
 const LAST_MAX: usize = 400;
+
+/// How often something happened that should not, or that did nothing (LIFE-2, R10).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Transitions that the table does not have.
+    pub illegal: u64,
+    /// Events for what is over, or unknown.
+    pub late: u64,
+    pub repeats: u64,
+    pub retries: u64,
+    pub lost_workers: u64,
+    /// Reports and answers that do not fit what was asked of that worker.
+    pub mismatched: u64,
+    /// Lines of the history and of the timeline that there was no space for.
+    pub dropped: u64,
+    pub unknown_commits: u64,
+}
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Journal {

@@ -1,5 +1,5 @@
-//! The end of a wave, a batch, a layer; and what a layer leaves to the next, which is committed before that begins
-//! (EXEC-175, EXEC-182).
+//! The end of a wave, a batch, a layer; and what a layer leaves to the next, which is committed
+//! before that begins (EXEC-175, EXEC-182).
 
 use super::blobs::Store;
 use super::commits::Purpose;
@@ -67,7 +67,8 @@ impl Owner {
         }
     }
 
-    /// All of a batch is over: its workflows have ended, and what completed hands on what it provides.
+    /// All of a batch is over: its workflows have ended, and what completed hands on what it
+    /// provides.
     pub(super) fn end_batch(&mut self) {
         let Some(batch) = self.stages.take_batch() else { return };
         // Values first: the end of the last workflow may start the next layer in the same step.
@@ -90,7 +91,8 @@ impl Owner {
         self.outgoing.changed();
     }
 
-    /// a workflow's end, from those of its shards. The lowest failed shard speaks for it.
+    /// A workflow's end, from those of its shards. If some have failed, the lowest one gives the
+    /// reason.
     pub(super) fn workflow_end(&self, workflow: usize) -> WorkflowEnd {
         let mut completed = 0;
         let mut stopped = false;

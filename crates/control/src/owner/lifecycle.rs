@@ -1,5 +1,5 @@
-//! How far the job is between taking it up and its end: its phase, why it is stopped, and what comes
-//! of it.
+//! How far the job is between taking it up and its end: its phase, why it is stopped, and what
+//! comes of it.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ pub(super) struct Lifecycle {
     phase: Phase,
     cancelling: Option<Cancelling>,
     stop_proposed: bool,
-    /// A stop that is on its way into the ledger.
+    /// The owner's own stop, until it is known to be in the ledger.
     stop_cause: Option<(StopCause, String)>,
     /// How what runs is ended, once it is.
     how: StopMode,

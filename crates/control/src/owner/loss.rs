@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! worker dead, restarted, silent, or says so ──▶ FAILED, revoke proposed, stop asked for
-//!        revoke committed ──▶ waits for: stop acknowledged | higher boot | 1.25 L ──▶ PENDING, attempt n+1
-//!                                                                                  ╰▶ FAILED_TERMINAL after the last
+//!    revoke committed ──▶ waits for: stop acknowledged | higher boot | 1.25 L
+//!                            ╰──▶ PENDING, attempt n+1, or FAILED_TERMINAL after the last
 //! ```
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use super::calls::Call;
 use super::commits::Purpose;
 use super::manifest::OnWorkerLoss;
 use super::shard::{State, Step};
-use super::tools::millis;
+use super::time::millis;
 use super::{Owner, Sid};
 use crate::message::Task;
 use ledger_state::{Command, LapseProof, Refusal, Reply};
@@ -55,7 +55,8 @@ impl Owner {
         }
         self.go(sid, State::Dispatched, format!("attempt {attempt} on worker {worker}"));
         if unwanted {
-            // The stop came while the start was on its way into the ledger: nothing was dispatched yet.
+            // The stop came while the start was on its way into the ledger: nothing was dispatched
+            // yet.
             self.go(sid, State::Cancelling, "stopped before it was dispatched");
             return self.never_ran(sid, "stopped before it was dispatched");
         }
@@ -100,15 +101,17 @@ impl Owner {
                 }
             }
         }
-        // Gossip proves nothing (R26), a higher boot as little as a death. The stop that goes out with the revoke is
-        // answered by whoever runs there now, over mutual TLS; that answer may be the proof.
+        // Gossip proves nothing (R26), a higher boot as little as a death. The stop that goes out
+        // with the revoke is answered by whoever runs there now, over mutual TLS; that answer may
+        // be the proof.
         for ((node, boot), what) in gone {
             self.lose_worker(node, boot, what, None);
         }
         self.outgoing.changed();
     }
 
-    /// Without a proof it is only taken for lost, by hints; see [`super::shard::AttemptState::was_lost_falsely`].
+    /// Without a proof it is only taken for lost, by hints; see
+    /// [`super::shard::AttemptState::was_lost_falsely`].
     ///
     /// LIFE-22: all its shards, in one step. LIFE-30: a second time does nothing.
     pub(super) fn lose_worker(
@@ -172,7 +175,8 @@ impl Owner {
         }
     }
 
-    /// An attempt that can no longer be relied on. It may still run; what follows makes sure that it does not.
+    /// An attempt that can no longer be relied on. It may still run; what follows makes sure that
+    /// it does not.
     pub(super) fn lose(&mut self, sid: Sid, why: &str, proof: Option<LapseProof>) {
         self.lose_by(sid, why, proof, false);
     }
@@ -186,7 +190,8 @@ impl Owner {
         let Some(one) = shard.attempts.last_mut() else { return };
         one.revoked = if suspected { Revoked::Suspected } else { Revoked::Known };
         let (node, boot) = one.life();
-        // That it was lost is noticed later than it was: since its last word nothing is certain.
+        // That it was lost is noticed later than it was: nothing is certain since it was last
+        // heard.
         let heard = one.heard.unwrap_or(one.since.min(age));
         let may_run = one.may_run;
         let attempt = shard.attempt();

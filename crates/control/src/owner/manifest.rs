@@ -1,7 +1,8 @@
-//! What an owner has to know of a plan, and nothing more (R1): names, dependencies, sizes, lengths, what is handed on.
+//! What an owner has to know of a plan, and nothing more (R1): names, dependencies, sizes, lengths,
+//! what is handed on.
 //!
-//! A manager never runs what a user wrote. A plan gives its manifest itself ([`Manifest::of`]); a script's is made by
-//! the client, which has run its init code, and travels in the bundle.
+//! A manager never runs what a user wrote. A plan gives its manifest itself ([`Manifest::of`]); a
+//! script's is made by the client, which has run its init code, and travels in the bundle.
 
 use std::time::Duration;
 
@@ -35,7 +36,8 @@ pub struct Part {
     pub priority: Priority,
     pub vus_max: u32,
     pub need: Need,
-    /// Requests that one iteration makes at most; `None` if that has no bound, or depends on more than the plan.
+    /// Requests that one iteration makes at most; `None` if that has no bound, or depends on more
+    /// than the plan.
     pub requests_max: Option<u64>,
     /// Arrivals at a rate, rather than users that do the same over and over.
     pub is_open: bool,
@@ -101,7 +103,7 @@ pub enum WhenFull {
     Refuse,
 }
 
-/// What becomes of a shard that has failed on every worker there is (G-10).
+/// What becomes of a shard that has failed on every worker there is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WhenNoneLeft {
     /// The one on which it failed longest ago gets another chance.
@@ -181,7 +183,8 @@ impl Manifest {
         Ok(())
     }
 
-    /// The cores without which the job does not begin: what its submitter asked for, and what a workflow says exactly.
+    /// The cores without which the job does not begin: what its submitter asked for, and what a
+    /// workflow says exactly.
     #[must_use]
     pub fn cores_min(&self) -> u32 {
         let exact = self.workflows.iter().filter(|part| part.need.basis == Basis::Plan);
@@ -205,8 +208,8 @@ impl Manifest {
         self.workflows.iter().position(|part| part.name == name)
     }
 
-    /// The workflow-level machine's view. A layer is one wave to it; the owner divides layers into batches itself,
-    /// because they depend on the pool at the time (X9, X16).
+    /// The workflow-level machine's view. A layer is one wave to it; the owner divides layers into
+    /// batches itself, because they depend on the pool at the time.
     pub(super) fn shape(&self) -> Result<Shape, BadShape> {
         let layers = self.workflows.iter().map(|part| part.layer + 1).max().unwrap_or(0);
         let mut waves = vec![vec![Vec::new()]; layers];
@@ -223,7 +226,7 @@ impl Manifest {
         Ok(shape)
     }
 
-    /// How long nothing may move before a job counts as stuck.
+    /// How long nothing may move before a job counts as stuck.
     #[must_use]
     pub fn stuck_after(&self) -> Duration {
         let pauses = self.workflows.iter().map(|part| part.quiet).max().unwrap_or_default();
@@ -232,8 +235,9 @@ impl Manifest {
     }
 }
 
-/// Each hop of a redirect is a request, and each request may be made again once, on a new connection. What users do
-/// before their first iteration is no part of any; and nobody knows what a script does.
+/// Each hop of a redirect is a request, and each request may be made again once, on a new
+/// connection. What users do before their first iteration is no part of any; and nobody knows what
+/// a script does.
 fn requests_max(workflow: &Workflow) -> Option<u64> {
     let is_plain = workflow.vu_setup.is_empty() && workflow.vu_teardown.is_empty();
     let most = most_of(&workflow.steps, workflow.http.redirects);
@@ -268,7 +272,8 @@ fn is_open(executor: &Executor) -> bool {
     matches!(executor, Executor::ConstantArrivalRate { .. } | Executor::RampingArrivalRate { .. })
 }
 
-/// One request that takes as long as it may, all pauses of an iteration, and the time between two arrivals.
+/// One request that takes as long as it may, all pauses of an iteration, and the time between two
+/// arrivals.
 fn quiet(workflow: &Workflow) -> Duration {
     let steps = [&workflow.setup, &workflow.vu_setup, &workflow.steps, &workflow.vu_teardown];
     let pauses: Duration = steps.into_iter().flatten().map(pause).sum();

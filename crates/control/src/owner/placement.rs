@@ -1,4 +1,5 @@
-//! Cores: reserved on workers in two phases, all of a wave or none, and given up when they are not needed (X16).
+//! Cores: reserved on workers in two phases, all of a wave or none, and given up when they are not
+//! needed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,13 +9,15 @@ use super::calls::Call;
 use super::reservations::Left;
 use super::shard::{Assignment, Step};
 use super::stages::{Wave, WavePlacement, WaveStep};
-use super::{Owner, Sid};
+use super::{Numbers, Owner, Sid};
 use crate::message::{WorkerRefusal, WorkerResponse};
 use crate::pool::Worker;
 use schedule::allocation;
 
 impl Owner {
-    /// Asks for all cores of a batch. Shares come from the whole pool, room from what is free (S7).
+    /// Asks for all cores of a batch. How many each workflow gets follows from the whole fleet, so
+    /// that the same plan is divided in the same way whatever else runs; which cores they are
+    /// follows from what is free.
     pub(super) fn reserve_wave(&mut self) {
         let waits = self
             .stages
@@ -36,7 +39,8 @@ impl Owner {
                 plan.push((number, u32::try_from(grant.cores).unwrap_or(u32::MAX)));
             }
         }
-        // The pool may have shrunk since the batch was formed; the rest of it is a batch of its own then.
+        // The pool may have shrunk since the batch was formed; the rest of it is a batch of its own
+        // then.
         let now_running: BTreeSet<usize> = plan.iter().map(|(number, _)| *number).collect();
         self.stages.shrink_batch(|number| now_running.contains(&number));
         let needs: u32 = plan.iter().map(|(_, count)| *count).sum();
@@ -47,7 +51,7 @@ impl Owner {
             let (free, aside) = (self.capacity.pool().free(), self.capacity.set_aside());
             let why = format!("{needs} cores are needed, {free} of {total} are free{aside}");
             self.ask_for_capacity();
-            return self.retry_wave(needs, why);
+            return self.retry_wave(needs, Numbers::ReportAck, why);
         };
         self.reserve_all(plan, &slots);
     }
@@ -190,7 +194,7 @@ impl Owner {
                 let attempt = shard.attempt();
                 self.send(Call::Dispatch(sid, attempt));
             }
-            // Renewed; or it goes another way by now and leaves the hold there.
+            // Renewed; or the shard goes another way by now and has left the reservation.
             _ => return,
         }
         self.outgoing.changed();
@@ -202,11 +206,12 @@ impl Owner {
         if let Some(placement) = placement {
             let needs = placement.plan.iter().map(|(_, count)| *count).sum();
             placement.reservations.iter().for_each(|number| self.release(*number));
-            // A division that is on its way to the ledger will stand; its shards are seated one by one.
+            // A division that is on its way to the ledger will be taken; its shards are placed one
+            // by one.
             let still_free =
                 matches!(self.stages.wave().map(|w| &w.step), Some(WaveStep::Reserving(_)));
             if still_free {
-                return self.retry_wave(needs, why);
+                return self.retry_wave(needs, Numbers::Untold, why);
             }
             return;
         }
@@ -218,13 +223,14 @@ impl Owner {
                     self.place_later(*sid);
                 }
                 Some(Step::Unsent) => self.lose(*sid, "its core is gone", None),
-                // Its attempt is in the ledger or on its way there; the worker will refuse it, and that leads on.
+                // Its attempt is in the ledger or on its way there; the worker will refuse it, and
+                // that leads on.
                 _ => {}
             }
         }
     }
 
-    fn retry_wave(&mut self, needs: u32, why: String) {
+    fn retry_wave(&mut self, needs: u32, numbers: Numbers, why: String) {
         let tries = self.stages.wave().map_or(0, |wave| wave.tries);
         let at = self.backoff(tries);
         if let Some(wave) = self.stages.wave_mut() {
@@ -232,7 +238,7 @@ impl Owner {
             wave.tries = wave.tries.saturating_add(1);
             wave.retry_at = Some(at);
         }
-        self.say_queued(needs, why);
+        self.say_queued(needs, numbers, why);
     }
 
     /// When to try something again that was tried so often before.

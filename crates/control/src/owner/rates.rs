@@ -1,8 +1,9 @@
-//! Changes of rates as the owner needs them: from when they hold, and what a lost attempt may have begun under which.
+//! Changes of rates as the owner needs them: from when they hold, and what a lost attempt may have
+//! begun under which.
 //!
-//! The rule is in [`schedule`] (rates). The owner's part: it decides the moment when it proposes the change,
-//! keeps for each what is known of who has heard it, and lets the next attempt at a shard begin behind all that the one
-//! before may have issued.
+//! The rule is in [`schedule`] (rates). The owner's part: it decides the moment when it
+//! proposes the change, keeps for each what is known of who has heard it, and lets the next attempt
+//! at a shard begin behind all that the one before may have issued.
 
 use std::time::Duration;
 
@@ -27,7 +28,7 @@ impl Owner {
         let part = self.spec.part(number)?;
         let wave = self.stages.load()?;
         wave.members.iter().find(|sid| sid.0 as usize == number)?;
-        // The last word of people, also if it does not hold for another moment yet.
+        // The last wish of people, also if it does not hold for another moment yet.
         let set = self.control.in_force().iter().rev().find_map(|one| match one.steer {
             Steer::Vus { workflow, vus } if workflow.0 as usize == number => {
                 Some(LoadNow::Vus(vus))
@@ -70,8 +71,9 @@ impl Owner {
         Ok(now.saturating_add(self.spec.settings().rate_ahead))
     }
 
-    /// The changes of a workflow's rate and their numbers, by the time of its load: without `start_after`. Whoever has
-    /// not heard of one sends for no longer than `lease` after it was committed.
+    /// The changes of a workflow's rate and their numbers, by the time of its load: without
+    /// `start_after`. Whoever has not heard of one sends for no longer than `lease` after it was
+    /// committed.
     fn rate_changes(&self, workflow: u32, lease: Duration) -> Vec<(u64, RateChange)> {
         let begins = self.load_begins(workflow as usize);
         let changes = self.control.in_force().iter().filter_map(|one| match one.steer {
@@ -99,9 +101,10 @@ impl Owner {
         part.zip(length).map_or(Duration::ZERO, |(part, load)| part.length.saturating_sub(load))
     }
 
-    /// Arrivals of a shard that an attempt which is gone may have begun by a schedule that is no longer in force: it
-    /// had not said yet that it knew the changes, of a rate or a pause. What the present schedule has had so far is
-    /// spent in any case, and is not looked at here if there is nothing else.
+    /// Arrivals of a shard that an attempt which is gone may have begun by a schedule that is no
+    /// longer in force: it had not said yet that it knew the changes, of a rate or a pause. What
+    /// the present schedule has had so far is spent in any case, and is not looked at here if there
+    /// is nothing else.
     pub(super) fn begun_by_old_rates(&self, sid: Sid, one: &AttemptState) -> u64 {
         match one.may_run && !one.known {
             true => one.units.before_rates.max(self.unheard_rates(sid, one)),
@@ -109,11 +112,12 @@ impl Owner {
         }
     }
 
-    /// A worker is about to be known to follow the present rates. What its attempts may have begun before stays begun.
+    /// A worker is about to be known to follow the present rates. What its attempts may have begun
+    /// before stays begun.
     pub(super) fn note_old_rates(&mut self, worker: NodeId, boot: BootId) {
         let sids = self.shards.sids();
         for sid in sids {
-            let one = self.shards.get(&sid).and_then(|shard| shard.current());
+            let one = self.shards.current(&sid);
             let here = one.filter(|one| one.life() == (worker, boot) && one.may_run);
             let Some(begun) = here.map(|one| self.unheard_rates(sid, one)) else { continue };
             if let Some(one) = self.shards.get_mut(&sid).and_then(|shard| shard.attempts.last_mut())
@@ -152,15 +156,15 @@ impl Owner {
         schedule::share(begun, sid.1 as usize, shards as usize)
     }
 
-    /// For how long a shard that was started again sends nothing yet, because its schedule has to come up to what the
-    /// attempt before may have issued at a higher rate.
+    /// For how long a shard that was started again sends nothing yet, because its schedule has to
+    /// come up to what the attempt before may have issued at a higher rate.
     pub(super) fn waits_for_rate(&self, sid: Sid) -> Duration {
         let workflow = sid.0 as usize;
         let part = self.spec.part(workflow);
         let Some(planned) = part.and_then(|part| part.units.arrivals()) else {
             return Duration::ZERO;
         };
-        let one = self.shards.get(&sid).and_then(|shard| shard.current());
+        let one = self.shards.current(&sid);
         let (Some(one), Some(shards)) = (one, self.workflows.shards(workflow)) else {
             return Duration::ZERO;
         };

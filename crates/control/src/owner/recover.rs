@@ -1,5 +1,5 @@
-//! How a new owner goes on: everybody is asked what they hold, the machine is told again what happened, and the wave
-//! that was under way is joined where it is.
+//! How a new owner goes on: everybody is asked what they hold, the machine is told again what
+//! happened, and the wave that was under way is joined where it is.
 
 use fence::Moment;
 
@@ -10,14 +10,16 @@ use super::{Owner, Phase, Sid};
 use schedule::job;
 
 impl Owner {
-    /// R3: before anything else every worker concerned learns the new epoch, and says what it holds.
+    /// R3: before anything else every worker concerned learns the new epoch, and says what it
+    /// holds.
     pub(super) fn install(&mut self) {
         for (worker, boot) in self.recovery.all_asked() {
             self.send(Call::Install(worker, boot));
         }
     }
 
-    /// ARCH-ISS-28: nothing is decided before everybody has answered, or has had the time to.
+    /// Nothing is decided before everybody has answered, or has had the time to: what is not known
+    /// to run would be started a second time.
     pub(super) fn recover(&mut self, until: Moment) {
         if !self.recovery.is_complete(self.time.now(), until) {
             return;
@@ -31,7 +33,8 @@ impl Owner {
         if self.stages.have_started() {
             self.note("taken over: what runs goes on", None);
         }
-        // What its predecessor was about to say may never have been sent, a resume as well as a pause.
+        // What its predecessor was about to say may never have been sent, a resume as well as a
+        // pause.
         self.steer_all();
         self.commit_next_steer();
         if self.lifecycle.is_cancelled() {
@@ -54,8 +57,9 @@ impl Owner {
         self.look_at_workers();
     }
 
-    /// Time in which nobody led the ledger is counted when somebody does again, which may be after this owner has taken
-    /// the job up. A schedule that was taken from the ledger's time goes on with it.
+    /// Time in which nobody led the ledger is counted when somebody does again, which may be after
+    /// this owner has taken the job up. A schedule that was taken from the ledger's time goes on
+    /// with it.
     pub(super) fn ledger_time(&mut self, now_ms: u64) {
         let later = self.time.at_least(self.spec.age_at(now_ms));
         let clock = self.stages.clock_mut();
@@ -64,7 +68,8 @@ impl Owner {
         }
     }
 
-    /// What runs has gone on while nobody led the ledger, so its clocks know better how old the job is.
+    /// What runs has gone on while nobody led the ledger, so its clocks know better how old the job
+    /// is.
     fn catch_up(&mut self) {
         for age in self.recovery.ages(self.time.now()) {
             self.time.at_least(age);
@@ -102,7 +107,8 @@ impl Owner {
         }
     }
 
-    /// The earliest batch of the present layer that was divided; or one whose own setups have begun.
+    /// The earliest batch of the present layer that was divided; or one whose own setups have
+    /// begun.
     fn rejoin_batch(&mut self) -> bool {
         let divided = |w: &usize| self.recovery.place(*w);
         let first = self.stages.waiting().iter().filter_map(divided).min();

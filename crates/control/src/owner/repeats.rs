@@ -1,4 +1,5 @@
-//! Setups and teardowns that run again because their worker was lost: at least once, and the timeline says when more.
+//! Setups and teardowns that run again because their worker was lost: at least once, and the
+//! timeline says when more.
 
 use super::Owner;
 use super::attempt::AttemptState;

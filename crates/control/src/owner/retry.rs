@@ -9,15 +9,16 @@ use crate::message::StopMode;
 use ledger_state::{AttemptStatus, Command, Counters, LapseProof, ReportedBy};
 
 impl Owner {
-    /// Timers of shards: proofs, preparing that takes too long, runs that do not end, stops that are not carried out.
+    /// Timers of shards: proofs, preparing that takes too long, runs that do not end, stops that
+    /// are not carried out.
     pub(super) fn look_at_shards(&mut self) {
         let now = self.time.now();
         let sids = self.shards.sids();
         let retries = self.spec.settings().retries as usize;
         for sid in sids {
             let Some(shard) = self.shards.get_mut(&sid) else { continue };
-            // Its last retry, lost by hints, and its worker is there after all: its own word, which is on its way,
-            // decides whether the retry was used.
+            // Its last retry was lost by hints, and its worker is there after all: its own report,
+            // which is on its way, decides whether the retry was used.
             if let Step::Lapsing(handover) = &shard.step
                 && handover.may_start(now) == Some(fence::Lapse::Stopped)
                 && handover.next_at() > now
@@ -58,7 +59,8 @@ impl Owner {
             Step::Sent | Step::Unsent | Step::Preparing => {
                 self.lose(sid, &format!("not ready within {seconds} s"), None);
             }
-            // S36, X22: alive but silent. It is stopped, and has failed; that is final.
+            // Its worker lives, but it does not end. It is stopped and has failed for good: another
+            // attempt would run past its time as well.
             Step::Begun | Step::Running if shard.state() != State::Cancelling => {
                 shard.error = Some("no result: it did not end when its time was over".to_owned());
                 shard.overdue = true;
@@ -81,14 +83,15 @@ impl Owner {
         let (attempt, state, key) = (shard.attempt(), shard.state(), shard.key);
         let word = self.reports.get(sid, attempt);
         if word.is_some_and(|report| report.status.is_final()) {
-            // It had come to its end after all, and has counted what it left. When the ledger has that, it settles the
-            // shard; another attempt would count the same again.
+            // It had come to its end after all, and has counted what it left. When the ledger has
+            // that, it settles the shard; another attempt would count the same again.
             return;
         }
         let unheard = shard.current().is_some_and(|one| one.end.is_none() && !one.reporting);
         let (proof, used) = (shard.proof, shard.retries_used());
         if unheard && proof == LapseProof::LeaseLapsed && self.reports.seal(sid, attempt) {
-            // Its worker is gone. What is known of it is made durable now; its own word, if it ever comes, is added.
+            // Its worker is gone. What is known of it is made durable now; its own report, if it
+            // ever comes, is added.
             self.outgoing.push(Effect::Seal { shard: key, attempt });
             self.outgoing.changed();
         }
@@ -133,7 +136,8 @@ impl Owner {
 
     fn start_again(&mut self, sid: Sid, why: &str) {
         let by = self.time.after(self.spec.settings().seat_within);
-        // Each attempt counts. Whoever refuses one now may take it in a moment, when it has heard what others have.
+        // Each attempt counts. Whoever refuses one now may take it in a moment, when it has heard
+        // what others have.
         let refused = self.shards.get(&sid).map_or(0, |shard| shard.placing.refused);
         let again = (refused > 0).then(|| self.backoff(refused + 1));
         if self.go(sid, State::Pending, format!("to be started again: {why}"))
@@ -177,7 +181,8 @@ impl Owner {
         }
     }
 
-    /// An attempt of which it is certain that it never ran and never will: its end is said by the owner.
+    /// An attempt of which it is certain that it never ran and never will: its end is said by the
+    /// owner.
     pub(super) fn never_ran(&mut self, sid: Sid, why: &str) {
         let Some(shard) = self.shards.get_mut(&sid) else { return };
         let attempt = shard.attempt();

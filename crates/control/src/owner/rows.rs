@@ -8,7 +8,8 @@ use super::{Owner, Sid};
 use crate::message::RowBlock;
 use ledger_state::{Command, Reply};
 
-/// Rows given out at a time: few enough that little is lost with a worker, many enough that it seldom asks.
+/// Rows given out at a time: few enough that little is lost with a worker, many enough that it
+/// seldom asks.
 const ROWS_AT_ONCE: u64 = 4_096;
 
 impl Owner {

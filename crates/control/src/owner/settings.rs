@@ -6,17 +6,19 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
     pub lease: fence::LeaseTerms,
-    /// Tries after the first one (R5); the ledger has the same limit.
+    /// Attempts after the first one (R5); the ledger has the same limit.
     pub retries: u32,
     /// For how long a worker keeps cores that nothing was dispatched to.
     pub hold_for: Duration,
-    /// The first wait before something is tried again; each later one is twice as long, up to `again_most`.
+    /// The first wait before something is tried again; each later one is twice as long, up to
+    /// `again_most`.
     pub again: Duration,
     pub again_most: Duration,
     pub ready_within: Duration,
     /// How long a lost shard may be without a core before it is given up.
     pub seat_within: Duration,
-    /// A layer that does not fit the fleet is divided when the fleet has had the same size for so long.
+    /// A layer that does not fit the fleet is divided when the fleet has had the same size for so
+    /// long.
     pub split_after: Duration,
     /// From the moment all are ready to the common start.
     pub start_ahead: Duration,
@@ -35,7 +37,7 @@ pub struct Settings {
     pub sync_within: Duration,
     /// Orphans are looked for this often (GATE-107).
     pub scan_every: Duration,
-    /// All values that a job's workflows hand on (X37).
+    /// All values that a job's workflows may hand on.
     pub context_bytes: usize,
     /// The ledger's limits for what mismatched in it and beside it.
     pub inline_bytes: usize,

@@ -1,5 +1,6 @@
-//! One shard and its attempts: the table S.0 of spec 06, without the two states about dependents (layers are barriers,
-//! so a dependent never runs beside what it depends on) and with SKIPPED.
+//! One shard: its states, the table of transitions between them, and where it is on its way. There
+//! is no state for waiting on other shards, because layers are barriers: a dependent never runs
+//! beside what it depends on.
 //!
 //! | From | To |
 //! |---|---|
@@ -11,9 +12,10 @@
 //! | CANCELLING | CANCELLED |
 //! | COMPLETED, FAILED_TERMINAL, CANCELLED, SKIPPED | none |
 //!
-//! FAILED is what infrastructure does to an attempt; an error of the workflow itself goes on to FAILED_TERMINAL in the
-//! same step (R5). FAILED to COMPLETED: a worker was taken for lost and its attempt revoked, but before the next one
-//! was started its own report of completion came, and the ledger took it.
+//! FAILED is what infrastructure does to an attempt; an error of the workflow itself goes on to
+//! FAILED_TERMINAL in the same step (R5). From FAILED to COMPLETED: a worker was taken for lost and
+//! its attempt revoked, but before the next one was started its own report of completion came, and
+//! the ledger took it.
 
 use std::fmt;
 use std::time::Duration;
@@ -72,7 +74,8 @@ impl State {
         matches!(self, Self::Completed | Self::FailedTerminal | Self::Cancelled | Self::Skipped)
     }
 
-    /// a step forward counts as progress, a step back does not.
+    /// A step forward counts as progress. A step back does not: a job that only fails and retries
+    /// is stuck.
     pub(super) fn is_forward(self) -> bool {
         !matches!(self, Self::Failed | Self::Pending)
     }
@@ -114,7 +117,8 @@ pub(super) enum Step {
     Placed,
     /// Its attempt is proposed.
     Proposed,
-    /// Its attempt is committed on this worker, but a core has to be reserved again: the owner before died in between.
+    /// Its attempt is committed on this worker, but a core has to be reserved again: the owner
+    /// before died in between.
     Unsent,
     /// Its attempt is committed, and the worker was or will be told.
     Sent,
@@ -139,7 +143,7 @@ pub(super) enum Step {
 pub(super) struct Assignment {
     pub worker: NodeId,
     pub boot: BootId,
-    /// A core of this hold; `None`: beside another shard of the workflow.
+    /// A core of this reservation; `None`: beside another shard of the workflow.
     pub reservation: Option<u32>,
 }
 
@@ -191,7 +195,7 @@ pub(super) struct Shard {
     pub stop: Option<Stopping>,
     /// Since when its load is missing.
     pub lost_at: Option<Duration>,
-    /// When its present step has taken too long: being seated, prepared, or run.
+    /// When its present step has taken too long: being placed, prepared, or run.
     pub due: Option<Moment>,
     /// Taken over from another owner, and its worker has not said yet what it holds.
     pub unsure: bool,
@@ -226,8 +230,8 @@ impl Shard {
         self.state
     }
 
-    /// Moves on as the table has it, and says from where; a shard that has ended has nothing more to
-    /// wait for. `None`: the table does not have that, and nothing has changed.
+    /// Moves on as the table has it, and says from where; a shard that has ended has nothing more
+    /// to wait for. `None`: the table does not have that, and nothing has changed.
     pub fn go(&mut self, to: State) -> Option<State> {
         let from = self.state;
         if !from.may_become(to) {
@@ -276,5 +280,63 @@ impl Shard {
             self.step,
             Step::Sent | Step::Preparing | Step::Ready | Step::Begun | Step::Running
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use fence::{JobId, WorkflowNo};
+
+    use super::*;
+
+    fn shard(state: State) -> Shard {
+        let key = ShardKey { job: JobId(1), workflow: WorkflowNo(0), shard: 0 };
+        let mut shard = Shard::new(key, Task::Load);
+        shard.restore(state);
+        shard
+    }
+
+    /// The table of the header, from every state to every state.
+    #[test]
+    fn a_shard_moves_as_the_table_says_and_stays_where_it_is_otherwise() {
+        use State::{
+            Cancelled, Cancelling, Completed, Dispatched, Failed, FailedTerminal, Pending, Running,
+            Skipped,
+        };
+        let table: [(State, &[State]); 9] = [
+            (Pending, &[Dispatched, Cancelled, Failed, Skipped]),
+            (Dispatched, &[Running, Completed, Cancelling, Failed]),
+            (Running, &[Completed, Cancelling, Failed]),
+            (Failed, &[Pending, Completed, FailedTerminal, Cancelled]),
+            (Cancelling, &[Cancelled]),
+            (Completed, &[]),
+            (FailedTerminal, &[]),
+            (Cancelled, &[]),
+            (Skipped, &[]),
+        ];
+        for (from, allowed) in table {
+            for to in State::ALL {
+                let mut shard = shard(from);
+                let moved = shard.go(to);
+                assert_eq!(moved.is_some(), allowed.contains(&to), "{from} to {to}");
+                assert_eq!(moved.unwrap_or(from), from, "{from} to {to}");
+                let then = if moved.is_some() { to } else { from };
+                assert_eq!(shard.state(), then, "{from} to {to}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_shard_that_has_ended_waits_for_nothing_and_one_that_has_not_goes_on_waiting() {
+        let due = Moment::default().after(Duration::from_secs(1));
+        for (to, ends) in [(State::Completed, true), (State::Cancelling, false)] {
+            let mut shard = shard(State::Running);
+            (shard.step, shard.due) = (Step::Running, Some(due));
+            shard.go(to);
+            assert_eq!(shard.step == Step::Over, ends, "{to}");
+            assert_eq!(shard.due.is_none(), ends, "{to}");
+        }
     }
 }

@@ -1,10 +1,11 @@
 //! Workers of which nothing is heard (R26).
 //!
-//! Whoever cannot renew its leases is lost for its owner, whatever gossip says of it; and whoever renews anywhere is
-//! not, even if its owner does not reach it. Managers tell the owner of every renewal that they grant. FrameBatch,
-//! answers and what a worker tells are signs of life as well.
+//! Whoever cannot renew its leases is lost for its owner, whatever gossip says of it; and whoever
+//! renews anywhere is not, even if its owner does not reach it. Managers tell the owner of every
+//! renewal that they grant. FrameBatch, answers and what a worker tells are signs of life as well.
 //!
-//! A silence may cause a revoke, and nothing else: what proves that the attempt has stopped is another matter (R4).
+//! A silence may cause a revoke, and nothing else: what proves that the attempt has stopped is
+//! another matter (R4).
 
 use std::time::Duration;
 
@@ -35,7 +36,8 @@ impl Owner {
         self.shards.heard_from(worker, self.time.now());
     }
 
-    /// Whether an attempt of this life was renewed, or heard of, so lately that membership must be wrong about it.
+    /// Whether an attempt of this life was renewed, or heard of, so lately that membership must be
+    /// wrong about it.
     pub(super) fn is_heard(&self, worker: NodeId, boot: BootId) -> bool {
         let last = self.shards.values().filter_map(Shard::current);
         let here = last.filter(|one| one.life() == (worker, boot));

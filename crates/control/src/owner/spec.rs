@@ -124,3 +124,24 @@ pub(super) fn hook_task(shard: u32) -> Task {
 pub(super) fn hook_workflow(shard: u32) -> Option<usize> {
     shard.checked_sub(2).map(|place| place as usize / 2)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_plans_hooks_come_first_and_then_those_of_each_workflow() {
+        let of = |number| Some(WorkflowNo(number));
+        let rows = [
+            (0, Task::Setup { of: None }),
+            (1, Task::Teardown { of: None }),
+            (2, Task::Setup { of: of(0) }),
+            (3, Task::Teardown { of: of(0) }),
+            (8, Task::Setup { of: of(3) }),
+            (9, Task::Teardown { of: of(3) }),
+        ];
+        for (shard, task) in rows {
+            assert_eq!(hook_task(shard), task, "{shard}");
+        }
+    }
+}

@@ -1,4 +1,5 @@
-//! What people change while a job runs: committed first, then told to every worker until it has heard it.
+//! What people change while a job runs: committed first, then told to every worker until it has
+//! heard it.
 //!
 //! ```text
 //! steer ─▶ SteerJob committed ─▶ all that is in force, to every worker with an attempt
@@ -6,9 +7,10 @@
 //!          answered when all have acknowledged it, or with those that were not reached
 //! ```
 //!
-//! A worker is told the whole of what is in force, under a number that rises with every change, in the ledger's count.
-//! So nothing depends on which messages arrive, or in which order, and a successor needs no more than the ledger. A
-//! start says it too, and renewals hand it over by whichever manager grants them.
+//! A worker is told the whole of what is in force, under a number that rises with every change, in
+//! the ledger's count. So nothing depends on which messages arrive, or in which order, and a
+//! successor needs no more than the ledger. A start says it too, and renewals hand it over by
+//! whichever manager grants them.
 
 use fence::{BootId, FenceRefusal, NodeId, ShardKey};
 
@@ -22,7 +24,8 @@ use crate::message::{Steer, WorkerRefusal, WorkerResponse};
 use ledger_state::{Command, LapseProof, Reply};
 
 impl Owner {
-    /// One at a time: the last one in the ledger is the one that is in force, and it must be the last one here.
+    /// One at a time: the last one in the ledger is the one that is in force, and it must be the
+    /// last one here.
     pub(super) fn steer(&mut self, asked: u64, steer: Steer) {
         let refused = if self.is_stopping() || self.lifecycle.outcome().is_some() {
             "the job is ending"
@@ -153,8 +156,8 @@ impl Owner {
         self.control.has_heard((worker, boot), number);
     }
 
-    /// Answers those whose change has reached everybody, or who have waited long enough: they hear who was not reached.
-    /// That one is told all the same, as soon as it answers.
+    /// Answers those whose change has reached everybody, or who have waited long enough: they hear
+    /// who was not reached. That one is told all the same, as soon as it answers.
     pub(super) fn answer_steers(&mut self) {
         for one in self.control.take_asked() {
             let missed = self.not_reached(one.number);

@@ -1,7 +1,8 @@
 //! Ends before their time: cancels, thresholds, time-outs, and shards whose workflow has failed.
 //!
-//! A stop that the owner decides is committed first (`StopJob`), so that a successor does not take stopped shards for
-//! lost ones and start them again. A cancel is in the ledger already when it is seen, see [`super::cancel`].
+//! A stop that the owner decides is committed first (`StopJob`), so that a successor does not take
+//! stopped shards for lost ones and start them again. A cancel is in the ledger already when it is
+//! seen, see [`super::cancel`].
 
 use fence::{Attempt, FenceRefusal, ShardKey};
 use stats::StopReason;
@@ -171,7 +172,8 @@ impl Owner {
         }
     }
 
-    /// Graceful, then by force, then without the worker: the lease ends it (G-16).
+    /// A stop is graceful first, then by force. If the worker carries out neither, its attempt is
+    /// revoked and the lease ends it.
     pub(super) fn look_at_stop(&mut self, sid: Sid) {
         let now = self.time.now();
         let Some(shard) = self.shards.get(&sid).filter(|shard| shard.is_out()) else { return };
@@ -209,20 +211,24 @@ impl Owner {
         let boot =
             shard.attempts.get(attempt.0 as usize - 1).map(|one| one.boot).unwrap_or_default();
         let current = shard.attempt() == attempt;
-        let nothing_runs = match answer {
+        match answer {
             WorkerResponse::Stopped { report: Some(report) } => {
                 if (report.shard, report.attempt) != (shard.key, attempt) {
                     self.journal.count_mismatch();
                     return;
                 }
                 self.stop_proven(sid, attempt);
-                return self.report(*report);
+                self.report(*report);
             }
-            WorkerResponse::Stopped { report: None } => true,
-            // It has seen a later step of this shard: what was before is over there.
-            WorkerResponse::Refused(
+            // It may have seen a later step of this shard: what was before is over there.
+            WorkerResponse::Stopped { report: None }
+            | WorkerResponse::Refused(
                 WorkerRefusal::UnknownAttempt | WorkerRefusal::Fence(FenceRefusal::Step(_)),
-            ) => true,
+            ) => {
+                if current {
+                    self.nothing_runs(sid, attempt);
+                }
+            }
             // ReportAck; it ends in its own time, and says so. A lost one is asked again.
             WorkerResponse::Done => {
                 if let Some(shard) = self.shards.get_mut(&sid).filter(|_| current) {
@@ -231,10 +237,9 @@ impl Owner {
                         stop.acknowledged = true;
                     }
                     if lapsing {
-                        self.retry_stop(sid, attempt, retries);
+                        self.retry(Call::Stop(sid, attempt), retries);
                     }
                 }
-                return;
             }
             WorkerResponse::Refused(WorkerRefusal::Fence(FenceRefusal::OtherLife {
                 own,
@@ -243,38 +248,36 @@ impl Owner {
             })) if own > boot => {
                 if current {
                     let proof = lapse_of(boot, own, since);
-                    let worker = self.shards.get(&sid).and_then(|s| s.current()).map(|t| t.worker);
+                    let worker = self.shards.current(&sid).map(|t| t.worker);
                     if let Some(worker) = worker {
                         self.lose_worker(worker, boot, "has started again", proof);
                     }
                 }
-                return;
             }
             WorkerResponse::Refused(WorkerRefusal::Fence(FenceRefusal::Epoch(refusal))) => {
-                return self.depose(refusal.to_string());
+                self.depose(refusal.to_string());
             }
             other => {
                 self.journal.count_mismatch();
-                return self.note(format!("a stop was answered with {other:?}"), None);
+                self.note(format!("a stop was answered with {other:?}"), None);
             }
-        };
-        if nothing_runs && current {
-            match self.shards.get(&sid).map(|shard| &shard.step) {
-                Some(Step::Revoking | Step::Lapsing(_)) => self.stop_proven(sid, attempt),
-                // It sends nothing more, and what it has counted is in its report, which is on its way. If that never
-                // comes, the time for the stop runs out.
-                Some(Step::Begun | Step::Running) => {
-                    if let Some(stop) =
-                        self.shards.get_mut(&sid).and_then(|shard| shard.stop.as_mut())
-                    {
-                        stop.acknowledged = true;
-                    }
+        }
+    }
+
+    /// The worker of the last attempt says that nothing of it runs there.
+    fn nothing_runs(&mut self, sid: Sid, attempt: Attempt) {
+        let Some(shard) = self.shards.get_mut(&sid) else { return };
+        match shard.step {
+            Step::Revoking | Step::Lapsing(_) => self.stop_proven(sid, attempt),
+            // It sends nothing more, and what it has counted is in its report, which is on its way.
+            // If that never comes, the time for the stop runs out.
+            Step::Begun | Step::Running => {
+                if let Some(stop) = &mut shard.stop {
+                    stop.acknowledged = true;
                 }
-                Some(_) if self.shards.get(&sid).is_some_and(Shard::is_out) => {
-                    self.never_ran(sid, "stopped before it ran");
-                }
-                _ => {}
             }
+            _ if shard.is_out() => self.never_ran(sid, "stopped before it ran"),
+            _ => {}
         }
     }
 }

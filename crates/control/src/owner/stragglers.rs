@@ -2,7 +2,7 @@
 
 use super::manifest::WhenNoneLeft;
 use super::shard::{Assignment, Step};
-use super::{Owner, Sid};
+use super::{Numbers, Owner, Sid};
 use crate::pool::Worker;
 
 impl Owner {
@@ -20,15 +20,17 @@ impl Owner {
         }
     }
 
-    /// An attempt that was committed but never dispatched: the same worker, if it still has a core (X45).
+    /// An attempt that was committed but never dispatched: it goes to the same worker, if that
+    /// still has a core.
     fn place_again(&mut self, sid: Sid) {
-        let Some(one) = self.shards.get(&sid).and_then(|shard| shard.current()) else { return };
+        let Some(one) = self.shards.current(&sid) else { return };
         let (node, boot) = one.life();
         match self.capacity.pool().get(node).copied() {
             Some(worker) if worker.boot == boot && worker.takes_work() => {
                 self.reserve_for(sid, &worker);
             }
-            // A verdict is a hint and takes nothing away (R6). What is not ready in its time goes elsewhere anyway.
+            // A verdict is a hint and takes nothing away (R6). What is not ready in its time goes
+            // elsewhere anyway.
             Some(worker) if worker.boot == boot && worker.live && !worker.draining => {
                 self.place_later(sid);
             }
@@ -83,8 +85,9 @@ impl Owner {
         if let Some(worker) = self.capacity.slot(&eligible) {
             return self.reserve_for(sid, &worker);
         }
-        // G-10, X44: the one on which it failed longest ago. That worker lives, so the attempt was taken from it for a
-        // freeze, a cut or a full disk; a free core of it is worth more than waiting for another.
+        // The one on which it failed longest ago. That worker lives, so the attempt was taken from
+        // it for a freeze, a cut or a full disk; a free core of it is worth more than waiting for
+        // another.
         tried.sort_by_key(last_failure);
         if let Some(worker) = tried.iter().find_map(|worker| self.capacity.slot(&[*worker])) {
             return self.reserve_for(sid, &worker);
@@ -100,17 +103,19 @@ impl Owner {
         }
         let (free, total) = (self.capacity.pool().free(), self.capacity.pool().total());
         let aside = self.capacity.set_aside();
-        let why = match works.len() {
-            0 => format!("there are no workers{aside}"),
-            _ => format!("1 core is needed, {free} of {total} are free{aside}"),
+        let (numbers, why) = match works.len() {
+            0 => (Numbers::Untold, format!("there are no workers{aside}")),
+            _ => {
+                (Numbers::ReportAck, format!("1 core is needed, {free} of {total} are free{aside}"))
+            }
         };
-        self.say_queued(1, why);
+        self.say_queued(1, numbers, why);
         self.ask_for_capacity();
         self.place_later(sid);
     }
 
-    /// R14: a worker that runs other shards of the same workflow, the one with the fewest of them; one with whom
-    /// something is odd only if there is no other.
+    /// R14: a worker that runs other shards of the same workflow, the one with the fewest of them;
+    /// one with whom something is odd only if there is no other.
     fn survivor(&self, sid: Sid, eligible: &[Worker]) -> Option<Worker> {
         let wave = self.stages.load()?;
         let runs_here = |worker: &Worker| {

@@ -6,6 +6,11 @@ use fence::{Moment, NodeId};
 
 use crate::timeouts::{Denied, Expired, Timeouts};
 
+/// A time as the ledger keeps it.
+pub(super) fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct JobTime {
     /// The latest moment that was handed in: it never goes back.
@@ -103,7 +108,8 @@ impl JobTime {
         self.timeouts.due()
     }
 
-    /// A worker asks for more time. `Err`: why not, and whether it is the first time that it hears so.
+    /// A worker asks for more time. `Err`: why not, and whether it is the first time that it hears
+    /// so.
     pub fn extend(
         &mut self,
         worker: NodeId,
@@ -116,5 +122,53 @@ impl JobTime {
 
     pub fn forget(&mut self, worker: NodeId) {
         self.timeouts.forget(worker);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::timeouts::Budget;
+
+    fn at(seconds: u64) -> Moment {
+        Moment::default().after(Duration::from_secs(seconds))
+    }
+
+    /// A job that is ten seconds old at second 100.
+    fn time() -> JobTime {
+        let budget = Budget::new(None, Duration::from_secs(60));
+        let age = Duration::from_secs(10);
+        JobTime::new(Timeouts::take_up(budget, age, Duration::ZERO, at(100)), at(100))
+    }
+
+    #[test]
+    fn time_never_goes_back() {
+        let mut time = time();
+        assert_eq!(time.advance(at(103)), Duration::from_secs(3));
+        assert_eq!(time.advance(at(101)), Duration::ZERO);
+        assert_eq!((time.now(), time.age()), (at(103), Duration::from_secs(13)));
+    }
+
+    #[test]
+    fn the_jobs_own_clock_begins_with_the_first_thing_that_began() {
+        let mut time = time();
+        assert_eq!(time.clock(at(105)), Duration::ZERO, "nothing has begun");
+        time.begin();
+        time.advance(at(104));
+        time.begin();
+        assert_eq!(time.began(), Some(Duration::from_secs(10)));
+        assert_eq!(time.clock(at(107)), Duration::from_secs(7));
+        time.began_by(Duration::from_secs(8));
+        time.began_by(Duration::from_secs(9));
+        assert_eq!(time.clock(at(107)), Duration::from_secs(9));
+        assert_eq!(time.age_of(Duration::from_secs(2)), Duration::from_secs(10));
+    }
+
+    #[test]
+    fn a_job_is_as_old_as_whoever_knows_best_says() {
+        let mut time = time();
+        assert_eq!(time.at_least(Duration::from_secs(4)), Duration::ZERO);
+        assert_eq!(time.at_least(Duration::from_secs(15)), Duration::from_secs(5));
+        assert_eq!(time.age(), Duration::from_secs(15));
     }
 }

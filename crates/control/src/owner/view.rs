@@ -46,7 +46,8 @@ impl Owner {
         self.capacity.queued()
     }
 
-    /// The state of a shard and its attempt; `None` if there is no such shard (X-13: unknown is not PENDING).
+    /// The state of a shard and its attempt; `None` if there is no such shard: an unknown shard is
+    /// not a pending one.
     #[must_use]
     pub fn shard(&self, key: &ShardKey) -> Option<(ShardState, Attempt)> {
         let shard = self.shards.find(key)?;
@@ -67,7 +68,7 @@ impl Owner {
         shard.get(attempt).map(|one| one.worker)
     }
 
-    /// Its end is the owner's word, or on its way to be: what its worker still says of it is an addendum, and its
+    /// The owner writes its end: what its worker still says of it is an addendum, and its
     /// statistics count no more.
     #[must_use]
     pub fn has_given_up(&self, key: &ShardKey, attempt: Attempt) -> bool {
@@ -77,7 +78,8 @@ impl Owner {
         by_owner || self.reports.is_sealed(sid, attempt)
     }
 
-    /// Whether a worker's last word on an attempt counts: it is its worker's, and nothing has counted as its end.
+    /// Whether a worker's final report on an attempt counts: it is its worker's, and nothing has
+    /// counted as its end.
     #[must_use]
     pub fn expects_last_word(&self, report: &EndReport) -> bool {
         let key = &report.shard;
@@ -93,7 +95,7 @@ impl Owner {
         self.shards.values().map(|shard| (shard.key, shard.state(), shard.attempt()))
     }
 
-    /// A workflow's state, from those of its shards.
+    /// A workflow's state, from those of its shards.
     #[must_use]
     pub fn workflow(&self, number: usize) -> stats::WorkflowState {
         let own = self.shards.of(number);
@@ -125,7 +127,8 @@ impl Owner {
         (behind / part.length.as_secs_f64().max(1e-3)).min(1.0)
     }
 
-    /// The time of the job itself, since anything of it first began: what windows of statistics are numbered by.
+    /// The time of the job itself, since anything of it first began: what windows of statistics are
+    /// numbered by.
     #[must_use]
     pub fn clock(&self, at: fence::Moment) -> std::time::Duration {
         self.time.clock(at)

@@ -1,15 +1,12 @@
 //! What runs next: setups, batches of a layer, teardowns.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use fence::Moment;
 
-use super::manifest::WhenFull;
 use super::spec::hook_task;
 use super::stages::{Kind, Stage, Wave, WaveStep};
-use super::{Effect, Owner, Sid};
-use ledger_state::StopCause;
+use super::{Numbers, Owner, Sid};
 use schedule::allocation;
 use schedule::job;
 
@@ -37,78 +34,13 @@ impl Owner {
         }
     }
 
-    /// A job that has had no room yet. Whether the fleet can hold it at all is a matter of policy (X16).
+    /// A job that has had no cores yet. What becomes of it if the fleet is too small is a matter of
+    /// policy.
     fn try_to_begin(&mut self) {
         if self.fits() && self.has_turn(1) {
             self.stages.start();
             self.tell(job::Event::Started);
         }
-    }
-
-    /// Whether the pool is large enough. If it is not, the job is refused or says what it waits for.
-    pub(super) fn fits(&mut self) -> bool {
-        let total = self.capacity.pool().total();
-        // A job that has lost a worker goes on with what is left (R14).
-        let needs = match self.shards.have_begun() {
-            true => self.spec.manifest().policy.cores_min.max(1),
-            false => self.spec.manifest().cores_min(),
-        };
-        if total >= needs {
-            return true;
-        }
-        let aside = self.capacity.set_aside();
-        let why = if total == 0 {
-            format!("there are no workers{aside}")
-        } else {
-            format!(
-                "the plan needs {needs} core{}, and the fleet has {total}{aside}",
-                if needs == 1 { "" } else { "s" }
-            )
-        };
-        if self.spec.manifest().policy.when_full == WhenFull::Refuse && !self.shards.have_begun() {
-            self.fail(format!("refused: {why}; start more workers, or ask for fewer cores"));
-        } else {
-            self.say_queued(needs, why);
-        }
-        false
-    }
-
-    /// A job's first cores are taken in its turn; what it needs later it may take at any time.
-    pub(super) fn has_turn(&mut self, needs: u32) -> bool {
-        match self.capacity.turn() {
-            Some(true) => return true,
-            _ if self.shards.have_begun() => return true,
-            Some(false) => self.say_queued(needs, "older jobs wait for cores".to_owned()),
-            None => {}
-        }
-        false
-    }
-
-    pub(super) fn say_queued(&mut self, needs: u32, why: String) {
-        if let Some(queued) = self.capacity.wait_for(needs, why) {
-            self.outgoing.push(Effect::Queued(Some(queued)));
-        }
-    }
-
-    pub(super) fn say_not_queued(&mut self) {
-        if self.capacity.go_on() {
-            self.outgoing.push(Effect::Queued(None));
-        }
-    }
-
-    /// When a job that still waits for its first cores is given up.
-    pub(super) fn queue_due(&self) -> Option<Moment> {
-        if self.shards.have_begun() || self.lifecycle.is_stop_proposed() {
-            return None;
-        }
-        let left = self.spec.manifest().policy.queue_at_most.saturating_sub(self.time.age());
-        Some(self.time.after(left + Duration::from_millis(1)))
-    }
-
-    /// The job cannot go on, for a reason that is no workflow's.
-    pub(super) fn fail(&mut self, why: String) {
-        self.lifecycle.set_detail(&why);
-        self.stop_for(StopCause::Aborted, why);
     }
 
     fn next_wave(&mut self) {
@@ -133,7 +65,7 @@ impl Owner {
         }
     }
 
-    /// X9: the first batch of what waits, by the pool as it is now.
+    /// The first batch of what waits: those workflows that fit the fleet together as it is now.
     fn form_batch(&mut self) {
         let candidates: Vec<_> =
             self.stages.waiting().iter().map(|w| self.spec.manifest().candidate(*w)).collect();
@@ -141,10 +73,11 @@ impl Owner {
         let batches = allocation::partition(&candidates, total as usize);
         let lacks_cores = batches.len() > allocation::partition(&candidates, POOL_LARGE).len();
         if lacks_cores && self.time.now() < self.splits_at() {
-            // One after the other is another load than side by side. Workers of a young fleet are still being found.
+            // One after the other is another load than side by side. Workers of a young fleet are
+            // still being found.
             let needs = u32::try_from(candidates.len()).unwrap_or(u32::MAX);
             let why = format!("its workflows do not fit {total} cores side by side");
-            return self.say_queued(needs, why);
+            return self.say_queued(needs, Numbers::Untold, why);
         }
         let first = batches.into_iter().next().unwrap_or_default();
         let names: BTreeSet<String> = first.into_iter().map(|grant| grant.name).collect();

@@ -49,7 +49,7 @@ impl Default for LoadOptions {
             secrets: secrets::from_environment(),
             cores: machine::cores(),
             logger: Arc::new(|_| {}),
-            script_memory: machine::memory_available_bytes() / 10 * 6,
+            script_memory: crate::script::memory_for_users(),
         }
     }
 }

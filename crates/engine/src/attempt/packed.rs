@@ -10,18 +10,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use plan::{Format, Plan, Problems, ReadOptions};
-use script::heap::Budget;
-use script::inspect::inspect;
 use script::log::Logger;
 use script::options::{self, Options, Place};
 use script::program::Script;
 use script::source::{LoadedFile, Sources};
 
 use super::loaded::LoadError;
-use crate::script::{RunOverrides, ScriptRun};
-
-/// No single virtual user may use more.
-const SCRIPT_BYTES_MAX: usize = 512 << 20;
+use crate::script::{How, ScriptRun, assemble, open};
 
 /// A file's content.
 #[derive(Debug, Clone)]
@@ -161,21 +156,17 @@ impl PackedScript {
         let sources = Sources::from_loaded(&self.entry, self.files.clone(), builtins);
         let sources = sources.map_err(|error| fail(&error))?;
         sources.module(sources.entry()).map_err(|error| fail(&error))?;
-        let budget = Budget::new(memory.max(256 << 20), SCRIPT_BYTES_MAX);
-        let script = Arc::new(Script::new(sources, self.env.clone(), budget));
-        let description = inspect(&script, logger).map_err(|thrown| fail(&thrown.full()))?;
+        let opened = open(sources, self.env.clone(), memory, logger);
+        let (script, description) = opened.map_err(|error| fail(&error))?;
         let value: serde_json::Value =
             serde_json::from_str(&self.options).map_err(|error| fail(&error))?;
-        let merged = Options::from_json(&value, Place::Merged).map_err(|error| fail(&error))?;
-        let (resolved, _) = options::resolve(merged.0).map_err(|error| fail(&error))?;
-        let wishes = RunOverrides {
-            name: self.name.clone(),
-            logger: logger.clone(),
-            sections: self.sections,
-            no_thresholds: self.no_thresholds,
-            strict: self.strict,
-        };
-        ScriptRun::assemble(script, &description, &resolved, wishes).map_err(|error| fail(&error))
+        let (merged, _) =
+            Options::from_json(&value, Place::Merged).map_err(|error| fail(&error))?;
+        let (resolved, _) = options::resolve(merged).map_err(|error| fail(&error))?;
+        let PackedScript { sections, no_thresholds, strict, .. } = *self;
+        let how = How { sections, no_thresholds, strict };
+        let run = assemble(script, &description, &resolved, self.name.clone(), how, logger);
+        run.map_err(|error| fail(&error))
     }
 }
 

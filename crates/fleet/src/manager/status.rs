@@ -3,7 +3,7 @@
 use base::clock;
 use std::time::Duration;
 
-use control::owner::{Conclusion, LoadNow, Owner, Queued, ShardState, context};
+use control::owner::{Conclusion, LoadNow, Numbers, Owner, Queued, ShardState, context};
 use control::statistics::Statistics;
 use engine::secrets::mask_credentials;
 use fence::JobId;
@@ -28,12 +28,11 @@ const ENDED: &str = "ended";
 
 /// Why a job waits, with the numbers.
 pub fn queued(queued: &Queued) -> String {
-    let Queued { needs, free, total, why } = queued;
-    // Most say the numbers themselves.
-    if why.contains("cores are needed") || why.contains("needs") {
-        return why.clone();
+    let Queued { needs, free, total, why, numbers } = queued;
+    match numbers {
+        Numbers::ReportAck => why.clone(),
+        Numbers::Untold => format!("{why} (needs {needs}; {free} of {total} are free)"),
     }
-    format!("{why} (needs {needs}; {free} of {total} are free)")
 }
 
 pub fn counters(counters: &Counters) -> proto::Counters {
@@ -133,6 +132,18 @@ fn shard_state(state: ShardState) -> &'static str {
     }
 }
 
+/// The word of the wire for a workflow's state; clients show it and compare it.
+fn workflow_state(state: stats::WorkflowState) -> &'static str {
+    match state {
+        stats::WorkflowState::Waiting => "waiting",
+        stats::WorkflowState::Running => "running",
+        stats::WorkflowState::Completed => "completed",
+        stats::WorkflowState::Failed => "failed",
+        stats::WorkflowState::Skipped => "skipped",
+        stats::WorkflowState::Stopped => "stopped",
+    }
+}
+
 /// What only the owner knows; the rest is empty.
 pub fn of_owner(owner: &Owner, bundle: &BundleHead) -> JobStatus {
     let parts = bundle.manifest.workflows.iter().enumerate();
@@ -147,7 +158,7 @@ pub fn of_owner(owner: &Owner, bundle: &BundleHead) -> JobStatus {
             Some(LoadNow::PerSecond(rate)) => Some(rate),
             _ => None,
         },
-        state: format!("{:?}", owner.workflow(number)).to_lowercase(),
+        state: workflow_state(owner.workflow(number)).to_owned(),
         shards: owner
             .shards()
             .filter(|(key, ..)| key.workflow.0 as usize == number)

@@ -98,8 +98,8 @@ pub enum OpenError {
     },
 }
 
-const READMIT: &str = "`volley ledger reset DIR --reason TEXT` puts the log aside and gives the node a new disk id; \
-                       start it, then `volley ledger members MEMBER readmit ADDRESS`, and the others bring it \
+const READMIT: &str = "`volley debug ledger reset DIR --reason TEXT` puts the log aside and gives the node a new disk id; \
+                       start it, then `volley debug ledger members MEMBER readmit ADDRESS`, and the others bring it \
                        up to date";
 
 impl fmt::Display for OpenError {

@@ -216,7 +216,7 @@ fn a_damaged_log_is_refused_with_the_remedy_and_reset_moves_it_aside() {
         let bytes = disk.dump(&segment).unwrap();
         let refused = open(&disk, 2).err().expect("refused");
         assert!(matches!(refused, OpenError::LogDamaged { .. }) && refused.wants_reset());
-        assert!(refused.to_string().contains("volley ledger reset"), "{refused}");
+        assert!(refused.to_string().contains("volley debug ledger reset"), "{refused}");
         assert_eq!(disk.dump(&segment).unwrap(), bytes, "nothing was changed");
 
         let given = Storage::reset(&disk, &folder(), &draw(), "damaged").expect("resets");

@@ -1,42 +1,30 @@
 //! The exit code of a script's run: k6's, so that a pipeline need not know which tool ran.
-//!
-//! | Code | When |
-//! |---|---|
-//! | 105, 102, 103 | interrupted, time limit, stopped on request |
-//! | 100, 101 | `setup()`, `teardown()` took too long |
-//! | 107 | an exception in `setup()`, `teardown()` or, on a fleet, in the init code of a virtual user |
-//! | 108 | `exec.test.abort()` |
-//! | 109 | a core of the generator crashed |
-//! | 122 | a scenario failed for another reason, which only a fleet knows |
-//! | 99 | a threshold failed |
-//! | 110 | `exec.test.fail()` |
-//! | 99, 120 | with `--strict`, what a plan's run would say as well; 120 also with `--fail-on degraded` |
-//! | 0 | otherwise |
+//! `ExitCode::script_table` has the order of the rules in words.
 
 use stats::series::{Sink, builtin};
 use stats::{
     Outcome, RunResult, ScriptFailure, ScriptResult, StopReason, VerdictState, WorkflowStatus,
 };
 
-use super::{Exit, cancelled, interrupted, invalid, timed_out};
+use super::{Exit, ExitCode, cancelled, interrupted, invalid, timed_out};
 use crate::format;
 
 /// With `strict`, silence is not success (R20): failed checks and requests count although no
 /// threshold speaks of them.
 pub(super) fn exit_code(result: &RunResult, script: &ScriptResult) -> Exit {
     let strict = script.strict;
-    let rules: [(i32, Option<String>); 11] = [
-        (105, interrupted(result)),
-        (102, timed_out(result)),
-        (103, cancelled(result)),
+    let rules: [(ExitCode, Option<String>); 11] = [
+        (ExitCode::Interrupted, interrupted(result)),
+        (ExitCode::TimedOut, timed_out(result)),
+        (ExitCode::Stopped, cancelled(result)),
         failed(result, script),
-        (109, crashed(result)),
-        (122, scenario_failed(result)),
-        (99, thresholds(script)),
-        (110, script.marked_failed.as_ref().map(|reason| marked(reason))),
-        (120, invalid(result).filter(|_| strict || asked(result))),
-        (99, unnoticed(script).filter(|_| strict)),
-        (0, Some(held(script))),
+        (ExitCode::Crashed, crashed(result)),
+        (ExitCode::Unfinished, scenario_failed(result)),
+        (ExitCode::NotHeld, thresholds(script)),
+        (ExitCode::MarkedFailed, script.marked_failed.as_ref().map(|reason| marked(reason))),
+        (ExitCode::InvalidResult, invalid(result).filter(|_| strict || asked(result))),
+        (ExitCode::NotHeld, unnoticed(script).filter(|_| strict)),
+        (ExitCode::Passed, Some(held(script))),
     ];
     let first = rules.into_iter().find_map(|(code, reason)| reason.map(|reason| (code, reason)));
     let (code, reason) = first.expect("the last rule always applies");
@@ -48,7 +36,7 @@ fn asked(result: &RunResult) -> bool {
     result.fail_on == VerdictState::Degraded
 }
 
-fn failed(result: &RunResult, script: &ScriptResult) -> (i32, Option<String>) {
+fn failed(result: &RunResult, script: &ScriptResult) -> (ExitCode, Option<String>) {
     let told = || {
         let note = result.notes.iter().find(|note| note.contains("setup failed"));
         let note =
@@ -56,13 +44,20 @@ fn failed(result: &RunResult, script: &ScriptResult) -> (i32, Option<String>) {
         note.cloned().or_else(|| scenario_failed(result))
     };
     match script.failure {
-        None => (0, None),
-        Some(ScriptFailure::SetupTimeout) => (100, Some("setup() took too long".to_owned())),
-        Some(ScriptFailure::TeardownTimeout) => (101, Some("teardown() took too long".to_owned())),
-        Some(ScriptFailure::Exception) => {
-            (107, Some(told().unwrap_or_else(|| "the script threw an exception".to_owned())))
+        None => (ExitCode::Passed, None),
+        Some(ScriptFailure::SetupTimeout) => {
+            (ExitCode::SetupTimeout, Some("setup() took too long".to_owned()))
         }
-        Some(ScriptFailure::Abort) => (108, Some("the script aborted the test".to_owned())),
+        Some(ScriptFailure::TeardownTimeout) => {
+            (ExitCode::TeardownTimeout, Some("teardown() took too long".to_owned()))
+        }
+        Some(ScriptFailure::Exception) => (
+            ExitCode::Exception,
+            Some(told().unwrap_or_else(|| "the script threw an exception".to_owned())),
+        ),
+        Some(ScriptFailure::Abort) => {
+            (ExitCode::Aborted, Some("the script aborted the test".to_owned()))
+        }
     }
 }
 

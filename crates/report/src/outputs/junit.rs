@@ -8,7 +8,7 @@ use std::fmt::Write;
 
 use stats::{RunResult, StopReason};
 
-use crate::exit_code::{accepts_failed_checks, accepts_failed_requests, exit_code_of};
+use crate::exit_code::{ExitCode, accepts_failed_checks, accepts_failed_requests, exit_code_of};
 use crate::format;
 use crate::rollup::Rollup;
 
@@ -60,7 +60,7 @@ fn write_case(out: &mut String, case: &Case) {
 fn run_case(result: &RunResult, rollup: &Rollup) -> Case {
     let exit = exit_code_of(result, rollup);
     // What 99 stands for has cases of its own, unless a threshold ended the run and recovered.
-    let of_run = exit.code != 0 && exit.code != 99;
+    let of_run = !matches!(exit.code, ExitCode::Passed | ExitCode::NotHeld);
     let reasons = result.verdict.reasons.join("; ");
     let verdict = format!("{:?}", result.verdict.state).to_lowercase();
     Case {

@@ -153,7 +153,7 @@ fn junit_has_a_failure_exactly_if_the_exit_code_is_not_0() {
         let mut result = fake::good();
         change(&mut result);
         let failed = junit(&result).contains("<failure");
-        assert_eq!(failed, exit_code(&result).code != 0, "case {number}");
+        assert_eq!(failed, !exit_code(&result).passed(), "case {number}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! `volley agent`: arguments.
+//! `volley debug agent`: arguments.
 
 use std::path::PathBuf;
 
@@ -11,10 +11,10 @@ const EXAMPLES: &str = "\
 Examples, three members on one machine:
   volley certs init ./ca
   for n in 1 2 3; do volley certs issue --ca ./ca --role manager --datacenter dc1 --out ./m$n; done
-  volley agent --certs ./m1 --data ./d1 --bind 127.0.0.1:7501 --metrics 127.0.0.1:7601
-  volley agent --certs ./m2 --data ./d2 --bind 127.0.0.1:7502 --seed 127.0.0.1:7501
-  volley agent --certs ./m3 --data ./d3 --bind 127.0.0.1:7503 --seed 127.0.0.1:7501
-  volley members --certs ./m1 --address 127.0.0.1:7501 --watch
+  volley debug agent --certs ./m1 --data ./d1 --bind 127.0.0.1:7501 --metrics 127.0.0.1:7601
+  volley debug agent --certs ./m2 --data ./d2 --bind 127.0.0.1:7502 --seed 127.0.0.1:7501
+  volley debug agent --certs ./m3 --data ./d3 --bind 127.0.0.1:7503 --seed 127.0.0.1:7501
+  volley debug members --certs ./m1 --address 127.0.0.1:7501 --watch
 
 Ctrl-C or SIGTERM once says goodbye to the others and ends, twice ends at once.";
 

@@ -13,7 +13,7 @@ const EXAMPLES: &str = "\
 Examples:
   volley certs init ./ca                                                  a CA and a gossip key
   volley certs issue --ca ./ca --role manager --datacenter dc1 --out ./m1 all that one node needs
-  volley certs issue --ca ./ca --role client --datacenter dc1 --out ./me  for `volley members`
+  volley certs issue --ca ./ca --role client --datacenter dc1 --out ./me  for `volley debug members`
   volley certs token --ca ./ca --datacenter dc1                           for `volley worker --join`
   volley certs show ./m1/ca.pem                                           what a file says
   volley certs check ./m1                                                 would a node start with it?
@@ -39,7 +39,7 @@ pub enum CertsAction {
     Show(CertsShowArgs),
     /// Look at a folder as a starting node does: keys, certificates, dates, permissions
     Check(CertsCheckArgs),
-    /// Draw a new gossip key, for `volley members keys install`
+    /// Draw a new gossip key, for `volley debug members keys install`
     GossipKey(CertsGossipKeyArgs),
 }
 

@@ -1,4 +1,4 @@
-//! `volley ledger ...`: arguments.
+//! `volley debug ledger ...`: arguments.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -10,13 +10,13 @@ use super::values;
 
 const EXAMPLES: &str = "\
 Examples:
-  volley ledger serve ./a --listen 127.0.0.1:7101                a group of one, for trying out
-  volley ledger serve ./a --listen 127.0.0.1:7101 \\
-      --peers 127.0.0.1:7101,127.0.0.1:7102,127.0.0.1:7103       one of three
-  volley ledger status 127.0.0.1:7101                            who leads, who is behind
-  volley ledger check 127.0.0.1:7101 --clients 16 --duration 10s write, measure, then audit
-  volley ledger verify ./a                                       is the log sound? (also while it runs)
-  volley ledger inspect ./a --limit 20                           what is in it";
+  volley debug ledger serve ./a --listen 127.0.0.1:7101             a group of one, for trying out
+  volley debug ledger serve ./a --listen 127.0.0.1:7101 \\
+      --peers 127.0.0.1:7101,127.0.0.1:7102,127.0.0.1:7103          one of three
+  volley debug ledger status 127.0.0.1:7101                         who leads, who is behind
+  volley debug ledger check 127.0.0.1:7101 --clients 16 -d 10s      write, measure, then audit
+  volley debug ledger verify ./a                                    is the log sound? also while it runs
+  volley debug ledger inspect ./a --limit 20                        what is in it";
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
@@ -54,7 +54,7 @@ pub struct ServeArgs {
     /// All voters of a new group, this one included, the same list on each; without it, a group of one
     #[arg(long, value_name = "ADDRESS,...", value_delimiter = ',', value_parser = values::listen)]
     pub peers: Vec<SocketAddr>,
-    /// Wait to be admitted to a group that exists (`volley ledger members add`)
+    /// Wait to be admitted to a group that exists (`volley debug ledger members add`)
     #[arg(long, conflicts_with = "peers")]
     pub join: bool,
     /// Multiplies all times of the protocol: 2 for slow networks

@@ -1,4 +1,4 @@
-//! `volley members ...`: arguments.
+//! `volley debug members ...`: arguments.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,20 +10,20 @@ use super::values;
 
 const EXAMPLES: &str = "\
 Examples:
-  volley members --certs ./me                              who is there, as one member sees it
-  volley members --certs ./me --watch                      and every change, until Ctrl-C
-  volley members --certs ./me --address 10.0.0.7:7500 --json
-  volley members --certs ./me --state dead --state suspect only those
-  volley members --certs ./me keys list                    which gossip keys, at which members
+  volley debug members --certs ./me                              who is there, as one member sees it
+  volley debug members --certs ./me --watch                      and every change, until Ctrl-C
+  volley debug members --certs ./me --address 10.0.0.7:7500 --json
+  volley debug members --certs ./me --state dead --state suspect only those
+  volley debug members --certs ./me keys list                    which gossip keys, at which members
 
 --certs is a folder of `volley certs issue`: a client's, or for looking only a node's own.";
 
 const KEYS_HELP: &str = "\
 A rotation, without downtime; each step reaches all live members, and the next is refused until it has:
-  volley certs gossip-key new.key                          draw a key
-  volley members --certs ./me keys install new.key         all can open it, the old one still seals
-  volley members --certs ./me keys use 1a2b3c4d            it seals, the old one still opens
-  volley members --certs ./me keys remove 5e6f7a8b         the old one is gone
+  volley certs gossip-key new.key                                draw a key
+  volley debug members --certs ./me keys install new.key         all can open it, the old one still seals
+  volley debug members --certs ./me keys use 1a2b3c4d            it seals, the old one still opens
+  volley debug members --certs ./me keys remove 5e6f7a8b         the old one is gone
 Then put the new key into the CA's folder as gossip.key, for the nodes to come.
 
 It takes a client's certificate, on the machine of each member, or named there with `--operator`.";

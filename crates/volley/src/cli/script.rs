@@ -12,10 +12,6 @@ use script::options::{
     StageOptions,
 };
 
-fn say<T>(result: Result<T, Wrong>) -> Result<T, String> {
-    result.map_err(|wrong| wrong.to_string())
-}
-
 #[derive(Args, Debug, Default, Clone)]
 #[command(next_help_heading = "Scripts (as in k6)")]
 pub struct ScriptArgs {
@@ -24,7 +20,7 @@ pub struct ScriptArgs {
     pub iterations: Option<u64>,
     /// A stage, DURATION:VUS; may be repeated; for plans as well
     #[arg(short = 's', long = "stage", value_name = "TIME:VUS")]
-    #[arg(value_parser = |text: &str| say(k6::stages(text)))]
+    #[arg(value_parser = k6::stages)]
     pub stages: Vec<Vec<StageOptions>>,
     /// Options as JSON, below the script's own
     #[arg(short = 'c', long, value_name = "FILE")]
@@ -52,13 +48,13 @@ pub struct ScriptArgs {
     pub summary_export: Option<PathBuf>,
     /// Statistics of trends: avg,min,med,max,count,p(95)
     #[arg(long, value_delimiter = ',', value_name = "STATS")]
-    #[arg(value_parser = |text: &str| say(k6::trend_stat(text)))]
+    #[arg(value_parser = k6::trend_stat)]
     pub summary_trend_stats: Vec<String>,
     /// Unit of times in the summary: s, ms or us
-    #[arg(long, value_name = "UNIT", value_parser = |text: &str| say(k6::summary_time_unit(text)))]
+    #[arg(long, value_name = "UNIT", value_parser = k6::summary_time_unit)]
     pub summary_time_unit: Option<String>,
     /// Tag of every sample; may be repeated
-    #[arg(long = "tag", value_name = "NAME=VALUE", value_parser = |text: &str| say(k6::tag(text)))]
+    #[arg(long = "tag", value_name = "NAME=VALUE", value_parser = k6::tag)]
     pub tags: Vec<(String, String)>,
     /// System tags that are wanted
     #[arg(long, value_delimiter = ',', value_name = "TAGS")]
@@ -80,7 +76,7 @@ pub struct ScriptArgs {
     pub user_agent: Option<String>,
     /// Show requests and answers: headers, or with bodies (full)
     #[arg(long, value_name = "HOW", num_args = 0..=1, default_missing_value = "headers", require_equals = true)]
-    #[arg(value_parser = |text: &str| Ok::<_, String>(k6::http_debug(text)))]
+    #[arg(value_parser = |text: &str| Ok::<_, Wrong>(k6::http_debug(text)))]
     pub http_debug: Option<HttpDebug>,
     /// Accept any TLS certificate
     #[arg(long)]
@@ -95,29 +91,29 @@ pub struct ScriptArgs {
     #[arg(long)]
     pub discard_response_bodies: bool,
     /// Least time of an iteration
-    #[arg(long, value_name = "TIME", value_parser = |text: &str| say(k6::duration(text)))]
+    #[arg(long, value_name = "TIME", value_parser = k6::duration)]
     pub min_iteration_duration: Option<Duration>,
     /// Failed requests throw
     #[arg(short = 'w', long)]
     pub throw: bool,
     /// Addresses that are never called; may be repeated
-    #[arg(long, value_name = "CIDR", value_parser = |text: &str| say(IpRange::parse(text)))]
+    #[arg(long, value_name = "CIDR", value_parser = IpRange::parse)]
     pub blacklist_ip: Vec<IpRange>,
     /// Host names that are never called
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
-    #[arg(value_parser = |text: &str| say(HostnamePattern::parse(text)))]
+    #[arg(value_parser = HostnamePattern::parse)]
     pub block_hostnames: Vec<HostnamePattern>,
     /// Source addresses, by address, range or network
     #[arg(long, value_name = "IPS")]
     pub local_ips: Option<String>,
     /// ttl=5m,select=random,policy=preferIPv4
-    #[arg(long, value_name = "SETTINGS", value_parser = |text: &str| say(k6::dns(text)))]
+    #[arg(long, value_name = "SETTINGS", value_parser = k6::dns)]
     pub dns: Option<Dns>,
     /// The part of the test that is run here: 0:1/3
-    #[arg(long, value_name = "FROM:TO", value_parser = |text: &str| say(Segment::parse(text)))]
+    #[arg(long, value_name = "FROM:TO", value_parser = Segment::parse)]
     pub execution_segment: Option<Segment>,
     /// All parts: 0,1/3,2/3,1
-    #[arg(long, value_name = "POINTS", value_parser = |text: &str| say(SegmentSequence::parse(text)))]
+    #[arg(long, value_name = "POINTS", value_parser = SegmentSequence::parse)]
     pub execution_segment_sequence: Option<SegmentSequence>,
     /// Begin paused; `volley ctl resume` lets it go on
     #[arg(short = 'p', long)]
@@ -164,11 +160,11 @@ impl ScriptArgs {
     }
 
     /// The flags as a level of options.
-    pub fn options(&self, vus: Option<u32>, duration: Option<Duration>) -> Result<Options, String> {
+    pub fn options(&self, vus: Option<u32>, duration: Option<Duration>) -> Result<Options, Wrong> {
         let flag = |given: bool| given.then_some(true);
         let list = |values: &Vec<String>| (!values.is_empty()).then(|| values.clone());
         let local_ips = match &self.local_ips {
-            Some(text) => Some((text.clone(), say(k6::local_addresses(text))?)),
+            Some(text) => Some((text.clone(), k6::local_addresses(text)?)),
             None => None,
         };
         let is_load = duration.is_some() || self.iterations.is_some() || !self.stages.is_empty();

@@ -1,55 +1,48 @@
-//! `volley agent`: a bare member of a cluster, until a signal ends it.
+//! `volley debug agent`: a bare member of a cluster, until a signal ends it.
 
 use std::time::Duration;
 
 use membership::{Change, Notice};
 use node::{End, Member};
+use report::ExitCode;
 use tokio::sync::mpsc;
 use trust::Identity;
 
 use super::members::{Step, time_of_day};
 use crate::cli::AgentArgs;
-use crate::{exit, log, print, signals};
+use crate::failure::{Failure, Threads, block_on, told};
+use crate::{log, print, signals};
 
 /// How long a farewell and the end of all tasks may take.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-pub fn agent(args: &AgentArgs) -> i32 {
+pub fn agent(args: &AgentArgs) -> ExitCode {
     log::to_stderr("warn");
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    let served = match runtime {
-        Ok(runtime) => runtime.block_on(run(args)),
-        Err(error) => Err(format!("no runtime: {error}")),
-    };
-    served.unwrap_or_else(|problem| {
-        eprintln!("volley: {problem}");
-        exit::FAILED
-    })
+    told(block_on(Threads::Two, run(args)))
 }
 
 /// What was asked for and what the certificate says must agree.
-fn check(args: &AgentArgs, identity: &Identity) -> Result<(), String> {
+fn check(args: &AgentArgs, identity: &Identity) -> Result<(), Failure> {
     let certs = args.certs.display();
     if let Some(role) = args.role.filter(|role| *role != identity.role) {
-        return Err(format!(
+        return Err(Failure::failed(format!(
             "--role {role}, but the certificate in {certs} is a {}'s",
             identity.role
-        ));
+        )));
     }
     match &args.datacenter {
-        Some(name) if *name != identity.datacenter => Err(format!(
+        Some(name) if *name != identity.datacenter => Err(Failure::failed(format!(
             "--datacenter {name}, but the certificate in {certs} is of {}",
             identity.datacenter
-        )),
+        ))),
         _ => Ok(()),
     }
 }
 
-async fn run(args: &AgentArgs) -> Result<i32, String> {
+async fn run(args: &AgentArgs) -> Result<ExitCode, Failure> {
     let config = super::node::config(&args.node, &args.certs).await?;
     // Before the start, which would already raise the boot in the data folder and speak to others.
-    let shown = trust::show(&config.credentials.certificate).map_err(|error| error.to_string())?;
+    let shown = trust::show(&config.credentials.certificate).map_err(Failure::failed)?;
     if let Some(Ok(identity)) = shown.first().map(|facts| &facts.identity) {
         check(args, identity)?;
     }
@@ -57,14 +50,14 @@ async fn run(args: &AgentArgs) -> Result<i32, String> {
     signals::on_interrupt(move || {
         if stop.send(()).is_err() {
             // Already on the way out, and asked again.
-            std::process::exit(exit::INTERRUPTED);
+            std::process::exit(ExitCode::Interrupted.number());
         }
     });
     let starting = Member::start(config);
     let member = tokio::select! {
         biased;
-        _ = stopped.recv() => return Ok(exit::INTERRUPTED),
-        started = starting => started.map_err(|error| error.to_string())?,
+        _ = stopped.recv() => return Ok(ExitCode::Interrupted),
+        started = starting => started.map_err(Failure::failed)?,
     };
     print::line(&format!(
         "{} (boot {}) listens on {}; Ctrl-C says goodbye and ends",
@@ -82,7 +75,7 @@ async fn run(args: &AgentArgs) -> Result<i32, String> {
         () = tell(&member) => None,
     };
     if let Some(end) = end {
-        return Err(end.to_string());
+        return Err(Failure::failed(end));
     }
     // From here on the next signal ends at once.
     drop(stopped);
@@ -91,7 +84,7 @@ async fn run(args: &AgentArgs) -> Result<i32, String> {
         Ok(()) => print::line("left"),
         Err(unfinished) => eprintln!("volley: {unfinished}"),
     }
-    Ok(0)
+    Ok(ExitCode::Passed)
 }
 
 /// A line for whatever changes, until the gossip ends.

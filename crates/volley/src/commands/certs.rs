@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fence::NodeId;
+use report::ExitCode;
 use serde_json::json;
 use trust::{CaError, DevCa, Role, Utc, Validity};
 
@@ -15,11 +16,12 @@ use self::folder::{CA_FILE, CA_KEY_FILE, GOSSIP_FILE};
 use crate::cli::{
     CertsAction, CertsArgs, CertsGossipKeyArgs, CertsInitArgs, CertsIssueArgs, CertsTokenArgs,
 };
-use crate::{exit, print};
+use crate::failure::{Failure, told};
+use crate::print;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-pub fn certs(args: &CertsArgs) -> i32 {
+pub fn certs(args: &CertsArgs) -> ExitCode {
     let done = match &args.action {
         CertsAction::Init(args) => init(args),
         CertsAction::Issue(args) => issue(args),
@@ -28,10 +30,7 @@ pub fn certs(args: &CertsArgs) -> i32 {
         CertsAction::Check(args) => look::check(args),
         CertsAction::GossipKey(args) => gossip_key(args),
     };
-    done.unwrap_or_else(|problem| {
-        eprintln!("volley: {problem}");
-        exit::FAILED
-    })
+    told(done)
 }
 
 /// Seconds since 1970, as certificates count.
@@ -64,16 +63,16 @@ impl Made {
     }
 }
 
-fn init(args: &CertsInitArgs) -> Result<i32, String> {
+fn init(args: &CertsInitArgs) -> Result<ExitCode, Failure> {
     let folder = &args.folder;
     let key_file = folder.join(GOSSIP_FILE);
     // Before the CA is made, so that a refusal leaves nothing behind.
     if key_file.exists() {
-        return Err(CaError::Exists { path: key_file }.to_string());
+        return Err(Failure::failed(CaError::Exists { path: key_file }));
     }
     let validity = lasting(args.days);
     let ca = DevCa::create(folder, &args.cluster, &args.environment, validity)
-        .map_err(|error| error.to_string())?;
+        .map_err(Failure::failed)?;
     let key = gossip::draw(&key_file)?;
     if args.json {
         let value = json!({
@@ -82,7 +81,7 @@ fn init(args: &CertsInitArgs) -> Result<i32, String> {
             "gossip_key_file": key_file, "gossip_key": key.to_string(),
         });
         print::line(&value.to_string());
-        return Ok(0);
+        return Ok(ExitCode::Passed);
     }
     let made = Made {
         files: vec![
@@ -100,24 +99,23 @@ fn init(args: &CertsInitArgs) -> Result<i32, String> {
         made.text(),
         shown(folder),
     ));
-    Ok(0)
+    Ok(ExitCode::Passed)
 }
 
-fn open(folder: &Path) -> Result<DevCa, String> {
+fn open(folder: &Path) -> Result<DevCa, Failure> {
     DevCa::open(folder).map_err(|error| match error {
-        CaError::Io { path, error } if error.kind() == std::io::ErrorKind::NotFound => format!(
-            "{}: {error}; make a CA first: volley certs init {}",
-            path.display(),
-            shown(folder)
-        ),
-        error => error.to_string(),
+        CaError::Io { path, error } if error.kind() == std::io::ErrorKind::NotFound => {
+            let help = format!("make a CA first: volley certs init {}", shown(folder));
+            Failure::failed(error).at(path.display()).help(help)
+        }
+        error => Failure::failed(error),
     })
 }
 
-fn token(args: &CertsTokenArgs) -> Result<i32, String> {
+fn token(args: &CertsTokenArgs) -> Result<ExitCode, Failure> {
     let ca = open(&args.ca)?;
     let token = ca.token(&args.datacenter, Validity::starting(unix_now(), args.valid));
-    let token = token.map_err(|error| error.to_string())?;
+    let token = token.map_err(Failure::failed)?;
     let text = token.to_text();
     if args.json {
         let identity = token.identity();
@@ -126,7 +124,7 @@ fn token(args: &CertsTokenArgs) -> Result<i32, String> {
             "cluster": identity.cluster, "environment": identity.environment, "id": identity.node.to_string(),
         });
         print::line(&value.to_string());
-        return Ok(0);
+        return Ok(ExitCode::Passed);
     }
     print::out(&format!(
         "a token for workers of {}/{} in {}, until {}\n\
@@ -139,13 +137,13 @@ fn token(args: &CertsTokenArgs) -> Result<i32, String> {
         Utc(token.not_after()),
         shown(&args.ca),
     ));
-    Ok(0)
+    Ok(ExitCode::Passed)
 }
 
-fn issue(args: &CertsIssueArgs) -> Result<i32, String> {
+fn issue(args: &CertsIssueArgs) -> Result<ExitCode, Failure> {
     if args.role == Role::Recruit {
-        return Err("a recruit's certificate is inside a join token: volley certs token makes one"
-            .to_owned());
+        let what = "a recruit's certificate is inside a join token: volley certs token makes one";
+        return Err(Failure::failed(what));
     }
     let ca = open(&args.ca)?;
     // Clients take no part in the gossip.
@@ -156,22 +154,17 @@ fn issue(args: &CertsIssueArgs) -> Result<i32, String> {
     if let Some(key) = &gossip_key {
         folder::check_free_for(&args.out, GOSSIP_FILE, key.text().as_bytes())?;
     }
-    if let [known, ..] = &folder::pairs(&args.out).unwrap_or_default()[..] {
-        return Err(format!(
-            "{} has a certificate already ({known}.pem), and a node takes a folder with one; choose another folder, or \
-             move that one away",
-            args.out.display()
-        ));
-    }
+    folder::check_has_none(&args.out)?;
     let node = args.node.unwrap_or_else(|| NodeId(uuid()));
-    let issued = ca
-        .issue(args.role, &args.datacenter, node, lasting(args.days))
-        .map_err(|error| error.to_string())?;
+    let issued =
+        ca.issue(args.role, &args.datacenter, node, lasting(args.days)).map_err(Failure::failed)?;
     let stem = args.name.clone().unwrap_or_else(|| format!("{}-{node}", args.role));
     if stem == "ca" {
-        return Err("`ca` is the name of the CA's own files; choose another --name".to_owned());
+        return Err(
+            Failure::failed("`ca` is the name of the CA's own files").help("choose another --name")
+        );
     }
-    let files = issued.write_as(&args.out, &stem).map_err(|error| error.to_string())?;
+    let files = issued.write_as(&args.out, &stem).map_err(Failure::failed)?;
     let mut made = Made {
         files: vec![
             (files.certificate.clone(), "the certificate"),
@@ -194,13 +187,13 @@ fn issue(args: &CertsIssueArgs) -> Result<i32, String> {
             "gossip_key_file": takes_part.then(|| args.out.join(GOSSIP_FILE)),
         });
         print::line(&value.to_string());
-        return Ok(0);
+        return Ok(ExitCode::Passed);
     }
     let out = shown(&args.out);
     let next = match args.role {
-        Role::Client => format!("volley members --certs {out}"),
+        Role::Client => format!("volley debug members --certs {out}"),
         role => format!(
-            "volley agent --certs {out} --data {out}-data --bind 127.0.0.1:7500    # a bare {role}, to try it"
+            "volley debug agent --certs {out} --data {out}-data --bind 127.0.0.1:7500    # a bare {role}, to try it"
         ),
     };
     print::out(&format!(
@@ -209,10 +202,10 @@ fn issue(args: &CertsIssueArgs) -> Result<i32, String> {
         Utc(until),
         made.text()
     ));
-    Ok(0)
+    Ok(ExitCode::Passed)
 }
 
-fn gossip_key(args: &CertsGossipKeyArgs) -> Result<i32, String> {
+fn gossip_key(args: &CertsGossipKeyArgs) -> Result<ExitCode, Failure> {
     let key = gossip::draw(&args.file)?;
     if args.json {
         let value = json!({ "gossip_key_file": args.file, "gossip_key": key.to_string() });
@@ -220,12 +213,12 @@ fn gossip_key(args: &CertsGossipKeyArgs) -> Result<i32, String> {
     } else {
         print::out(&format!(
             "made gossip key {key} in {}\nnext, at one member; it tells the others:\n  \
-             volley members keys install {}\n",
+             volley debug members keys install {}\n",
             shown(&args.file),
             shown(&args.file)
         ));
     }
-    Ok(0)
+    Ok(ExitCode::Passed)
 }
 
 /// A random UUID (version 4).

@@ -4,14 +4,16 @@ use std::path::Path;
 
 use clap::CommandFactory;
 use clap_complete::env::{Bash, Elvish, EnvCompleter, Fish, Powershell, Zsh};
+use report::ExitCode;
 
 use crate::cli::{Cli, Shell};
-use crate::{exit, print};
+use crate::failure::Failure;
+use crate::print;
 
 /// The variable by which a shell's script asks this program for completions.
 const ASKED_BY: &str = "COMPLETE";
 
-pub fn completions(shell: Shell) -> i32 {
+pub fn completions(shell: Shell) -> ExitCode {
     let completer: &dyn EnvCompleter = match shell {
         Shell::Bash => &Bash,
         Shell::Zsh => &Zsh,
@@ -23,16 +25,13 @@ pub fn completions(shell: Shell) -> i32 {
     match completer.write_registration(ASKED_BY, "volley", "volley", "volley", &mut script) {
         Ok(()) => {
             print::out(&String::from_utf8_lossy(&script));
-            0
+            ExitCode::Passed
         }
-        Err(error) => {
-            eprintln!("volley: completions could not be written: {error}");
-            exit::FAILED
-        }
+        Err(error) => Failure::failed(format!("completions could not be written: {error}")).tell(),
     }
 }
 
-pub fn man(dir: Option<&Path>) -> i32 {
+pub fn man(dir: Option<&Path>) -> ExitCode {
     let command = Cli::command();
     let done = match dir {
         Some(dir) => std::fs::create_dir_all(dir)
@@ -45,11 +44,11 @@ pub fn man(dir: Option<&Path>) -> i32 {
         }
     };
     match done {
-        Ok(()) => 0,
+        Ok(()) => ExitCode::Passed,
         Err(error) => {
             let place = dir.map(|dir| format!("{}: ", dir.display())).unwrap_or_default();
-            eprintln!("volley: the manual pages could not be written: {place}{error}");
-            exit::FAILED
+            let what = "the manual pages could not be written";
+            Failure::failed(format!("{what}: {place}{error}")).tell()
         }
     }
 }

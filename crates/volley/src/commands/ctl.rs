@@ -12,10 +12,12 @@ use std::time::Duration;
 
 use dashboard::Latest;
 use engine::{Control, Controller};
+use report::ExitCode;
 use serde_json::{Value, json};
 
 use crate::cli::{CtlAction, CtlArgs};
-use crate::{exit, print};
+use crate::failure::Failure;
+use crate::print;
 
 /// Longest request or answer; both are a few hundred bytes.
 const LINE_BYTES_MAX: u64 = 64 << 10;
@@ -138,7 +140,7 @@ fn status(latest: &Latest) -> Value {
     })
 }
 
-pub fn ctl(args: &CtlArgs) -> i32 {
+pub fn ctl(args: &CtlArgs) -> ExitCode {
     if let Some(job) = &args.job {
         return super::fleet::steer(args, job);
     }
@@ -149,8 +151,7 @@ pub fn ctl(args: &CtlArgs) -> i32 {
         CtlAction::Stop => json!({ "do": "stop" }),
         CtlAction::Scale { vus, rate, by, workflow } => {
             if vus.is_none() && rate.is_none() && by.is_none() {
-                eprintln!("volley: scale needs --vus, --rate or --by");
-                return exit::USAGE;
+                return Failure::usage("scale needs --vus, --rate or --by").tell();
             }
             let rate = rate.map(|rate| format!("{}/{}ms", rate.events, rate.per.as_millis()));
             json!({ "do": "scale", "vus": vus, "rate": rate, "by": by, "workflow": workflow })
@@ -158,22 +159,16 @@ pub fn ctl(args: &CtlArgs) -> i32 {
     };
     let socket = match find(args.run) {
         Ok(socket) => socket,
-        Err(problem) => {
-            eprintln!("volley: {problem}");
-            return exit::FAILED;
-        }
+        Err(failure) => return failure.tell(),
     };
     match ask(&socket, &request) {
         Ok(reply) => show(&reply, matches!(args.action, CtlAction::Status { json: true })),
-        Err(error) => {
-            eprintln!("volley: {}: {error}", socket.display());
-            exit::FAILED
-        }
+        Err(error) => Failure::failed(error).at(socket.display()).tell(),
     }
 }
 
 /// The socket of the one run there is, or of the one that was named.
-fn find(pid: Option<u32>) -> Result<PathBuf, String> {
+fn find(pid: Option<u32>) -> Result<PathBuf, Failure> {
     let folder = folder();
     let entries = std::fs::read_dir(&folder).map(Iterator::collect::<Vec<_>>).unwrap_or_default();
     let mut alive = Vec::new();
@@ -188,14 +183,17 @@ fn find(pid: Option<u32>) -> Result<PathBuf, String> {
     if let Some(pid) = pid {
         let wanted = pid.to_string();
         let found = alive.into_iter().find(|path| process(path) == wanted);
-        return found.ok_or_else(|| format!("no run with process id {pid} on this machine"));
+        return found.ok_or_else(|| {
+            Failure::failed(format!("no run with process id {pid} on this machine"))
+        });
     }
     match alive.len() {
-        0 => Err("no test is running on this machine (for this user)".to_owned()),
+        0 => Err(Failure::failed("no test is running on this machine (for this user)")),
         1 => Ok(alive.remove(0)),
         _ => {
             let list: Vec<_> = alive.iter().map(|path| named(&process(path), path)).collect();
-            Err(format!("several tests are running; choose one with --run: {}", list.join(", ")))
+            Err(Failure::failed("several tests are running")
+                .help(format!("choose one with --run: {}", list.join(", "))))
         }
     }
 }
@@ -218,27 +216,24 @@ fn ask(socket: &Path, request: &Value) -> std::io::Result<Value> {
     serde_json::from_str(&line).map_err(std::io::Error::other)
 }
 
-fn show(reply: &Value, as_json: bool) -> i32 {
+fn show(reply: &Value, as_json: bool) -> ExitCode {
     match (&reply["ok"], reply["error"].as_str()) {
-        (_, Some(error)) => {
-            eprintln!("volley: {error}");
-            exit::FAILED
-        }
+        (_, Some(error)) => Failure::failed(error).tell(),
         (Value::String(text), _) if as_json => {
             print::line(&format!("{:#}", json!({ "state": text })));
-            0
+            ExitCode::Passed
         }
         (Value::String(text), _) => {
             print::line(text);
-            0
+            ExitCode::Passed
         }
         (status, _) if as_json => {
             print::line(&format!("{status:#}"));
-            0
+            ExitCode::Passed
         }
         (status, _) => {
             print::page(&words::status(status));
-            0
+            ExitCode::Passed
         }
     }
 }

@@ -4,18 +4,20 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
+use report::ExitCode;
 use target::{Target, TargetConfig};
 
 use super::runner::{Style, run_plan};
 use crate::cli::DemoArgs;
-use crate::{exit, print};
+use crate::failure::Failure;
+use crate::print;
 
 const PLAN: &str = include_str!("../../../../examples/quickstart.yaml");
 const USERS: &str = include_str!("../../../../examples/users.csv");
 
 mod cluster;
 
-pub fn demo(args: &DemoArgs) -> i32 {
+pub fn demo(args: &DemoArgs) -> ExitCode {
     if args.cluster {
         return cluster::demo(args);
     }
@@ -30,19 +32,13 @@ pub fn demo(args: &DemoArgs) -> i32 {
     };
     let running = match Target::start(config) {
         Ok(running) => running,
-        Err(error) => {
-            eprintln!("volley: {error}");
-            return exit::FAILED;
-        }
+        Err(error) => return Failure::failed(error).tell(),
     };
     let folder = std::env::temp_dir().join(format!("volley-demo-{}", std::process::id()));
     let plan = read_plan(&folder);
     let mut plan = match plan {
         Ok(plan) => plan,
-        Err(problem) => {
-            eprintln!("volley: {problem}");
-            return exit::FAILED;
-        }
+        Err(failure) => return failure.tell(),
     };
     let address = running.addr();
     plan.target = Some(plan::template::Template::literal(format!("http://{address}")));
@@ -65,14 +61,13 @@ pub fn demo(args: &DemoArgs) -> i32 {
 
 /// The plan and its data are part of the binary; a plan reads its data from a folder, so they get
 /// one.
-fn read_plan(folder: &Path) -> Result<plan::Plan, String> {
+fn read_plan(folder: &Path) -> Result<plan::Plan, Failure> {
     let write = |name: &str, text: &str| {
         std::fs::create_dir_all(folder)?;
         std::fs::write(folder.join(name), text)
     };
-    write("quickstart.yaml", PLAN)
-        .and_then(|()| write("users.csv", USERS))
-        .map_err(|error| format!("cannot write to {}: {error}", folder.display()))?;
-    super::run::read(&folder.join("quickstart.yaml"), &[], None)
-        .map_err(|problems| problems.to_string())
+    write("quickstart.yaml", PLAN).and_then(|()| write("users.csv", USERS)).map_err(|error| {
+        Failure::failed(error).at(format!("cannot write to {}", folder.display()))
+    })?;
+    super::run::read(&folder.join("quickstart.yaml"), &[], None).map_err(Failure::failed)
 }

@@ -1,6 +1,7 @@
 //! `volley plan PLAN`: what would run, without running it.
 
 use plan::{Action, Plan, Step, WorkflowClass};
+use report::ExitCode;
 use report::format;
 use schedule;
 use schedule::allocation::{self, arrange, candidates};
@@ -8,9 +9,9 @@ use serde_json::{Value, json};
 
 use super::run::read;
 use crate::cli::PlanArgs;
-use crate::{exit, print};
+use crate::print;
 
-pub fn explain(args: &PlanArgs) -> i32 {
+pub fn explain(args: &PlanArgs) -> ExitCode {
     if super::script::is_script(&args.plan) {
         return super::script::explain(&args.plan, &args.env);
     }
@@ -18,7 +19,7 @@ pub fn explain(args: &PlanArgs) -> i32 {
         Ok(plan) => plan,
         Err(problems) => {
             eprintln!("{problems}");
-            return exit::INVALID;
+            return ExitCode::InvalidPlan;
         }
     };
     let cores = args.cores.map_or_else(engine::machine::cores, usize::from);
@@ -28,7 +29,7 @@ pub fn explain(args: &PlanArgs) -> i32 {
         print::page(&describe(&plan, cores));
     }
     super::rows::short_of_rows(&plan).iter().for_each(|word| eprintln!("volley: {word}"));
-    0
+    ExitCode::Passed
 }
 
 /// One workflow and where it would run.

@@ -1,8 +1,8 @@
 //! Jobs on a cluster, from the client's side: `submit`, `watch`, `status`, `jobs`, `cancel`, `results`, `drain`,
 //! `managers`, and `ctl --job`.
 
+mod door;
 mod follow;
-mod keep;
 mod managers;
 mod pack;
 mod results;
@@ -10,170 +10,34 @@ mod submit;
 mod tables;
 
 use std::future::Future;
-use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use ::fleet::client::{ClientOptions, FleetClient, FleetError, Steering};
 use ::fleet::wire::proto;
 use fence::JobId;
-use node::config::CredentialFiles;
+use report::ExitCode;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use super::certs::folder;
+use self::door::EnrolmentService;
 use crate::cli::{
     CancelArgs, CtlAction, CtlArgs, DrainArgs, FleetPlace, FleetStatusArgs, JobsArgs,
 };
-use crate::{cluster, exit, print};
+use crate::failure::{Failure, Threads, block_on, told};
+use crate::print;
 
-pub use keep::draw as draw_key;
 pub use managers::managers;
 pub use results::{results, watch};
 pub use submit::submit;
 
-const DEADLINE: Duration = Duration::from_secs(5);
-const PATIENCE: Duration = Duration::from_secs(10);
 /// For an answer while somebody types.
 const COMPLETE_WITHIN: Duration = Duration::from_millis(400);
 /// Between two looks at a node that drains.
 const LOOK_AGAIN: Duration = Duration::from_millis(300);
 
-/// What to say, and with which code to end.
-pub struct Refusal {
-    code: i32,
-    text: String,
-}
-
-impl From<String> for Refusal {
-    fn from(text: String) -> Self {
-        Self { code: exit::FAILED, text }
-    }
-}
-
-/// Runs what needs the network; what went wrong is told here.
-fn run<T>(work: impl Future<Output = Result<T, Refusal>>) -> Result<T, i32> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let done = match runtime {
-        Ok(runtime) => runtime.block_on(work),
-        Err(error) => Err(format!("no runtime: {error}").into()),
-    };
-    done.map_err(|Refusal { code, text }| {
-        eprintln!("volley: {text}");
-        code
-    })
-}
-
-fn code(done: Result<i32, i32>) -> i32 {
-    done.unwrap_or_else(|code| code)
-}
-
-/// Which cluster, and how this command gets in.
-struct EnrolmentService {
-    managers: Vec<String>,
-    certs: PathBuf,
-    credentials: CredentialFiles,
-    deadline: Duration,
-    patience: Duration,
-    /// What has to be typed after another command to reach the same cluster.
-    flags: String,
-}
-
-impl EnrolmentService {
-    fn open(place: &FleetPlace) -> Result<EnrolmentService, Refusal> {
-        let known = match (&place.certs, place.managers.is_empty()) {
-            (Some(_), false) => None,
-            _ => cluster::find()?,
-        };
-        let from_file = known.as_ref().map(|(path, file)| (path.display().to_string(), file));
-        let nowhere = "no cluster is known here; name one with --manager HOST and --certs DIR, or start one with \
-                       `volley up`";
-        let managers = match (&place.managers[..], &from_file) {
-            ([], Some((_, file))) => file.managers.clone(),
-            ([], None) => return Err(nowhere.to_owned().into()),
-            (named, _) => named.to_vec(),
-        };
-        let certs = match (&place.certs, &from_file) {
-            (Some(certs), _) => certs.clone(),
-            (None, Some((_, file))) => file.certs.clone(),
-            (None, None) => {
-                let text = "--certs DIR is needed: the folder with a client's certificate of that cluster \
-                            (`volley certs issue --role client` makes one)";
-                return Err(text.to_owned().into());
-            }
-        };
-        let files = folder::find(&certs).map_err(|problem| match &from_file {
-            Some((path, _)) if place.certs.is_none() => {
-                format!("{problem} (named in {path}; is that cluster still there?)")
-            }
-            _ => format!("{problem} (--certs names the folder)"),
-        })?;
-        let mut flags = String::new();
-        for manager in &place.managers {
-            flags += &format!(" --manager {manager}");
-        }
-        if let Some(certs) = &place.certs {
-            flags += &format!(" --certs {}", certs.display());
-        }
-        let credentials =
-            CredentialFiles { certificate: files.certificate, key: files.key, ca: files.ca };
-        let deadline = place.timeout.unwrap_or(DEADLINE);
-        Ok(EnrolmentService { managers, certs, credentials, deadline, patience: PATIENCE, flags })
-    }
-
-    async fn connect(&self) -> Result<FleetClient, Refusal> {
-        // Somebody waits: they should know for what, once for each reason.
-        let told = std::sync::Mutex::new(String::new());
-        let notice = move |text: &str| {
-            let mut told = told.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            if *told != text {
-                eprintln!("volley: {text}");
-                text.clone_into(&mut told);
-            }
-        };
-        let options = ClientOptions {
-            credentials: self.credentials.clone(),
-            managers: self.managers.clone(),
-            deadline: self.deadline,
-            patience: self.patience,
-            notice: Some(Arc::new(notice)),
-        };
-        FleetClient::connect(options).await.map_err(|error| self.explain(&error))
-    }
-
-    /// What went wrong, and what to do about it here.
-    fn explain(&self, error: &FleetError) -> Refusal {
-        let certs = self.certs.display();
-        let (code, text) = match error {
-            FleetError::Credentials(_) => {
-                (exit::FAILED, format!("{certs}: {error}; `volley certs check {certs}` says more"))
-            }
-            FleetError::Nobody { failures, .. } => {
-                let lasting =
-                    failures.iter().any(|one| one.is_lasting() && !one.is_of_another_role());
-                let hint = match lasting {
-                    true => format!("the certificate in {certs} was shown (--certs)"),
-                    false => "--manager says where they are".to_owned(),
-                };
-                (exit::FAILED, format!("{error} ({hint})"))
-            }
-            FleetError::NoSuchJob { .. } => {
-                (exit::FAILED, format!("{error} (`volley jobs --ended` lists them)"))
-            }
-            FleetError::Rejected { .. } => (exit::INVALID, error.to_string()),
-            _ => (exit::FAILED, error.to_string()),
-        };
-        Refusal { code, text }
-    }
-
-    /// The same of a watch: who has lost all managers does not know what becomes of the job.
-    fn explain_watch(&self, error: &FleetError) -> Refusal {
-        let refusal = self.explain(error);
-        match error {
-            FleetError::Nobody { .. } => Refusal { code: exit::CONTROL_PLANE_LOST, ..refusal },
-            _ => refusal,
-        }
-    }
+/// Runs what needs the network.
+fn run<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    block_on(Threads::This, work)
 }
 
 /// For completions, which nobody waits for long: what the cluster that is known here says, or nothing.
@@ -218,8 +82,8 @@ fn short(job: JobId) -> String {
     job.to_string().chars().take(8).collect()
 }
 
-pub fn status(args: &FleetStatusArgs) -> i32 {
-    code(run(async {
+pub fn status(args: &FleetStatusArgs) -> ExitCode {
+    told(run(async {
         let door = EnrolmentService::open(&args.at)?;
         let client = door.connect().await?;
         match &args.job {
@@ -232,7 +96,7 @@ pub fn status(args: &FleetStatusArgs) -> i32 {
                 } else {
                     print::page(&tables::fleet(&fleet, &jobs));
                 }
-                Ok(0)
+                Ok(ExitCode::Passed)
             }
         }
     }))
@@ -243,7 +107,7 @@ async fn show_job(
     client: &FleetClient,
     job: &str,
     as_json: bool,
-) -> Result<i32, Refusal> {
+) -> Result<ExitCode, Failure> {
     let job = client.find(job).await.map_err(|error| door.explain(&error))?;
     let status = client.status(job).await.map_err(|error| door.explain(&error))?;
     if as_json {
@@ -251,11 +115,11 @@ async fn show_job(
     } else {
         print::page(&tables::job(&status));
     }
-    Ok(0)
+    Ok(ExitCode::Passed)
 }
 
-pub fn jobs(args: &JobsArgs) -> i32 {
-    code(run(async {
+pub fn jobs(args: &JobsArgs) -> ExitCode {
+    told(run(async {
         let door = EnrolmentService::open(&args.at)?;
         let client = door.connect().await?;
         let list = client.list(args.ended, args.limit).await.map_err(|e| door.explain(&e))?;
@@ -264,12 +128,12 @@ pub fn jobs(args: &JobsArgs) -> i32 {
         } else {
             print::page(&tables::jobs(&list, args.ended));
         }
-        Ok(0)
+        Ok(ExitCode::Passed)
     }))
 }
 
-pub fn cancel(args: &CancelArgs) -> i32 {
-    code(run(async {
+pub fn cancel(args: &CancelArgs) -> ExitCode {
+    told(run(async {
         let door = EnrolmentService::open(&args.at)?;
         let client = door.connect().await?;
         let job = client.find(&args.job).await.map_err(|error| door.explain(&error))?;
@@ -284,7 +148,7 @@ pub fn cancel(args: &CancelArgs) -> i32 {
         } else {
             print::line(&cancelled(job, &reply));
         }
-        Ok(0)
+        Ok(ExitCode::Passed)
     }))
 }
 
@@ -320,8 +184,8 @@ fn scaled(done: &[(String, proto::SteerReply)]) -> String {
     said.collect::<Vec<_>>().join("\n")
 }
 
-pub fn drain(args: &DrainArgs) -> i32 {
-    code(run(async {
+pub fn drain(args: &DrainArgs) -> ExitCode {
+    told(run(async {
         let door = EnrolmentService::open(&args.at)?;
         let client = door.connect().await?;
         let fleet = client.fleet().await.map_err(|error| door.explain(&error))?;
@@ -330,7 +194,7 @@ pub fn drain(args: &DrainArgs) -> i32 {
         if !args.force
             && let Some(why) = managers::needed(&door, &client, &node).await?
         {
-            return Err(format!("{why}; --force drains it all the same").into());
+            return Err(Failure::failed(why).help("--force drains it all the same"));
         }
         let others = fleet.nodes.iter().filter(|one| is_ready_worker(one) && one.node != node);
         let is_worker = fleet.nodes.iter().any(|one| one.node == node && one.role == "worker");
@@ -353,7 +217,7 @@ pub fn drain(args: &DrainArgs) -> i32 {
             print::line(said);
         }
         // Somebody who waits wants to know whether it was enough.
-        Ok(if args.wait.is_some() && !done { exit::FAILED } else { 0 })
+        Ok(if args.wait.is_some() && !done { ExitCode::Failed } else { ExitCode::Passed })
     }))
 }
 
@@ -385,7 +249,7 @@ fn one_node<'a>(
     nodes: impl Iterator<Item = (&'a str, &'a str)>,
     wanted: &str,
     list: &str,
-) -> Result<String, Refusal> {
+) -> Result<String, Failure> {
     let lower = wanted.to_ascii_lowercase();
     let is_it = |(node, address): &(&str, &str)| {
         *address == wanted || (!lower.is_empty() && node.starts_with(&lower))
@@ -393,16 +257,18 @@ fn one_node<'a>(
     let found: Vec<&str> = nodes.filter(is_it).map(|(node, _)| node).collect();
     match &found[..] {
         [node] => Ok((*node).to_owned()),
-        [] => Err(format!("no node is called `{wanted}` here (`{list}` lists them)").into()),
+        [] => {
+            Err(Failure::failed(format!("no node is called `{wanted}` here (`{list}` lists them)")))
+        }
         several => {
-            let text = format!("`{wanted}` is the beginning of several: {}", several.join(", "));
-            Err(text.into())
+            let names = several.join(", ");
+            Err(Failure::failed(format!("`{wanted}` is the beginning of several: {names}")))
         }
     }
 }
 
 /// `volley ctl --job JOB ...`
-pub fn steer(args: &CtlArgs, job: &str) -> i32 {
+pub fn steer(args: &CtlArgs, job: &str) -> ExitCode {
     let steering = match &args.action {
         CtlAction::Status { .. } | CtlAction::Stop => None,
         CtlAction::Pause => Some(Steering::Pause),
@@ -416,11 +282,10 @@ pub fn steer(args: &CtlArgs, job: &str) -> i32 {
         }
         CtlAction::Scale { by: Some(_), .. } => None,
         CtlAction::Scale { .. } => {
-            eprintln!("volley: scale needs --vus, --rate or --by");
-            return exit::USAGE;
+            return Failure::usage("scale needs --vus, --rate or --by").tell();
         }
     };
-    code(run(async {
+    told(run(async {
         let door = EnrolmentService::open(&args.at)?;
         let client = door.connect().await?;
         if let CtlAction::Status { json } = args.action {
@@ -432,15 +297,15 @@ pub fn steer(args: &CtlArgs, job: &str) -> i32 {
             let done = done.map_err(|error| door.explain(&error))?;
             print::line(&scaled(&done));
             let all = done.iter().all(|(_, reply)| reply.missed.is_empty());
-            return Ok(if all { 0 } else { exit::FAILED });
+            return Ok(if all { ExitCode::Passed } else { ExitCode::Failed });
         }
         let Some(steering) = &steering else {
             let reply = client.cancel(job, "volley ctl stop", false).await;
             print::line(&cancelled(job, &reply.map_err(|error| door.explain(&error))?));
-            return Ok(0);
+            return Ok(ExitCode::Passed);
         };
         let reply = client.steer(job, steering).await.map_err(|error| door.explain(&error))?;
         print::line(&steered(&reply));
-        Ok(if reply.missed.is_empty() { 0 } else { exit::FAILED })
+        Ok(if reply.missed.is_empty() { ExitCode::Passed } else { ExitCode::Failed })
     }))
 }

@@ -12,6 +12,7 @@ use trust::{JoinToken, Utc};
 
 use super::certs::folder;
 use crate::cli::WorkerArgs;
+use crate::failure::Failure;
 use crate::print;
 
 /// For one connection, and for one answer.
@@ -22,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const TOKEN_BYTES_MAX: u64 = 64 * 1024;
 
 /// The configuration of a worker, joined if it was to.
-pub async fn worker_config(args: &WorkerArgs, cores: u32) -> Result<Config, String> {
+pub async fn worker_config(args: &WorkerArgs, cores: u32) -> Result<Config, Failure> {
     let given = args.token.is_some() || args.token_file.is_some();
     let certs = match &args.certs {
         Some(certs) => certs.clone(),
@@ -42,17 +43,17 @@ pub async fn worker_config(args: &WorkerArgs, cores: u32) -> Result<Config, Stri
     if args.node.bind.is_none() {
         config.bind = own_address(&args.join).await?;
     }
-    let kept = enrol::managers_in(&certs).map_err(|error| error.to_string())?;
+    let kept = enrol::managers_in(&certs).map_err(Failure::failed)?;
     for seed in args.join.iter().chain(&kept) {
-        config.seed(seed).map_err(|error| format!("--join {error}"))?;
+        config.seed(seed).map_err(|error| Failure::failed(format!("--join {error}")))?;
     }
     Ok(config)
 }
 
-async fn join(args: &WorkerArgs, certs: &Path, cores: u32) -> Result<(), String> {
+async fn join(args: &WorkerArgs, certs: &Path, cores: u32) -> Result<(), Failure> {
     let text = token_text(args)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let token = JoinToken::from_text(&text, now).map_err(|error| error.to_string())?;
+    let token = JoinToken::from_text(&text, now).map_err(Failure::failed)?;
     let enlistment = Enrolment {
         managers: args.join.clone(),
         token,
@@ -62,7 +63,7 @@ async fn join(args: &WorkerArgs, certs: &Path, cores: u32) -> Result<(), String>
         patience: PATIENCE,
         notice: Some(Arc::new(|text: &str| eprintln!("volley: {text}"))),
     };
-    let enlisted = enrol::enrol(&enlistment).await.map_err(|error| error.to_string())?;
+    let enlisted = enrol::enrol(&enlistment).await.map_err(Failure::failed)?;
     print::line(&format!(
         "joined at {} as {}; its certificate is in {} and ends at {}",
         enlisted.manager,
@@ -74,19 +75,19 @@ async fn join(args: &WorkerArgs, certs: &Path, cores: u32) -> Result<(), String>
 }
 
 /// From the file, the flag or the environment.
-fn token_text(args: &WorkerArgs) -> Result<String, String> {
+fn token_text(args: &WorkerArgs) -> Result<String, Failure> {
     match (&args.token_file, &args.token) {
         (Some(file), _) if file.as_os_str() == "-" => {
-            read(std::io::stdin()).map_err(|error| format!("the standard input: {error}"))
+            read(std::io::stdin()).map_err(|error| Failure::failed(error).at("the standard input"))
         }
         (Some(file), _) => std::fs::File::open(file)
             .and_then(read)
-            .map_err(|error| format!("--token-file {}: {error}", file.display())),
+            .map_err(|error| Failure::failed(error).at(format!("--token-file {}", file.display()))),
         (None, Some(token)) => Ok(token.clone()),
         (None, None) => {
-            Err("to join, a worker needs a token: --token, --token-file or VOLLEY_JOIN_TOKEN; \
-                             `volley certs token` makes one where the CA is"
-                .to_owned())
+            let what =
+                "to join, a worker needs a token: --token, --token-file or VOLLEY_JOIN_TOKEN";
+            Err(Failure::failed(what).help("`volley certs token` makes one where the CA is"))
         }
     }
 }
@@ -99,7 +100,7 @@ fn read(from: impl Read) -> std::io::Result<String> {
 
 /// The address of this machine from which the managers are reached: the managers reach it there, too. On one machine
 /// many nodes share an address, so there the port is any free one.
-async fn own_address(managers: &[String]) -> Result<SocketAddr, String> {
+async fn own_address(managers: &[String]) -> Result<SocketAddr, Failure> {
     for manager in managers {
         let Ok(found) = tokio::net::lookup_host(manager).await else { continue };
         if let Some(ip) = found.filter_map(way_to).next() {
@@ -107,10 +108,8 @@ async fn own_address(managers: &[String]) -> Result<SocketAddr, String> {
             return Ok(SocketAddr::new(ip, port));
         }
     }
-    Err(format!(
-        "there is no way to {} from here; say with --bind where to listen",
-        managers.join(", ")
-    ))
+    Err(Failure::failed(format!("there is no way to {} from here", managers.join(", ")))
+        .help("say with --bind where to listen"))
 }
 
 /// Nothing is sent: the system only chooses the way.

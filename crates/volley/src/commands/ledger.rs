@@ -1,4 +1,4 @@
-//! `volley ledger ...`: run a bare member, look into one, look after one.
+//! `volley debug ledger ...`: run a bare member, look into one, look after one.
 
 mod check;
 mod folder;
@@ -7,10 +7,12 @@ mod status;
 
 use std::future::Future;
 
-use crate::cli::{LedgerAction, LedgerArgs};
-use crate::exit;
+use report::ExitCode;
 
-pub fn ledger(args: &LedgerArgs) -> i32 {
+use crate::cli::{LedgerAction, LedgerArgs};
+use crate::failure::{Failure, Threads, block_on, told};
+
+pub fn ledger(args: &LedgerArgs) -> ExitCode {
     match &args.action {
         LedgerAction::Serve(args) => serve::serve(args),
         LedgerAction::Status(args) => status::status(args),
@@ -23,16 +25,8 @@ pub fn ledger(args: &LedgerArgs) -> i32 {
 }
 
 /// Runs a command that talks to members.
-fn run(work: impl Future<Output = Result<i32, String>>) -> i32 {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let done = match runtime {
-        Ok(runtime) => runtime.block_on(work),
-        Err(error) => Err(format!("no runtime: {error}")),
-    };
-    done.unwrap_or_else(|problem| {
-        eprintln!("volley: {problem}");
-        exit::FAILED
-    })
+fn run(work: impl Future<Output = Result<ExitCode, Failure>>) -> ExitCode {
+    told(block_on(Threads::This, work))
 }
 
 /// Numbers of the operating system, for ids.

@@ -1,4 +1,4 @@
-//! `volley members ...`: who is in a cluster, as one member sees it, and the keys of its gossip.
+//! `volley debug members ...`: who is in a cluster, as one member sees it, and the keys of its gossip.
 
 mod keys;
 mod table;
@@ -14,18 +14,20 @@ use membership::{Cause, State};
 use node::client::{ClientError, ClientOptions, MembersClient};
 use node::config::CredentialFiles;
 use node::network::ConnectError;
+use report::ExitCode;
 use trust::Role;
 
 pub use self::table::brief_age;
 use super::certs::folder;
 use crate::cli::{AgentMembersArgs, MemberPlace, MembersAction, StateName};
-use crate::{cluster, exit, print};
+use crate::failure::{Failure, Threads, block_on, told};
+use crate::{cluster, print};
 
 /// Where no cluster of `volley up` is known.
 const DEFAULT_ADDRESS: &str = "127.0.0.1:7500";
 const DEFAULT_CERTS: &str = "certs";
 
-pub fn members(args: &AgentMembersArgs) -> i32 {
+pub fn members(args: &AgentMembersArgs) -> ExitCode {
     match &args.action {
         Some(MembersAction::Keys(keys)) => run(keys::keys(&args.at, keys, args.json)),
         None if args.watch => run(watch::watch(args)),
@@ -33,19 +35,11 @@ pub fn members(args: &AgentMembersArgs) -> i32 {
     }
 }
 
-fn run(work: impl Future<Output = Result<i32, String>>) -> i32 {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let done = match runtime {
-        Ok(runtime) => runtime.block_on(work),
-        Err(error) => Err(format!("no runtime: {error}")),
-    };
-    done.unwrap_or_else(|problem| {
-        eprintln!("volley: {problem}");
-        exit::FAILED
-    })
+fn run(work: impl Future<Output = Result<ExitCode, Failure>>) -> ExitCode {
+    told(block_on(Threads::This, work))
 }
 
-async fn show(args: &AgentMembersArgs) -> Result<i32, String> {
+async fn show(args: &AgentMembersArgs) -> Result<ExitCode, Failure> {
     let door = EnrolmentService::open(&args.at)?;
     let client = door.connect(&door.address, args.at.role).await.map_err(|e| door.explain(&e))?;
     let snapshot = client.members().await.map_err(|error| door.explain(&error))?;
@@ -56,7 +50,7 @@ async fn show(args: &AgentMembersArgs) -> Result<i32, String> {
         let colour = table::Colour::of_stdout();
         print::out(&table::text(&snapshot, &states, args.wide, colour, usize::MAX));
     }
-    Ok(0)
+    Ok(ExitCode::Passed)
 }
 
 /// The states to show; none given means all.
@@ -80,7 +74,7 @@ struct EnrolmentService {
 }
 
 impl EnrolmentService {
-    fn open(place: &MemberPlace) -> Result<EnrolmentService, String> {
+    fn open(place: &MemberPlace) -> Result<EnrolmentService, Failure> {
         let known = match (&place.certs, &place.address) {
             (Some(_), Some(_)) => None,
             _ => cluster::find()?.map(|(_, file)| file),
@@ -91,7 +85,9 @@ impl EnrolmentService {
         let address = place.address.clone().or(of_cluster);
         let address = address.unwrap_or_else(|| DEFAULT_ADDRESS.to_owned());
         let files = folder::find(&certs).map_err(|problem| {
-            format!("{problem}\n(--certs says which folder; it is the certificate of whoever asks)")
+            Failure::failed(format!(
+                "{problem}\n(--certs says which folder; it is the certificate of whoever asks)"
+            ))
         })?;
         Ok(EnrolmentService {
             credentials: CredentialFiles {
@@ -116,9 +112,9 @@ impl EnrolmentService {
     }
 
     /// What went wrong, and what to do about it.
-    fn explain(&self, error: &ClientError) -> String {
+    fn explain(&self, error: &ClientError) -> Failure {
         let EnrolmentService { certs, address, .. } = self;
-        match error {
+        Failure::failed(match error {
             ClientError::Credentials(_) => {
                 format!("{certs}: {error}; `volley certs check {certs}` says more")
             }
@@ -137,7 +133,7 @@ impl EnrolmentService {
             ClientError::Refused(_) | ClientError::Malformed(_) | ClientError::CutOff => {
                 format!("{address}: {error}")
             }
-        }
+        })
     }
 }
 

@@ -4,9 +4,11 @@ use std::io::Write;
 use std::path::Path;
 
 use plan::{Format, SCHEMA_FILE, STARTERS, Starter};
+use report::ExitCode;
 
 use crate::cli::{NewArgs, Template};
-use crate::{exit, print};
+use crate::failure::Failure;
+use crate::print;
 
 /// A script to start from.
 const SCRIPT: &str = "\
@@ -34,24 +36,21 @@ export default function () {
 }
 ";
 
-pub fn new(args: &NewArgs) -> i32 {
+pub fn new(args: &NewArgs) -> ExitCode {
     let path = args.file.display();
     let is_script = super::script::is_script(&args.file);
     let starter = match (args.template, is_script) {
         (None | Some(Template::K6), true) => None,
         (Some(Template::K6), false) => {
-            eprintln!(
-                "volley: {path} would be a plan, and k6's are scripts: name it {}",
-                with_js(args)
-            );
-            return exit::USAGE;
+            let name = with_js(args);
+            let text = format!("{path} would be a plan, and k6's are scripts: name it {name}");
+            return Failure::usage(text).tell();
         }
         (Some(template), true) => {
             let name = template.name();
-            eprintln!(
-                "volley: {path} would be a script, and `{name}` is a plan: name it {name}.yaml"
-            );
-            return exit::USAGE;
+            let text =
+                format!("{path} would be a script, and `{name}` is a plan: name it {name}.yaml");
+            return Failure::usage(text).tell();
         }
         (template, false) => {
             let name = template.unwrap_or(Template::Start).name();
@@ -63,12 +62,13 @@ pub fn new(args: &NewArgs) -> i32 {
         Some(starter) => starter.text(Format::of(&args.file, "")),
     };
     if let Err(error) = write(&args.file, &text, args.force) {
-        if error.kind() == std::io::ErrorKind::AlreadyExists {
-            eprintln!("volley: {path} exists; `--force` overwrites it");
-        } else {
-            eprintln!("volley: cannot write {path}: {error}");
-        }
-        return exit::FAILED;
+        let failure = match error.kind() {
+            std::io::ErrorKind::AlreadyExists => {
+                Failure::failed(format!("{path} exists")).help("`--force` overwrites it")
+            }
+            _ => Failure::failed(error).at(format!("cannot write {path}")),
+        };
+        return failure.tell();
     }
     let about = starter.map_or("a script for k6 and Volley", |starter| starter.about);
     print::line(&format!("wrote {path}: {about}"));
@@ -91,7 +91,7 @@ pub fn new(args: &NewArgs) -> i32 {
     for (command, what) in next {
         print::line(&format!("  volley {command:<28} {what}"));
     }
-    0
+    ExitCode::Passed
 }
 
 fn write(path: &Path, text: &str, force: bool) -> std::io::Result<()> {
@@ -107,7 +107,7 @@ fn write(path: &Path, text: &str, force: bool) -> std::io::Result<()> {
 
 /// The file that the plan names. One that is there is the user's own, `--force` or not. An exit
 /// code if it cannot be written.
-fn write_beside(starter: &Starter, args: &NewArgs) -> Option<i32> {
+fn write_beside(starter: &Starter, args: &NewArgs) -> Option<ExitCode> {
     let (name, text) = starter.file?;
     let path = args.file.with_file_name(name);
     match write(&path, text, false) {
@@ -116,8 +116,8 @@ fn write_beside(starter: &Starter, args: &NewArgs) -> Option<i32> {
             print::line(&format!("left {} as it is", path.display()));
         }
         Err(error) => {
-            eprintln!("volley: cannot write {}: {error}", path.display());
-            return Some(exit::FAILED);
+            let failure = Failure::failed(error).at(format!("cannot write {}", path.display()));
+            return Some(failure.tell());
         }
     }
     None

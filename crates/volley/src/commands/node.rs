@@ -1,6 +1,7 @@
 //! `volley manager` and `volley worker`: one node, until a signal ends it.
 
 use std::convert::Infallible;
+use std::fmt::Display;
 use std::future::Future;
 use std::path::Path;
 use std::time::Duration;
@@ -12,13 +13,15 @@ use fleet::worker::{Worker, WorkerConfig};
 use node::config::{Config, CredentialFiles};
 use node::http::HttpConfig;
 use node::secret::GossipKey;
+use report::ExitCode;
 use tokio::sync::mpsc;
 use trust::Gates;
 
 use super::certs::folder::{self, GOSSIP_FILE};
 use super::reach::{Reach, reach};
 use crate::cli::{ManagerArgs, NodeArgs, WorkerArgs};
-use crate::{exit, log, print, restart, signals};
+use crate::failure::{Failure, Threads, block_on, told};
+use crate::{log, print, restart, signals};
 
 /// How long a farewell and the end of all tasks may take.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -32,13 +35,13 @@ const ALONE_FOR: Duration = Duration::from_secs(2);
 pub const QUIET: &str = "warn,openraft=off,enrol=info,steering=info";
 
 /// What every member of a cluster is started with.
-pub async fn config(args: &NodeArgs, certs: &Path) -> Result<Config, String> {
+pub async fn config(args: &NodeArgs, certs: &Path) -> Result<Config, Failure> {
     let files = folder::find(certs)?;
     let key_file = certs.join(GOSSIP_FILE);
     let key = GossipKey::load(&key_file).map_err(|error| {
-        format!(
-            "{error}; the gossip key is in the CA's folder and comes with `volley certs issue`; \
-             all members need the same"
+        Failure::failed(error).help(
+            "the gossip key is in the CA's folder and comes with `volley certs issue`; all members \
+             need the same",
         )
     })?;
     let trust::Files { certificate, key: private, ca } = files;
@@ -52,101 +55,74 @@ pub async fn config(args: &NodeArgs, certs: &Path) -> Result<Config, String> {
     config.http =
         args.metrics.map(|bind| HttpConfig { bind, beyond_loopback: args.metrics_beyond_loopback });
     for seed in &args.seeds {
-        config.seed(seed).map_err(|error| format!("--seed {error}"))?;
+        config.seed(seed).map_err(|error| Failure::failed(format!("--seed {error}")))?;
     }
     for name in &args.names {
-        config.name(name).map_err(|error| format!("--dns {error}"))?;
+        config.name(name).map_err(|error| Failure::failed(format!("--dns {error}")))?;
     }
     Ok(config)
 }
 
-/// Why a node did not start, or has ended: the exit code says whether starting it again can help.
-struct Problem {
-    code: i32,
-    text: String,
+/// A node that must not be started again; the code says so to whoever supervises it.
+fn refused(error: &impl Display) -> Failure {
+    Failure::new(ExitCode::NodeRefused, error)
 }
 
-impl From<String> for Problem {
-    fn from(text: String) -> Self {
-        Self { code: exit::FAILED, text }
-    }
-}
-
-impl Problem {
-    fn refused(text: &impl ToString) -> Self {
-        Self { code: exit::NODE_REFUSED, text: text.to_string() }
-    }
-
-    fn of_member_start(error: &node::StartError) -> Self {
-        use node::StartError;
-        use node::identity::IdentityError;
-        match error {
-            StartError::Identity(IdentityError::InUse { .. } | IdentityError::Io { .. })
-            | StartError::Listen { .. }
-            | StartError::Resolver { .. }
-            | StartError::Random => error.to_string().into(),
-            StartError::Credentials(_)
-            | StartError::Identity(_)
-            | StartError::Secret(_)
-            | StartError::NotAMember { .. }
-            | StartError::OtherNode { .. } => Self::refused(error),
-            StartError::NoAddress { .. }
-            | StartError::Pace { .. }
-            | StartError::HttpBeyondLoopback { .. } => {
-                Self { code: exit::INVALID, text: error.to_string() }
-            }
-        }
-    }
-
-    fn of_member_end(end: &node::End) -> Self {
-        match end {
-            node::End::DataLost { .. } | node::End::Superseded { .. } => Self::refused(end),
-            node::End::Task(_) => end.to_string().into(),
-        }
+/// Why a member did not start: the exit code says whether starting it again can help.
+fn of_member_start(error: &node::StartError) -> Failure {
+    use node::StartError;
+    use node::identity::IdentityError;
+    match error {
+        StartError::Identity(IdentityError::InUse { .. } | IdentityError::Io { .. })
+        | StartError::Listen { .. }
+        | StartError::Resolver { .. }
+        | StartError::Random => Failure::failed(error),
+        StartError::Credentials(_)
+        | StartError::Identity(_)
+        | StartError::Secret(_)
+        | StartError::NotAMember { .. }
+        | StartError::OtherNode { .. } => refused(error),
+        StartError::NoAddress { .. }
+        | StartError::Pace { .. }
+        | StartError::HttpBeyondLoopback { .. } => Failure::invalid(error),
     }
 }
 
-impl From<fleet::manager::StartError> for Problem {
-    fn from(error: fleet::manager::StartError) -> Self {
-        use fleet::manager::StartError;
-        match &error {
-            StartError::Certificate(_) | StartError::Ca(_) => Self::refused(&error),
-            // Damaged, or another node's; it is left as it is.
-            StartError::Storage(_) => Self { code: exit::DISK_REFUSED, text: error.to_string() },
-            StartError::Member(member) => Self::of_member_start(member),
-            StartError::Folder(_) | StartError::Ledger(_) | StartError::Random => {
-                error.to_string().into()
-            }
+fn of_member_end(end: &node::End) -> Failure {
+    match end {
+        node::End::DataLost { .. } | node::End::Superseded { .. } => refused(end),
+        node::End::Task(_) => Failure::failed(end),
+    }
+}
+
+fn of_manager_start(error: &fleet::manager::StartError) -> Failure {
+    use fleet::manager::StartError;
+    match error {
+        StartError::Certificate(_) | StartError::Ca(_) => refused(error),
+        // Damaged, or another node's; it is left as it is.
+        StartError::Storage(_) => Failure::new(ExitCode::DiskRefused, error),
+        StartError::Member(member) => of_member_start(member),
+        StartError::Folder(_) | StartError::Ledger(_) | StartError::Random => {
+            Failure::failed(error)
         }
     }
 }
 
-impl From<fleet::worker::StartError> for Problem {
-    fn from(error: fleet::worker::StartError) -> Self {
-        use fleet::worker::StartError;
-        match &error {
-            StartError::Member(member) => Self::of_member_start(member),
-            StartError::NotAWorker(_) => Self::refused(&error),
-            StartError::Settings(_) => Self { code: exit::INVALID, text: error.to_string() },
-            StartError::Files { .. } => error.to_string().into(),
-        }
+fn of_worker_start(error: &fleet::worker::StartError) -> Failure {
+    use fleet::worker::StartError;
+    match error {
+        StartError::Member(member) => of_member_start(member),
+        StartError::NotAWorker(_) => refused(error),
+        StartError::Settings(_) => Failure::invalid(error),
+        StartError::Files { .. } => Failure::failed(error),
     }
 }
 
 /// Runs a node on threads of its own; a worker's load has others.
-fn serve(running: impl Future<Output = Result<i32, Problem>>) -> i32 {
+fn serve(running: impl Future<Output = Result<ExitCode, Failure>>) -> ExitCode {
     log::to_stderr(QUIET);
     engine::machine::raise_descriptor_limit();
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    let served = match runtime {
-        Ok(runtime) => runtime.block_on(running),
-        Err(error) => Err(format!("no runtime: {error}").into()),
-    };
-    served.unwrap_or_else(|Problem { code, text }| {
-        eprintln!("volley: {text}");
-        code
-    })
+    told(block_on(Threads::Two, running))
 }
 
 /// Every signal as a message.
@@ -155,31 +131,32 @@ pub fn interrupts() -> mpsc::UnboundedReceiver<()> {
     signals::on_interrupt(move || {
         if stop.send(()).is_err() {
             // Already on the way out, and asked again.
-            std::process::exit(exit::INTERRUPTED);
+            std::process::exit(ExitCode::Interrupted.number());
         }
     });
     stopped
 }
 
-pub fn manager(args: &ManagerArgs) -> i32 {
+pub fn manager(args: &ManagerArgs) -> ExitCode {
     if args.restart && !restart::is_child() {
         return restart::run();
     }
     serve(run_manager(args))
 }
 
-async fn manager_config(args: &ManagerArgs) -> Result<ManagerConfig, String> {
+async fn manager_config(args: &ManagerArgs) -> Result<ManagerConfig, Failure> {
     let own = args.node.advertise.clone().unwrap_or(args.node.bind().into());
     if own.port() == 0 && !args.peers.is_empty() {
-        return Err("managers that know each other need fixed ports: give --bind one".to_owned());
+        let what = "managers that know each other need fixed ports: give --bind one";
+        return Err(Failure::failed(what));
     }
     if !args.peers.is_empty() && !args.peers.contains(&own) {
-        return Err(format!(
-            "--peers lists all managers, this one included: {own} is missing; --advertise says which of them it is"
-        ));
+        let what = format!("--peers lists all managers, this one included: {own} is missing");
+        return Err(Failure::failed(what).help("--advertise says which of them it is"));
     }
     if args.join_group && args.node.seeds.is_empty() && args.node.names.is_empty() {
-        return Err("--join-group needs to know where the others are: --seed or --dns".to_owned());
+        let what = "--join-group needs to know where the others are: --seed or --dns";
+        return Err(Failure::failed(what));
     }
     let mut config = ManagerConfig::new(config(&args.node, &args.certs).await?);
     config.reached_at.clone_from(&args.node.advertise);
@@ -191,10 +168,9 @@ async fn manager_config(args: &ManagerArgs) -> Result<ManagerConfig, String> {
     config.join = args.join_group;
     if args.keep_jobs.is_some_and(|keep| keep < KEEP_JOBS_MIN) {
         let why = "clients may still ask again what became of a submission";
-        return Err(format!(
-            "--keep-jobs is at least {} minutes: {why}",
-            KEEP_JOBS_MIN.as_secs() / 60
-        ));
+        let minutes = KEEP_JOBS_MIN.as_secs() / 60;
+        let what = format!("--keep-jobs is at least {minutes} minutes: {why}");
+        return Err(Failure::failed(what));
     }
     config.state_limits = keeping(args.keep_jobs.unwrap_or(KEEP_JOBS));
     config.asked = AskedLimits { lease: args.lease, keep_jobs: args.keep_jobs };
@@ -206,15 +182,15 @@ async fn manager_config(args: &ManagerArgs) -> Result<ManagerConfig, String> {
     Ok(config)
 }
 
-async fn run_manager(args: &ManagerArgs) -> Result<i32, Problem> {
+async fn run_manager(args: &ManagerArgs) -> Result<ExitCode, Failure> {
     let mut stopped = interrupts();
     let starting = async {
         let config = manager_config(args).await?;
-        Manager::start(config).await.map_err(Problem::from)
+        Manager::start(config).await.map_err(|error| of_manager_start(&error))
     };
     let manager = tokio::select! {
         biased;
-        _ = stopped.recv() => return Ok(exit::INTERRUPTED),
+        _ = stopped.recv() => return Ok(ExitCode::Interrupted),
         started = starting => started?,
     };
     let member = manager.member();
@@ -245,11 +221,11 @@ async fn run_manager(args: &ManagerArgs) -> Result<i32, Problem> {
     };
     match ended {
         None | Some(Ended::Drained) => {}
-        Some(Ended::Member(end)) => return Err(Problem::of_member_end(&end)),
+        Some(Ended::Member(end)) => return Err(of_member_end(&end)),
         Some(ended @ Ended::Disk(_)) => {
-            return Err(Problem { code: exit::DISK_REFUSED, text: ended.to_string() });
+            return Err(Failure::new(ExitCode::DiskRefused, ended));
         }
-        Some(ended @ Ended::Ledger(_)) => return Err(ended.to_string().into()),
+        Some(ended @ Ended::Ledger(_)) => return Err(Failure::failed(ended)),
     }
     // From here on the next signal ends at once.
     drop(stopped);
@@ -258,7 +234,7 @@ async fn run_manager(args: &ManagerArgs) -> Result<i32, Problem> {
         Ok(()) => print::line("left"),
         Err(unfinished) => eprintln!("volley: {unfinished}"),
     }
-    Ok(0)
+    Ok(ExitCode::Passed)
 }
 
 /// A line whenever who leads has changed.
@@ -314,14 +290,14 @@ pub fn all_cores() -> u32 {
     std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1))
 }
 
-pub fn worker(args: &WorkerArgs) -> i32 {
+pub fn worker(args: &WorkerArgs) -> ExitCode {
     if args.restart && !restart::is_child() {
         return restart::run();
     }
     serve(run_worker(args))
 }
 
-async fn run_worker(args: &WorkerArgs) -> Result<i32, Problem> {
+async fn run_worker(args: &WorkerArgs) -> Result<ExitCode, Failure> {
     let mut stopped = interrupts();
     let (cores, here) = (args.cores.unwrap_or_else(all_cores), all_cores());
     if cores > here {
@@ -331,11 +307,12 @@ async fn run_worker(args: &WorkerArgs) -> Result<i32, Problem> {
     }
     let starting = async {
         let config = super::join::worker_config(args, cores).await?;
-        Worker::start(WorkerConfig::new(config, cores)).await.map_err(Problem::from)
+        let started = Worker::start(WorkerConfig::new(config, cores)).await;
+        started.map_err(|error| of_worker_start(&error))
     };
     let worker = tokio::select! {
         biased;
-        _ = stopped.recv() => return Ok(exit::INTERRUPTED),
+        _ = stopped.recv() => return Ok(ExitCode::Interrupted),
         started = starting => started?,
     };
     let member = worker.member();
@@ -358,14 +335,14 @@ async fn run_worker(args: &WorkerArgs) -> Result<i32, Problem> {
     drop(stopped);
     worker.shutdown(FAREWELL).await;
     print::line("left");
-    Ok(0)
+    Ok(ExitCode::Passed)
 }
 
 /// Until the worker has drained, or was told a second time to stop.
 async fn until_ended(
     worker: &Worker,
     stopped: &mut mpsc::UnboundedReceiver<()>,
-) -> Result<(), Problem> {
+) -> Result<(), Failure> {
     let mut asked = false;
     loop {
         tokio::select! {
@@ -384,8 +361,8 @@ async fn until_ended(
                     print::line("drained");
                     return Ok(());
                 }
-                fleet::worker::End::Member(end) => return Err(Problem::of_member_end(&end)),
-                ended @ fleet::worker::End::Broken(_) => return Err(ended.to_string().into()),
+                fleet::worker::End::Member(end) => return Err(of_member_end(&end)),
+                ended @ fleet::worker::End::Broken(_) => return Err(Failure::failed(ended)),
             },
         }
     }

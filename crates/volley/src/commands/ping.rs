@@ -1,26 +1,27 @@
 //! `volley ping URL`
 
-use super::quick::{absolute, http_version, request};
-use crate::cli::PingArgs;
-use crate::{exit, print};
+use plan::quick::absolute_url;
+use report::ExitCode;
 
-pub fn ping(args: &PingArgs) -> i32 {
+use super::quick::{http_version, request};
+use crate::cli::PingArgs;
+use crate::failure::Failure;
+use crate::print;
+
+pub fn ping(args: &PingArgs) -> ExitCode {
     let prepare = || {
         let version = http_version(&args.http)?;
         let request = request(
-            &absolute(&args.url),
+            &absolute_url(&args.url),
             args.method.as_deref(),
             &args.headers,
             args.body.as_deref(),
         )?;
-        Ok::<_, String>((version, request))
+        Ok::<_, Failure>((version, request))
     };
     let (version, request) = match prepare() {
         Ok(ready) => ready,
-        Err(problem) => {
-            eprintln!("volley: {problem}");
-            return exit::USAGE;
-        }
+        Err(failure) => return failure.tell(),
     };
     let http = plan::HttpOptions {
         version,
@@ -32,12 +33,12 @@ pub fn ping(args: &PingArgs) -> i32 {
     match engine::ping::ping(&http, &request) {
         Ok(pong) => {
             print::out(&pong.text);
-            if (200..400).contains(&pong.status) { 0 } else { exit::UNANSWERED }
+            if (200..400).contains(&pong.status) { ExitCode::Passed } else { ExitCode::NotHeld }
         }
         // All there is to see of the exchange; the line with `!` says what went wrong.
         Err(shown) => {
             eprintln!("{shown}");
-            exit::UNANSWERED
+            ExitCode::NotHeld
         }
     }
 }

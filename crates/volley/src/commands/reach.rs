@@ -7,6 +7,7 @@ use membership::discovery::Seed;
 use tokio::time::{Instant, sleep};
 
 use crate::cli::NodeArgs;
+use crate::failure::Failure;
 
 /// The name of a machine or container that has just started may be known a little later.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -19,7 +20,7 @@ pub struct Reach {
     pub advertise: Option<SocketAddr>,
 }
 
-pub async fn reach(args: &NodeArgs) -> Result<Reach, String> {
+pub async fn reach(args: &NodeArgs) -> Result<Reach, Failure> {
     let Some(told) = &args.advertise else {
         return Ok(Reach { bind: args.bind(), advertise: None });
     };
@@ -35,7 +36,7 @@ pub async fn reach(args: &NodeArgs) -> Result<Reach, String> {
     Ok(Reach { bind, advertise: Some(found) })
 }
 
-async fn ask(told: &Seed, bind: Option<IpAddr>) -> Result<SocketAddr, String> {
+async fn ask(told: &Seed, bind: Option<IpAddr>) -> Result<SocketAddr, Failure> {
     let until = Instant::now() + PATIENCE;
     let mut said = false;
     loop {
@@ -46,9 +47,8 @@ async fn ask(told: &Seed, bind: Option<IpAddr>) -> Result<SocketAddr, String> {
             Err(error) => error.to_string(),
         };
         if Instant::now() >= until {
-            return Err(format!(
-                "--advertise {told}: {why}; give a name that is known here, or an address"
-            ));
+            return Err(Failure::failed(format!("--advertise {told}: {why}"))
+                .help("give a name that is known here, or an address"));
         }
         if !said {
             eprintln!(

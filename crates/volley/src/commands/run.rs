@@ -3,56 +3,73 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use plan::{Executor, Plan, ReadOptions};
+use plan::overrides::{LoadOverrides, OverrideError, to_one_iteration};
+use plan::{Plan, ReadOptions, Stage};
+use report::ExitCode;
 
-use super::overrides;
 use super::runner::{Style, run_plan};
 use crate::cli::RunArgs;
-use crate::{exit, print};
+use crate::failure::Failure;
+use crate::print;
 
-pub fn run(args: &RunArgs) -> i32 {
+pub fn run(args: &RunArgs) -> ExitCode {
     if super::script::is_script(&args.plan) {
         if args.debug {
-            eprintln!(
-                "volley: --debug is for plans; `-i 1 --http-debug=full` does it for a script"
-            );
-            return exit::USAGE;
+            let text = "--debug is for plans; `-i 1 --http-debug=full` does it for a script";
+            return Failure::usage(text).tell();
         }
         if args.target.is_some() {
             eprintln!("volley: --target is for plans; a script takes `-e NAME=VALUE`");
         }
         if args.rate.is_some() {
-            eprintln!(
-                "volley: --rate is for plans; a script says it in a scenario (constant-arrival-rate)"
-            );
-            return exit::USAGE;
+            let text =
+                "--rate is for plans; a script says it in a scenario (constant-arrival-rate)";
+            return Failure::usage(text).tell();
         }
         return super::script::run(args);
     }
     if let Some(flag) = args.script.first_given() {
-        eprintln!("volley: {flag} is for scripts; a plan says this itself (docs/plans.md)");
-        return exit::USAGE;
+        let text = format!("{flag} is for scripts; a plan says this itself (docs/plans.md)");
+        return Failure::usage(text).tell();
     }
     warn_of_k6();
     let mut plan = match read(&args.plan, &args.env, args.target.as_deref()) {
         Ok(plan) => plan,
         Err(problems) => {
             eprintln!("{problems}");
-            return exit::INVALID;
+            return ExitCode::InvalidPlan;
         }
     };
-    if let Err(problem) = overrides::apply(&mut plan, args) {
-        eprintln!("volley: {problem}");
-        return exit::INVALID;
+    if let Err(error) = overrides(args).apply(&mut plan) {
+        let flag = match error {
+            OverrideError::NoVus => "--vus",
+            OverrideError::NoDuration => "--duration",
+        };
+        return Failure::invalid(error).at(flag).tell();
     }
     if !args.debug {
         super::rows::short_of_rows(&plan).iter().for_each(|word| eprintln!("volley: {word}"));
     }
     let trace = args.debug.then(|| {
-        make_debug(&mut plan);
+        to_one_iteration(&mut plan);
         Arc::new(|text: String| print::line(&text)) as engine::Trace
     });
     run_plan(plan, &args.output, Style::Full, trace)
+}
+
+/// The load that the flags ask for, in place of the plan's.
+fn overrides(args: &RunArgs) -> LoadOverrides {
+    let stage = |stage: &script::options::StageOptions| {
+        let to = u32::try_from(stage.target.unwrap_or(0)).unwrap_or(u32::MAX);
+        Stage { name: None, to, over: stage.duration.unwrap_or_default() }
+    };
+    LoadOverrides {
+        vus: args.vus,
+        duration: args.duration,
+        rate: args.rate,
+        iterations: args.script.iterations,
+        stages: args.script.stages.iter().flatten().map(stage).collect(),
+    }
 }
 
 /// What k6 reads from the environment says nothing to a plan.
@@ -75,7 +92,7 @@ pub fn read(
     let look_up = environment(env);
     let key_fits = Some(&engine::key_fits as plan::KeyFits<'_>);
     let options = ReadOptions { target, key_fits, ..ReadOptions::new(&look_up) };
-    plan::read_file(path, &options).map_err(|problems| advise(path, problems))
+    plan::read_file(path, &options).map_err(|problems| plan::advise(path, problems))
 }
 
 /// `${env.NAME}`: what was given for it, or this process's own.
@@ -84,81 +101,4 @@ pub fn environment(given: &[(String, String)]) -> impl Fn(&str) -> Option<String
         let given = given.iter().rev().find(|(key, _)| key == name);
         given.map(|(_, value)| value.clone()).or_else(|| std::env::var(name).ok())
     }
-}
-
-/// What can be said about a file that is no plan at all.
-pub fn advise(path: &Path, mut problems: plan::Problems) -> plan::Problems {
-    let shown = path.display();
-    if let Some((what, instead)) = foreign(path).filter(|_| path.is_file()) {
-        let message = format!("{what}, which Volley does not run");
-        let first = problems.0.first().map(|first| first.file.clone());
-        let file = first.unwrap_or_else(|| path.to_owned());
-        let help = Some(format!("{instead}; docs/coming-from.md says what becomes of its parts"));
-        let about_all = plan::Problem { file, message, help, ..plan::Problem::default() };
-        return plan::Problems(vec![about_all]);
-    }
-    let help = if !path.exists() {
-        match neighbour(path) {
-            Some(near) => format!("did you mean `{}`?", near.display()),
-            None => format!("`volley new {shown}` writes a plan to start from"),
-        }
-    } else if path.is_dir() {
-        "a folder; name one of the plans in it".to_owned()
-    } else {
-        return problems;
-    };
-    if let Some(first) = problems.0.first_mut() {
-        first.help.get_or_insert(help);
-    }
-    problems
-}
-
-/// Files of other tools, which are neither plan nor script.
-fn foreign(path: &Path) -> Option<(&'static str, &'static str)> {
-    let new = "`volley new plan.yaml` writes a plan to start from";
-    Some(match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
-        "jmx" => ("this is a JMeter test plan", new),
-        "py" => ("this is Python, as Locust's files are", new),
-        "scala" | "java" | "kt" => ("this is a program, as Gatling's simulations are", new),
-        "lua" => (
-            "this is Lua, as wrk's scripts are",
-            "`volley new script.js --template k6` writes a script",
-        ),
-        "har" => ("this is a recording of a browser (HAR)", new),
-        "xml" | "html" | "htm" => ("this is XML or HTML", new),
-        "csv" | "tsv" => {
-            ("this is a data file", "name it in a plan: `data: { users: { file: users.csv } }`")
-        }
-        _ => return None,
-    })
-}
-
-/// The file beside it whose name is nearly the same.
-fn neighbour(path: &Path) -> Option<std::path::PathBuf> {
-    let wanted = path.file_name()?.to_str()?;
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let entries = std::fs::read_dir(folder.unwrap_or(Path::new("."))).ok()?;
-    let names =
-        entries.flatten().take(1_000).filter_map(|entry| entry.file_name().into_string().ok());
-    let endings = [".yaml", ".yml", ".toml", ".json", ".js", ".ts"];
-    let plans = names.filter(|name| endings.iter().any(|ending| name.ends_with(ending)));
-    let distance = |name: &String| strsim::damerau_levenshtein(wanted, name);
-    let nearest = plans.min_by_key(distance).filter(|name| distance(name) <= 2)?;
-    Some(path.with_file_name(nearest))
-}
-
-/// One iteration by one user, so that what is shown can be read.
-fn make_debug(plan: &mut Plan) {
-    for workflow in &mut plan.workflows {
-        workflow.load.executor = Executor::PerVuIterations {
-            vus: 1,
-            iterations: 1,
-            max_duration: std::time::Duration::from_secs(600),
-        };
-        workflow.load.start_after = std::time::Duration::ZERO;
-        workflow.load.warmup = None;
-        workflow.load.pacing = None;
-    }
-    // Thresholds speak of a load that there is not.
-    plan.thresholds.clear();
 }

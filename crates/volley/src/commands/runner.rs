@@ -5,6 +5,7 @@ use std::sync::mpsc::channel;
 
 use engine::{Conductor, Control, Controller, RunOptions, Trace};
 use plan::Plan;
+use report::ExitCode;
 use report::Summary;
 use report::outputs::{SampleWriter, check_targets, check_writable, write_results};
 use report::text::Look;
@@ -12,7 +13,8 @@ use stats::RunResult;
 
 use super::ctl::ControlSocket;
 use crate::cli::OutputArgs;
-use crate::{exit, print, signals};
+use crate::failure::Failure;
+use crate::{print, signals};
 
 /// How the result is told on the terminal.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -23,27 +25,24 @@ pub enum Style {
 }
 
 /// Runs a plan and tells what came of it; the exit code.
-pub fn run_plan(plan: Plan, output: &OutputArgs, style: Style, trace: Option<Trace>) -> i32 {
+pub fn run_plan(plan: Plan, output: &OutputArgs, style: Style, trace: Option<Trace>) -> ExitCode {
     if let Err(problems) = check_outputs(output) {
         for problem in problems {
             eprintln!("volley: {problem}");
         }
-        return exit::INVALID;
+        return ExitCode::InvalidPlan;
     }
     let debug = trace.is_some();
     let options = RunOptions { cores: output.cores_here(), trace, ..RunOptions::default() };
     let (mut conductor, controller) = match Conductor::new(plan, options) {
         Ok(ready) => ready,
-        Err(error) => {
-            eprintln!("volley: {error}");
-            return exit::INVALID;
-        }
+        Err(error) => return Failure::invalid(error).tell(),
     };
     let writer = match SampleWriter::start(&output.output, conductor.layout()) {
         Ok(writer) => writer,
         Err(problems) => {
             problems.iter().for_each(|problem| eprintln!("volley: {problem}"));
-            return exit::INVALID;
+            return ExitCode::InvalidPlan;
         }
     };
     if let Some(writer) = &writer {
@@ -55,10 +54,7 @@ pub fn run_plan(plan: Plan, output: &OutputArgs, style: Style, trace: Option<Tra
     let result = lead(conductor, &controller, output, view_mode(output, debug), nothing);
     let mut result = match result {
         Ok(result) => result,
-        Err(error) => {
-            eprintln!("volley: {error}");
-            return exit::FAILED;
-        }
+        Err(error) => return Failure::failed(error).tell(),
     };
     if let Some(writer) = writer {
         result.notes.extend(writer.finish().notes);
@@ -128,12 +124,12 @@ pub fn lead(
 }
 
 /// Summary file, words on the terminal, exit code.
-fn tell(result: &RunResult, output: &OutputArgs, style: Style) -> i32 {
+fn tell(result: &RunResult, output: &OutputArgs, style: Style) -> ExitCode {
     tell_on(result, output, style, false)
 }
 
 /// The same, with the words on standard error if they must be.
-pub fn tell_on(result: &RunResult, output: &OutputArgs, style: Style, on_stderr: bool) -> i32 {
+pub fn tell_on(result: &RunResult, output: &OutputArgs, style: Style, on_stderr: bool) -> ExitCode {
     let summary = Summary::new(result);
     if let Some(path) = &output.summary
         && let Err(error) = summary.write(path)

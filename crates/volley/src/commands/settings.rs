@@ -1,18 +1,19 @@
 //! `volley settings`: what is set, and by whom.
 
 use clap::CommandFactory;
+use report::ExitCode;
 
 use crate::cli::{Cli, SettingsArgs};
 use crate::config::{self, Config, Entry};
 use crate::print;
 
-pub fn settings(args: &SettingsArgs, config: &Config) -> i32 {
+pub fn settings(args: &SettingsArgs, config: &Config) -> ExitCode {
     if args.keys {
         keys(args.json);
     } else {
         in_force(args.json, config);
     }
-    0
+    ExitCode::Passed
 }
 
 fn keys(json: bool) {

@@ -2,13 +2,15 @@
 
 use std::sync::mpsc::channel;
 
+use report::ExitCode;
 use report::format;
 use target::{Target, TargetConfig};
 
 use crate::cli::TargetArgs;
-use crate::{exit, print, signals};
+use crate::failure::Failure;
+use crate::{print, signals};
 
-pub fn target(args: &TargetArgs) -> i32 {
+pub fn target(args: &TargetArgs) -> ExitCode {
     engine::machine::raise_descriptor_limit();
     let config = TargetConfig {
         listen: args.listen,
@@ -20,10 +22,7 @@ pub fn target(args: &TargetArgs) -> i32 {
     };
     let running = match Target::start(config) {
         Ok(running) => running,
-        Err(error) => {
-            eprintln!("volley: {error}");
-            return exit::FAILED;
-        }
+        Err(error) => return Failure::failed(error).tell(),
     };
     let address = running.addr();
     print::line(&format!(
@@ -40,5 +39,5 @@ pub fn target(args: &TargetArgs) -> i32 {
         format::plural(counts.total, "request"),
         format::plural(counts.connections, "connection")
     ));
-    0
+    ExitCode::Passed
 }

@@ -1,26 +1,26 @@
 //! `volley up`: a whole datacenter on this machine, in one process or in many.
 
+mod nodes;
+
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use fleet::client::{ClientOptions, FleetClient};
 use fleet::local::{LocalCluster, LocalError, Place};
-use fleet::manager::{self, Manager};
-use fleet::worker::{self, Worker, WorkerConfig};
+use report::ExitCode;
 use report::format::plural;
 use serde_json::json;
-use tokio::task::JoinSet;
 use trust::Role;
 
+use self::nodes::start;
+pub use self::nodes::{Nodes, spawn};
 use super::certs::shown;
 use super::node::{QUIET, all_cores, interrupts};
 use crate::cli::UpArgs;
 use crate::cluster::{self, ClientFile};
-use crate::{exit, log, print};
+use crate::failure::{Failure, Threads, block_on, told};
+use crate::{log, print};
 
-const FAREWELL: Duration = Duration::from_secs(5);
 /// How long others can join with the token that is written.
 const TOKEN_VALID: Duration = Duration::from_secs(3600);
 /// Until somebody leads and all workers are known.
@@ -41,18 +41,10 @@ impl Drop for Home {
     }
 }
 
-pub fn up(args: &UpArgs) -> i32 {
+pub fn up(args: &UpArgs) -> ExitCode {
     log::to_stderr(QUIET);
     engine::machine::raise_descriptor_limit();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let done = match runtime {
-        Ok(runtime) => runtime.block_on(run(args)),
-        Err(error) => Err(format!("no runtime: {error}")),
-    };
-    done.unwrap_or_else(|problem| {
-        eprintln!("volley: {problem}");
-        exit::FAILED
-    })
+    told(block_on(Threads::PerCore, run(args)))
 }
 
 /// How its nodes are started.
@@ -79,14 +71,14 @@ impl Shape {
     }
 }
 
-async fn run(args: &UpArgs) -> Result<i32, String> {
+async fn run(args: &UpArgs) -> Result<ExitCode, Failure> {
     let folder = match &args.dir {
         Some(folder) => folder.clone(),
         None => std::env::temp_dir().join(format!("volley-up-{}", std::process::id())),
     };
     let home = Home { keep: args.dir.is_some(), folder };
-    let local = make_or_open(args, &home.folder).map_err(|error| error.to_string())?;
-    let token = local.write_token(TOKEN_VALID).map_err(|error| error.to_string())?;
+    let local = make_or_open(args, &home.folder).map_err(Failure::failed)?;
+    let token = local.write_token(TOKEN_VALID).map_err(Failure::failed)?;
     // It is named to people in another terminal, in another folder.
     let token = std::path::absolute(&token).unwrap_or(token);
     let mut stopped = interrupts();
@@ -96,18 +88,7 @@ async fn run(args: &UpArgs) -> Result<i32, String> {
         false => start(shape, &local).await?,
     };
     if args.json {
-        for (place, pid) in nodes.places() {
-            let (pid, parent) =
-                if args.restart { (node_of(pid).await, Some(pid)) } else { (pid, None) };
-            let mut line = json!({
-                "role": place.role.to_string(), "name": place.name, "pid": pid,
-                "address": place.bind.to_string(), "node": place.node.to_string(),
-            });
-            if let Some(parent) = parent {
-                line["parent"] = parent.into();
-            }
-            print::line(&line.to_string());
-        }
+        print_nodes(&nodes, args.restart).await;
     }
     let file = ClientFile { managers: local.addresses(), certs: local.client.clone() };
     let earlier = running_cluster().await;
@@ -150,7 +131,23 @@ async fn run(args: &UpArgs) -> Result<i32, String> {
         }
     }
     nodes.end().await;
-    Ok(0)
+    Ok(ExitCode::Passed)
+}
+
+/// A line of JSON for each node. Where each has a parent that starts it again, the parent is told, too.
+async fn print_nodes(nodes: &Nodes, have_parents: bool) {
+    for (place, pid) in nodes.places() {
+        let (pid, parent) =
+            if have_parents { (node_of(pid).await, Some(pid)) } else { (pid, None) };
+        let mut line = json!({
+            "role": place.role.to_string(), "name": place.name, "pid": pid,
+            "address": place.bind.to_string(), "node": place.node.to_string(),
+        });
+        if let Some(parent) = parent {
+            line["parent"] = parent.into();
+        }
+        print::line(&line.to_string());
+    }
 }
 
 /// A folder that was chosen is started again as it was left.
@@ -216,18 +213,18 @@ fn publish(file: &ClientFile) -> Option<PathBuf> {
 }
 
 /// A client of the cluster.
-pub async fn connect(file: &ClientFile) -> Result<FleetClient, String> {
+pub async fn connect(file: &ClientFile) -> Result<FleetClient, Failure> {
     let credentials = node::config::CredentialFiles {
         certificate: file.certs.join("client.pem"),
         key: file.certs.join("client-key.pem"),
         ca: file.certs.join("ca.pem"),
     };
     let options = ClientOptions::new(credentials, file.managers.clone());
-    FleetClient::connect(options).await.map_err(|error| error.to_string())
+    FleetClient::connect(options).await.map_err(Failure::failed)
 }
 
 /// Until somebody leads and all workers are known.
-pub async fn until_ready(file: &ClientFile, workers: u32) -> Result<Duration, String> {
+pub async fn until_ready(file: &ClientFile, workers: u32) -> Result<Duration, Failure> {
     let began = Instant::now();
     let mut client = None;
     loop {
@@ -250,10 +247,9 @@ pub async fn until_ready(file: &ClientFile, workers: u32) -> Result<Duration, St
                 return Ok(began.elapsed());
             }
             _ if began.elapsed() > READY_WITHIN => {
-                return Err(format!(
-                    "the cluster is not ready after {} s; VOLLEY_LOG=info shows more",
-                    READY_WITHIN.as_secs()
-                ));
+                let waited = READY_WITHIN.as_secs();
+                return Err(Failure::failed(format!("the cluster is not ready after {waited} s"))
+                    .help("VOLLEY_LOG=info shows more"));
             }
             _ => tokio::time::sleep(Duration::from_millis(50)).await,
         }
@@ -293,193 +289,4 @@ fn tell(
         shown(token)
     ));
     print::out(&text);
-}
-
-/// A node in this process.
-pub enum Node {
-    Manager(Box<Manager>),
-    Worker(Box<Worker>),
-}
-
-impl Node {
-    /// Waits until it has to end, and says why. `None`: it was drained.
-    async fn ended(&self) -> Option<String> {
-        match self {
-            Self::Manager(manager) => match manager.ended().await {
-                manager::Ended::Drained => None,
-                ended => Some(ended.to_string()),
-            },
-            Self::Worker(worker) => match worker.ended().await {
-                worker::End::Drained => None,
-                ended => Some(ended.to_string()),
-            },
-        }
-    }
-
-    async fn leave(self) {
-        match self {
-            // What was not finished in time is cut off.
-            Self::Manager(manager) => drop(manager.leave(FAREWELL).await),
-            Self::Worker(worker) => worker.shutdown(FAREWELL).await,
-        }
-    }
-}
-
-/// The nodes, wherever they run.
-pub enum Nodes {
-    Here(Vec<(Place, Node)>),
-    Processes(Vec<(Place, Child)>),
-}
-
-async fn start(shape: Shape, local: &LocalCluster) -> Result<Nodes, String> {
-    let mut nodes = Vec::new();
-    for place in &local.managers {
-        let config = local.manager_config(place).map_err(|error| error.to_string())?;
-        let mut config = config;
-        config.member.pace = shape.pace;
-        config.settings.lease = fence::LeaseTerms::new(shape.lease);
-        let started = Manager::start(config).await;
-        let manager = started.map_err(|error| format!("{}: {error}", place.name))?;
-        nodes.push((place.clone(), Node::Manager(Box::new(manager))));
-    }
-    for place in &local.workers {
-        let mut config = local.node_config(place).map_err(|error| error.to_string())?;
-        config.pace = shape.pace;
-        let started = Worker::start(WorkerConfig::new(config, shape.cores)).await;
-        let worker = started.map_err(|error| format!("{}: {error}", place.name))?;
-        nodes.push((place.clone(), Node::Worker(Box::new(worker))));
-    }
-    Ok(Nodes::Here(nodes))
-}
-
-/// Starts each node as a process of its own.
-pub fn spawn(shape: Shape, local: &LocalCluster) -> Result<Vec<(Place, Child)>, String> {
-    let program =
-        std::env::current_exe().map_err(|error| format!("where is this program? {error}"))?;
-    let peers: Vec<String> = local.addresses();
-    let mut children = Vec::new();
-    for place in local.managers.iter().chain(&local.workers) {
-        let mut command = Command::new(&program);
-        let (role, bind, pace) =
-            (place.role.to_string(), place.bind.to_string(), shape.pace.to_string());
-        command.args([&role[..], "--bind", &bind, "--pace", &pace]);
-        command.arg("--certs").arg(&place.certs).arg("--data").arg(&place.data);
-        if shape.restart {
-            command.arg("--restart");
-        }
-        if place.role == Role::Manager {
-            command.arg("--peers").arg(peers.join(","));
-            command.arg("--lease").arg(format!("{}ms", shape.lease.as_millis()));
-            if let Some(ca) = local.ca_of(place) {
-                command.arg("--ca").arg(ca);
-            }
-        } else {
-            command.arg("--seed").arg(peers.join(","));
-            command.arg("--cores").arg(shape.cores.to_string());
-        }
-        // What a node says goes into its folder, not among the others' words.
-        let log = place.data.with_file_name("log");
-        let file =
-            std::fs::File::create(&log).map_err(|error| format!("{}: {error}", log.display()))?;
-        let copy = file.try_clone().map_err(|error| format!("{}: {error}", log.display()))?;
-        command.stdin(Stdio::null()).stdout(file).stderr(copy);
-        let child = command.spawn().map_err(|error| format!("{}: {error}", place.name))?;
-        children.push((place.clone(), child));
-    }
-    Ok(children)
-}
-
-impl Nodes {
-    /// Every node with the process it runs in.
-    fn places(&self) -> Vec<(Place, u32)> {
-        match self {
-            Self::Here(nodes) => {
-                nodes.iter().map(|(place, _)| (place.clone(), std::process::id())).collect()
-            }
-            Self::Processes(children) => {
-                children.iter().map(|(place, child)| (place.clone(), child.id())).collect()
-            }
-        }
-    }
-
-    fn any_left(&self) -> bool {
-        match self {
-            Self::Here(nodes) => !nodes.is_empty(),
-            Self::Processes(children) => !children.is_empty(),
-        }
-    }
-
-    /// Waits until one of them has to end or has ended, and says which one it is and why it ended.
-    async fn one_ended(&mut self) -> (usize, Option<String>) {
-        match self {
-            Self::Here(nodes) => {
-                let ends = nodes.iter().map(|(_, node)| Box::pin(node.ended()));
-                let mut ends: Vec<_> = ends.collect();
-                std::future::poll_fn(|context| {
-                    for (at, end) in ends.iter_mut().enumerate() {
-                        if let Poll::Ready(why) = end.as_mut().poll(context) {
-                            return Poll::Ready((at, why));
-                        }
-                    }
-                    Poll::Pending
-                })
-                .await
-            }
-            Self::Processes(children) => loop {
-                let ended = children
-                    .iter_mut()
-                    .position(|(_, child)| matches!(child.try_wait(), Ok(Some(_)) | Err(_)));
-                if let Some(at) = ended {
-                    return (at, None);
-                }
-                tokio::time::sleep(Duration::from_millis(200)).await;
-            },
-        }
-    }
-
-    /// One of them is done: it says goodbye, and what became of it is told.
-    async fn let_go(&mut self, (at, why): (usize, Option<String>)) -> String {
-        let name = match self {
-            Self::Here(nodes) => {
-                let (place, node) = nodes.remove(at);
-                node.leave().await;
-                place.name
-            }
-            Self::Processes(children) => children.remove(at).0.name,
-        };
-        match why {
-            Some(why) => format!("{name} has ended: {why}"),
-            None => format!("{name} has ended"),
-        }
-    }
-
-    pub async fn end(self) {
-        match self {
-            Self::Here(nodes) => {
-                let is_worker = |(_, node): &(Place, Node)| matches!(node, Node::Worker(_));
-                let (workers, managers) = nodes.into_iter().partition::<Vec<_>, _>(is_worker);
-                // Workers first: they have something to tell to managers. A farewell takes a second, and all of a
-                // kind say it together.
-                for together in [workers, managers] {
-                    let leave = |(_, node): (Place, Node)| node.leave();
-                    together.into_iter().map(leave).collect::<JoinSet<()>>().join_all().await;
-                }
-            }
-            Self::Processes(mut children) => {
-                for (_, child) in &children {
-                    // SAFETY: a signal to a child that was not waited for, so its pid is its own.
-                    unsafe { libc::kill(child.id().cast_signed(), libc::SIGTERM) };
-                }
-                let until = Instant::now() + FAREWELL;
-                while !children.is_empty() && Instant::now() < until {
-                    children.retain_mut(|(_, child)| !matches!(child.try_wait(), Ok(Some(_))));
-                    tokio::time::sleep(Duration::from_millis(20)).await;
-                }
-                for (_, mut child) in children {
-                    let _ = child.kill();
-                    let _ = child.wait();
-                }
-            }
-        }
-    }
 }

@@ -1,4 +1,4 @@
-//! `volley agent` and `volley members`, with real processes on loopback: members that find each other, die, come back,
+//! `volley debug agent` and `volley debug members`, with real processes on loopback: members that find each other, die, come back,
 //! leave; strangers, lost folders, new keys, and operators who make mistakes.
 
 pub mod cluster;
@@ -15,7 +15,7 @@ use serde_json::Value;
 /// A watch that has begun: it shows whatever happens from now on.
 fn watch(cluster: &Cluster, at: usize) -> Running {
     let address = cluster.agents[at].bind.to_string();
-    let args = ["members", "--certs", "me", "--address", &address, "--watch", "--json"];
+    let args = ["debug", "members", "--certs", "me", "--address", &address, "--watch", "--json"];
     let watch = Running::start(&mut cluster.command(at, &args));
     // Its snapshot comes within a second on any machine that runs these tests.
     let_pass(Duration::from_secs(1));
@@ -112,7 +112,7 @@ fn a_stranger_is_refused_and_counted() {
         assert_eq!(cluster.confirmed(at), 2, "{:?}", cluster.table(at));
     }
     let address = cluster.agents[0].bind.to_string();
-    let args = ["members", "--certs", "foreign", "--address", &address];
+    let args = ["debug", "members", "--certs", "foreign", "--address", &address];
     cluster.room.volley(args).expect(1).says("has to be of that cluster");
 
     // Datagrams without the key are counted, too, and not answered.
@@ -258,7 +258,7 @@ fn mistakes_are_named() {
     let mut cluster = Cluster::new(1);
     let free = common::closed_port().to_string();
     let agent = |more: &[&str]| {
-        let mut args = vec!["agent", "--data", "d", "--certs", "c0", "--bind", &free];
+        let mut args = vec!["debug", "agent", "--data", "d", "--certs", "c0", "--bind", &free];
         args.extend(more);
         cluster.room.volley(args)
     };
@@ -271,7 +271,7 @@ fn mistakes_are_named() {
     agent(&["--metrics", "0.0.0.0:0"]).expect(1).says("loopback");
     agent(&["--pace", "0"]).expect(2).says("more than 0");
     let plain = |certs: &str, bind: &str| {
-        cluster.room.volley(["agent", "--data", "d", "--certs", certs, "--bind", bind])
+        cluster.room.volley(["debug", "agent", "--data", "d", "--certs", certs, "--bind", bind])
     };
     plain("nowhere", &free).expect(1).says("nowhere");
     plain("c0", "0.0.0.0:0").expect(1).says("advertise");
@@ -284,7 +284,7 @@ fn mistakes_are_named() {
 
     // Nobody there; the wrong folder; the wrong role.
     let members = |more: &[&str]| {
-        let mut args = vec!["members", "--timeout", "2s"];
+        let mut args = vec!["debug", "members", "--timeout", "2s"];
         args.extend(more);
         cluster.room.volley(args)
     };
@@ -296,6 +296,7 @@ fn mistakes_are_named() {
     cluster.ask(0, &["--role", "gate"]).expect(1).says("manager");
     // The same data folder twice.
     let bind = common::closed_port().to_string();
-    let twice = cluster.room.volley(["agent", "--data", "d0", "--certs", "c0", "--bind", &bind]);
+    let twice =
+        cluster.room.volley(["debug", "agent", "--data", "d0", "--certs", "c0", "--bind", &bind]);
     twice.expect(1).says("in use by another process");
 }

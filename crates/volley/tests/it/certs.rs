@@ -28,7 +28,8 @@ fn issue(room: &Room, ca: &str, role: &str, out: &str) -> Done {
 fn a_ca_is_made_and_nodes_get_their_files() {
     let room = Room::new();
     room.volley(["certs", "init", "ca"]).expect(0).says("next").says("certs issue --ca ca");
-    let done = issue(&room, "ca", "manager", "m1").expect(0).says("next").says("volley agent");
+    let done =
+        issue(&room, "ca", "manager", "m1").expect(0).says("next").says("volley debug agent");
     assert!(done.out.contains("of volley/dev in dc1"), "{}", done.out);
     for (folder, file) in
         [("ca", "ca.pem"), ("ca", "ca-key.pem"), ("ca", "gossip.key"), ("m1", "gossip.key")]
@@ -43,7 +44,7 @@ fn a_ca_is_made_and_nodes_get_their_files() {
     room.volley(["certs", "check", "ca"]).expect(0).says("the CA of volley/dev");
 
     // A client takes no part in the gossip and does not get its key.
-    issue(&room, "ca", "client", "me").expect(0).says("volley members --certs me");
+    issue(&room, "ca", "client", "me").expect(0).says("volley debug members --certs me");
     assert!(!room.path("me").join("gossip.key").exists());
     room.volley(["certs", "check", "me"]).expect(0).says("client");
 }

@@ -131,12 +131,38 @@ fn the_page_for_users_of_other_tools_is_current() {
     assert!(made == kept, "stale: run `{VOLLEY} schema --coming-from > docs/coming-from.md`");
 }
 
+/// The only table below a heading of a page.
+fn table_below(page: &str, heading: &str) -> String {
+    let text = read(&repository().join(page));
+    let mut lines = text.lines().skip_while(|line| *line != heading).skip(1).peekable();
+    assert!(lines.peek().is_some(), "{page} has no `{heading}`");
+    let section = lines.take_while(|line| !line.starts_with('#'));
+    section.filter(|line| line.starts_with('|')).map(|line| format!("{line}\n")).collect()
+}
+
+/// `report::ExitCode` is the only list of codes; the tables are copies of what it says.
 #[test]
-fn exit_codes_are_told_in_the_readme() {
-    let readme = read(&repository().join("README.md"));
-    for code in [0, 2, 99, 102, 103, 104, 105, 120, 122] {
-        assert!(readme.contains(&format!("| {code} |")), "{code} is missing");
+fn the_tables_of_exit_codes_are_current() {
+    use report::ExitCode;
+    for (page, heading, made) in [
+        ("README.md", "### Exit codes", ExitCode::table()),
+        ("docs/scripts.md", "## Exit codes", ExitCode::script_table()),
+    ] {
+        let kept = table_below(page, heading);
+        assert!(made == kept, "{page} is stale; below `{heading}` has to be:\n\n{made}");
     }
+}
+
+/// docs/fleet.md says of each code of a node whether it is started again.
+#[test]
+fn the_codes_of_nodes_are_told_in_the_page_on_fleets() {
+    use report::ExitCode;
+    let page = read(&repository().join("docs/fleet.md"));
+    for code in [ExitCode::NodeRefused, ExitCode::DiskRefused] {
+        assert!(page.contains(&format!("| {code} |")), "{code} is missing");
+    }
+    let stays_down = "RestartPreventExitStatus=2 104 105 111 112";
+    assert!(page.contains(stays_down), "as `is_final` of restart.rs has it");
 }
 
 /// All sources of a folder, string literals that go over several lines joined.

@@ -40,6 +40,18 @@ fn words_that_are_no_command_are_not_taken_for_targets() {
 }
 
 #[test]
+fn commands_that_have_moved_are_answered_with_their_place() {
+    let room = Room::new();
+    for line in [&["members"][..], &["agent", "--certs", "c"], &["ledger", "status", "7101"]] {
+        let said = format!("`volley {0}` is `volley debug {0}` now", line[0]);
+        room.volley(line.iter().copied()).expect(2).says(&said);
+        room.volley(["debug", line[0], "--help"]).expect(0).says("Usage: volley debug");
+    }
+    room.write("volley.toml", "[members]\njson = true\n");
+    room.volley(["version"]).expect(104).says("did you mean `debug-members`?");
+}
+
+#[test]
 fn habits_of_other_tools_are_answered_with_the_right_flag() {
     let room = Room::new();
     room.volley(["-z", "10s", "http://127.0.0.1:1/"]).expect(2).says("`-d TIME`");

@@ -235,7 +235,9 @@ fn the_schema_describes_plans() {
 #[test]
 fn help_has_examples_and_exit_codes() {
     let room = Room::new();
-    room.volley(["--help"]).expect(0).says("volley run plan.yaml").says("Exit codes");
+    let help = room.volley(["--help"]).expect(0).says("volley run plan.yaml");
+    let held = report::ExitCode::NotHeld;
+    help.says("Exit codes").says(&format!("{held:>5}  {}", held.meaning()));
     for command in ["run", "demo", "plan", "new", "ping", "target", "ctl", "schema"] {
         room.volley([command, "--help"]).expect(0).says("Usage: volley");
     }

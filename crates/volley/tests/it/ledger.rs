@@ -1,4 +1,4 @@
-//! `volley ledger`, with real processes: members that are killed while others write, folders that are damaged,
+//! `volley debug ledger`, with real processes: members that are killed while others write, folders that are damaged,
 //! operators who make mistakes.
 
 use std::net::SocketAddr;
@@ -27,7 +27,7 @@ impl Group {
     fn run(&mut self, member: usize) {
         let peers: Vec<String> = self.addresses.iter().map(ToString::to_string).collect();
         let (folder, listen) = (format!("m{member}"), self.addresses[member].to_string());
-        let mut args = vec!["ledger", "serve", &folder, "--listen", &listen];
+        let mut args = vec!["debug", "ledger", "serve", &folder, "--listen", &listen];
         let peers = peers.join(",");
         if self.addresses.len() > 1 {
             args.extend(["--peers", &peers]);
@@ -44,7 +44,7 @@ impl Group {
 
     fn status(&self, member: usize) -> Option<Value> {
         let address = self.addresses[member].to_string();
-        let done = self.room.volley(["ledger", "status", &address, "--json"]);
+        let done = self.room.volley(["debug", "ledger", "status", &address, "--json"]);
         serde_json::from_str(&done.out).ok()
     }
 
@@ -66,14 +66,14 @@ impl Group {
     }
 
     fn check(&self, duration: &str) -> Running {
-        let mut args = vec!["ledger".to_owned(), "check".to_owned()];
+        let mut args = vec!["debug".to_owned(), "ledger".to_owned(), "check".to_owned()];
         args.extend(self.addresses.iter().map(ToString::to_string));
         args.extend(["--duration", duration, "--clients", "8", "--json"].map(str::to_owned));
         self.room.start(args)
     }
 
     fn verify(&self, member: usize) -> Done {
-        self.room.volley(["ledger", "verify", &format!("m{member}")])
+        self.room.volley(["debug", "ledger", "verify", &format!("m{member}")])
     }
 }
 
@@ -135,7 +135,11 @@ fn a_member_without_its_log_votes_again_only_when_it_was_admitted() {
     let leader = group.wait_for_leader();
 
     let (at, back) = (group.addresses[leader].to_string(), group.addresses[lost].to_string());
-    group.room.volley(["ledger", "members", &at, "readmit", &back]).expect(0).says("votes");
+    group
+        .room
+        .volley(["debug", "ledger", "members", &at, "readmit", &back])
+        .expect(0)
+        .says("votes");
     group.kill(other);
     group.wait_for_leader();
     figures(group.check("1s").wait());
@@ -163,9 +167,17 @@ fn a_damaged_log_is_named_and_kept() {
     std::fs::write(&segment, &bytes).unwrap();
     group.verify(0).expect(1).says("segment").says("PROBLEM");
     let address = group.addresses[0].to_string();
-    group.room.volley(["ledger", "serve", "m0", "--listen", &address]).expect(1).says("segment");
+    group
+        .room
+        .volley(["debug", "ledger", "serve", "m0", "--listen", &address])
+        .expect(1)
+        .says("segment");
     assert_eq!(std::fs::read(&segment).unwrap(), bytes, "the damaged file was changed");
-    group.room.volley(["ledger", "reset", "m0", "--reason", "test"]).expect(0).says("put hook");
+    group
+        .room
+        .volley(["debug", "ledger", "reset", "m0", "--reason", "test"])
+        .expect(0)
+        .says("put hook");
 }
 
 /// Records are shown as words and as JSON, and what is not a data folder is said to be none.
@@ -173,27 +185,36 @@ fn a_damaged_log_is_named_and_kept() {
 fn a_folder_can_be_looked_into_while_its_member_runs() {
     let group = Group::start(1);
     figures(group.check("1s").wait());
-    group.room.volley(["ledger", "inspect", "m0", "--limit", "5"]).expect(0).says("CreateJob");
-    let lines =
-        group.room.volley(["ledger", "inspect", "m0", "--from", "1", "--limit", "3", "--json"]);
+    group
+        .room
+        .volley(["debug", "ledger", "inspect", "m0", "--limit", "5"])
+        .expect(0)
+        .says("CreateJob");
+    let lines = group
+        .room
+        .volley(["debug", "ledger", "inspect", "m0", "--from", "1", "--limit", "3", "--json"]);
     for line in lines.expect(0).out.lines() {
         let record: Value = serde_json::from_str(line).unwrap();
         assert!(record["lsn"].as_u64().unwrap() <= 3, "{line}");
     }
     group.verify(0).expect(0);
-    group.room.volley(["ledger", "verify", "."]).expect(1).says("not a data folder");
+    group.room.volley(["debug", "ledger", "verify", "."]).expect(1).says("not a data folder");
     // A second process on the same folder, and a listener beyond loopback.
     let free = closed_port().to_string();
-    group.room.volley(["ledger", "serve", "m0", "--listen", &free]).expect(1).says("m0");
+    group.room.volley(["debug", "ledger", "serve", "m0", "--listen", &free]).expect(1).says("m0");
     group
         .room
-        .volley(["ledger", "serve", "x", "--listen", "0.0.0.0:7999"])
+        .volley(["debug", "ledger", "serve", "x", "--listen", "0.0.0.0:7999"])
         .expect(1)
         .says("loopback");
     group
         .room
-        .volley(["ledger", "serve", "y", "--listen", &free, "--peers", "127.0.0.1:1"])
+        .volley(["debug", "ledger", "serve", "y", "--listen", &free, "--peers", "127.0.0.1:1"])
         .expect(1)
         .says("is missing");
-    group.room.volley(["ledger", "status", &free]).expect(1).says("is a member running there?");
+    group
+        .room
+        .volley(["debug", "ledger", "status", &free])
+        .expect(1)
+        .says("is a member running there?");
 }

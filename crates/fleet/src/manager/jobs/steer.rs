@@ -134,7 +134,7 @@ impl Service {
         let name = request.into_inner().node;
         let node: NodeId = name.parse().map_err(|_| {
             Status::invalid_argument(format!(
-                "`{name}` is no node's id; `volley members` lists them"
+                "`{name}` is no node's id; `volley debug members` lists them"
             ))
         })?;
         self.may_operate(who.as_ref(), &format!("drain node {node}"))?;

@@ -6,6 +6,7 @@
 //! DIR/gossip.key                     nodes only; clients have none
 //! ```
 
+use crate::failure::Failure;
 use std::path::{Path, PathBuf};
 
 use trust::{Files, create_private};
@@ -18,9 +19,10 @@ pub const GOSSIP_FILE: &str = "gossip.key";
 const ENTRIES_MAX: usize = 4096;
 
 /// The names of all pairs, in order.
-pub fn pairs(folder: &Path) -> Result<Vec<String>, String> {
+pub fn pairs(folder: &Path) -> Result<Vec<String>, Failure> {
+    let shown = folder.display();
     let entries = std::fs::read_dir(folder)
-        .map_err(|error| format!("cannot read the folder {}: {error}", folder.display()))?;
+        .map_err(|error| Failure::failed(error).at(format!("cannot read the folder {shown}")))?;
     let mut found: Vec<String> = entries
         .take(ENTRIES_MAX)
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
@@ -40,46 +42,57 @@ pub fn files_of(folder: &Path, name: &str) -> Files {
 }
 
 /// The one pair in `folder`.
-pub fn find(folder: &Path) -> Result<Files, String> {
+pub fn find(folder: &Path) -> Result<Files, Failure> {
     match &pairs(folder)?[..] {
         [name] => Ok(files_of(folder, name)),
-        [] => Err(format!(
-            "{} has no NAME.pem with a NAME-key.pem beside it; make them with: \
-             volley certs issue --ca CA --role ROLE --datacenter NAME --out {}",
-            folder.display(),
-            folder.display()
-        )),
-        several => Err(format!(
-            "{} has {} certificates with keys ({}); give each node a folder of its own",
-            folder.display(),
-            several.len(),
-            several.join(", ")
-        )),
+        [] => {
+            let shown = folder.display();
+            let how = "volley certs issue --ca CA --role ROLE --datacenter NAME --out";
+            let what = format!("{shown} has no NAME.pem with a NAME-key.pem beside it");
+            Err(Failure::failed(what).help(format!("make them with: {how} {shown}")))
+        }
+        several => {
+            let (shown, count, names) = (folder.display(), several.len(), several.join(", "));
+            Err(Failure::failed(format!("{shown} has {count} certificates with keys ({names})"))
+                .help("give each node a folder of its own"))
+        }
+    }
+}
+
+/// Fails if there is a certificate already: a node takes a folder with one.
+pub fn check_has_none(folder: &Path) -> Result<(), Failure> {
+    match pairs(folder).unwrap_or_default().first() {
+        None => Ok(()),
+        Some(known) => {
+            let what = format!("{} has a certificate already ({known}.pem)", folder.display());
+            Err(Failure::failed(format!("{what}, and a node takes a folder with one"))
+                .help("choose another folder, or move that one away"))
+        }
     }
 }
 
 /// Whether `bytes` can be there: nothing is, or just that.
-pub fn check_free_for(folder: &Path, name: &str, bytes: &[u8]) -> Result<(), String> {
+pub fn check_free_for(folder: &Path, name: &str, bytes: &[u8]) -> Result<(), Failure> {
     let path = folder.join(name);
     match std::fs::read(&path) {
         Ok(there) if there == bytes => Ok(()),
-        Ok(_) => Err(format!(
-            "{} is that of another cluster and is not written over; choose another folder",
-            path.display()
-        )),
+        Ok(_) => {
+            let what = "is that of another cluster and is not written over";
+            Err(Failure::failed(format!("{} {what}", path.display())).help("choose another folder"))
+        }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(format!("{}: {error}", path.display())),
+        Err(error) => Err(Failure::failed(error).at(path.display())),
     }
 }
 
 /// Writes a file that several certificates in one folder share.
-pub fn create_or_keep(folder: &Path, name: &str, bytes: &[u8]) -> Result<(), String> {
+pub fn create_or_keep(folder: &Path, name: &str, bytes: &[u8]) -> Result<(), Failure> {
     let path: PathBuf = folder.join(name);
     match create_private(&path, bytes) {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
             check_free_for(folder, name, bytes)
         }
-        Err(error) => Err(format!("{}: {error}", path.display())),
+        Err(error) => Err(Failure::failed(error).at(path.display())),
     }
 }

@@ -1,5 +1,6 @@
 //! The gossip key as a file: 32 random bytes in base64, one line, for its owner alone.
 
+use crate::failure::Failure;
 use std::fmt;
 use std::path::Path;
 
@@ -14,8 +15,8 @@ pub struct NamedKey {
 }
 
 impl NamedKey {
-    fn new(key: GossipKey) -> Result<NamedKey, String> {
-        let ring = KeyRing::new(key.0).map_err(|error| error.to_string())?;
+    fn new(key: GossipKey) -> Result<NamedKey, Failure> {
+        let ring = KeyRing::new(key.0).map_err(Failure::failed)?;
         Ok(NamedKey { key, id: ring.sealing() })
     }
 
@@ -33,24 +34,26 @@ impl fmt::Display for NamedKey {
 }
 
 /// Makes a key and its file.
-pub fn draw(path: &Path) -> Result<NamedKey, String> {
-    let key = NamedKey::new(GossipKey::draw().map_err(|error| error.to_string())?)?;
+pub fn draw(path: &Path) -> Result<NamedKey, Failure> {
+    let key = NamedKey::new(GossipKey::draw().map_err(Failure::failed)?)?;
     create_private(path, key.text().as_bytes()).map_err(|error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => {
-            CaError::Exists { path: path.to_path_buf() }.to_string()
+            Failure::failed(CaError::Exists { path: path.to_path_buf() })
         }
-        _ => format!("{}: {error}", path.display()),
+        _ => Failure::failed(error).at(path.display()),
     })?;
     Ok(key)
 }
 
-pub fn read(path: &Path) -> Result<NamedKey, String> {
+pub fn read(path: &Path) -> Result<NamedKey, Failure> {
     let key = GossipKey::load(path).map_err(|error| {
-        let hint = match error {
-            SecretError::NotAKey { .. } => "; `volley certs gossip-key` makes a new one",
-            _ => "",
-        };
-        format!("the gossip key: {error}{hint}")
+        let failure = Failure::failed(&error).at("the gossip key");
+        match error {
+            SecretError::NotAKey { .. } => {
+                failure.help("`volley certs gossip-key` makes a new one")
+            }
+            _ => failure,
+        }
     })?;
-    NamedKey::new(key).map_err(|why| format!("{}: {why}", path.display()))
+    NamedKey::new(key).map_err(|failure| failure.at(path.display()))
 }

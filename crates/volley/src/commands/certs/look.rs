@@ -3,15 +3,17 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use report::ExitCode;
 use serde_json::{Value, json};
 use trust::{CredentialsError, DevCa, Facts, Files, Finding, Identity, InspectError, Utc};
 
 use super::folder::{self, CA_FILE, CA_KEY_FILE, GOSSIP_FILE};
 use super::{gossip, unix_now};
 use crate::cli::{CertsCheckArgs, CertsShowArgs};
-use crate::{exit, print};
+use crate::failure::Failure;
+use crate::print;
 
-pub fn show(args: &CertsShowArgs) -> Result<i32, String> {
+pub fn show(args: &CertsShowArgs) -> Result<ExitCode, Failure> {
     let file = match args.file.is_dir() {
         true if args.file.join(CA_KEY_FILE).exists() => args.file.join(CA_FILE),
         true => folder::find(&args.file)?.certificate,
@@ -19,7 +21,7 @@ pub fn show(args: &CertsShowArgs) -> Result<i32, String> {
     };
     let found = match trust::show(&file) {
         Ok(found) => found,
-        Err(error @ InspectError::Read { .. }) => return Err(error.to_string()),
+        Err(error @ InspectError::Read { .. }) => return Err(Failure::failed(error)),
         Err(error) => return show_something_else(args, &error),
     };
     let now = unix_now();
@@ -30,23 +32,26 @@ pub fn show(args: &CertsShowArgs) -> Result<i32, String> {
         let texts: Vec<String> = found.iter().map(|facts| text_of(facts, now)).collect();
         print::out(&texts.join("\n"));
     }
-    Ok(0)
+    Ok(ExitCode::Passed)
 }
 
 /// A file without certificates: perhaps a key.
-fn show_something_else(args: &CertsShowArgs, error: &InspectError) -> Result<i32, String> {
+fn show_something_else(args: &CertsShowArgs, error: &InspectError) -> Result<ExitCode, Failure> {
     if let Ok(key) = gossip::read(&args.file) {
         if args.json {
             print::line(&json!({ "gossip_key": key.to_string() }).to_string());
         } else {
             print::line(&format!("gossip key {key}"));
         }
-        return Ok(0);
+        return Ok(ExitCode::Passed);
     }
     let text = std::fs::read(&args.file).unwrap_or_default();
     let is_key = String::from_utf8_lossy(&text).contains("PRIVATE KEY-----");
-    let hint = if is_key { "; it is a private key, show its certificate instead" } else { "" };
-    Err(format!("{}: {error}{hint}", args.file.display()))
+    let failure = Failure::failed(error).at(args.file.display());
+    Err(match is_key {
+        true => failure.help("it is a private key, show its certificate instead"),
+        false => failure,
+    })
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -110,7 +115,7 @@ impl Remark {
     }
 }
 
-pub fn check(args: &CertsCheckArgs) -> Result<i32, String> {
+pub fn check(args: &CertsCheckArgs) -> Result<ExitCode, Failure> {
     let folder = &args.folder;
     let now = unix_now();
     let names = folder::pairs(folder)?;
@@ -147,7 +152,7 @@ pub fn check(args: &CertsCheckArgs) -> Result<i32, String> {
     if key_file.exists() {
         match gossip::read(&key_file) {
             Ok(key) => sound.push(format!("gossip key {key}")),
-            Err(problem) => remarks.push(Remark::fatal(problem)),
+            Err(failure) => remarks.push(Remark::fatal(failure.to_string())),
         }
         remarks.extend(readable_by_others(&key_file));
     } else if takes_part && !names.is_empty() {
@@ -158,7 +163,7 @@ pub fn check(args: &CertsCheckArgs) -> Result<i32, String> {
     }
     if names.is_empty() && !is_ca {
         // The search for exactly one says how to get one.
-        return folder::find(folder).map(|_| 0);
+        return folder::find(folder).map(|_| ExitCode::Passed);
     }
     if names.len() > 1 {
         remarks.push(Remark {
@@ -173,7 +178,7 @@ pub fn check(args: &CertsCheckArgs) -> Result<i32, String> {
         });
     }
     say(args, &sound, &remarks);
-    Ok(if remarks.iter().any(|remark| remark.fatal) { exit::FAILED } else { 0 })
+    Ok(if remarks.iter().any(|remark| remark.fatal) { ExitCode::Failed } else { ExitCode::Passed })
 }
 
 fn say(args: &CertsCheckArgs, sound: &[String], remarks: &[Remark]) {

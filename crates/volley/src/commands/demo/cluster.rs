@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use control::owner::Policy;
-use engine::attempt::PackedPlan;
 use fence::{JobId, NodeId};
-use fleet::bundle::Bundle;
+use fleet::client::keys;
+use fleet::client::pack::pack_plan;
 use fleet::client::{FleetClient, JobWatch, Submission, Told};
 use fleet::local::{LocalCluster, Place};
 use plan::ReadOptions;
+use report::ExitCode;
 use stats::RunResult;
 use stats::feed::Shown;
 use target::{RunningTarget, Target, TargetConfig};
@@ -20,7 +21,8 @@ use crate::cli::DemoArgs;
 use crate::cluster::ClientFile;
 use crate::commands::node::{QUIET, interrupts};
 use crate::commands::up::{Home, Nodes, Shape, connect, spawn, until_ready};
-use crate::{exit, log, print};
+use crate::failure::{Failure, Threads, block_on, told};
+use crate::{log, print};
 
 const WORKERS: usize = 3;
 const RATE: u64 = 300;
@@ -31,26 +33,17 @@ const OWNER_DIES: u64 = 17;
 /// Shorter than the default, so that the demo is: what is lost is taken over sooner.
 const SHAPE: Shape = Shape { cores: 1, pace: 0.5, lease: Duration::from_secs(2), restart: false };
 
-pub fn demo(args: &DemoArgs) -> i32 {
+pub fn demo(args: &DemoArgs) -> ExitCode {
     log::to_stderr(QUIET);
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    let done = match runtime {
-        Ok(runtime) => runtime.block_on(async {
-            // Whatever was started ends with it: the processes are killed, their folder is removed.
-            let mut stopped = interrupts();
-            tokio::select! {
-                biased;
-                _ = stopped.recv() => Ok(exit::INTERRUPTED),
-                done = run(args.output.quiet) => done,
-            }
-        }),
-        Err(error) => Err(format!("no runtime: {error}")),
-    };
-    done.unwrap_or_else(|problem| {
-        eprintln!("volley: {problem}");
-        exit::FAILED
-    })
+    told(block_on(Threads::Two, async {
+        // Whatever was started ends with it: the processes are killed, their folder is removed.
+        let mut stopped = interrupts();
+        tokio::select! {
+            biased;
+            _ = stopped.recv() => Ok(ExitCode::Interrupted),
+            done = run(args.output.quiet) => done,
+        }
+    }))
 }
 
 /// The processes; those that are left go when the demo does, however it ends.
@@ -76,7 +69,7 @@ impl Drop for Fleet {
     }
 }
 
-async fn run(quiet: bool) -> Result<i32, String> {
+async fn run(quiet: bool) -> Result<ExitCode, Failure> {
     let say = |text: &str| {
         if !quiet {
             print::line(text);
@@ -84,11 +77,10 @@ async fn run(quiet: bool) -> Result<i32, String> {
     };
     let config =
         TargetConfig { listen: SocketAddr::from(([127, 0, 0, 1], 0)), ..TargetConfig::default() };
-    let target = Target::start(config).map_err(|error| error.to_string())?;
+    let target = Target::start(config).map_err(Failure::failed)?;
     let folder = std::env::temp_dir().join(format!("volley-demo-{}", std::process::id()));
     let home = Home { folder, keep: false };
-    let local =
-        LocalCluster::create(&home.folder, 3, WORKERS).map_err(|error| error.to_string())?;
+    let local = LocalCluster::create(&home.folder, 3, WORKERS).map_err(Failure::failed)?;
     let mut fleet = Fleet(spawn(SHAPE, &local)?);
     let file = ClientFile { managers: local.addresses(), certs: local.client.clone() };
     let ready = until_ready(&file, WORKERS as u32).await?;
@@ -110,7 +102,7 @@ async fn submit(
     client: &FleetClient,
     home: &Home,
     target: &RunningTarget,
-) -> Result<JobId, String> {
+) -> Result<JobId, Failure> {
     let text = format!(
         "name: demo\ntarget: http://{}\nworkflows:\n  - name: visit\n    priority: high\n    load: {{ executor: \
          constant-arrival-rate, rate: {RATE}/s, duration: {LENGTH_S}s, max_vus: 300 }}\n    steps: [ {{ name: home, \
@@ -118,18 +110,15 @@ async fn submit(
         target.addr()
     );
     let path = home.folder.join("demo.yaml");
-    std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+    std::fs::write(&path, text).map_err(|error| Failure::failed(error).at(path.display()))?;
     let none = |_: &str| None;
-    let packed = PackedPlan::pack(&path, &ReadOptions::new(&none));
-    let (plan, packed) = packed.map_err(|problems| problems.to_string())?;
-    let bundle =
-        Bundle::of_plan(&plan, packed, Policy::default()).map_err(|error| error.to_string())?;
-    let bytes = bundle.encode().map_err(|error| error.to_string())?;
-    let stored =
-        client.put(bytes.into(), Arc::new(|_, _| {})).await.map_err(|error| error.to_string())?;
-    let key = crate::commands::fleet::draw_key()?;
-    let wish = Submission { key, name: plan.name, bundle: stored, age: Duration::ZERO };
-    let submitted = client.submit(&wish).await.map_err(|error| error.to_string())?;
+    let bundle = pack_plan(&path, &ReadOptions::new(&none), Policy::default());
+    let bundle = bundle.map_err(Failure::failed)?;
+    let bytes = bundle.encode().map_err(Failure::failed)?;
+    let stored = client.put(bytes.into(), Arc::new(|_, _| {})).await.map_err(Failure::failed)?;
+    let key = keys::draw().map_err(Failure::failed)?;
+    let wish = Submission { key, name: bundle.name, bundle: stored, age: Duration::ZERO };
+    let submitted = client.submit(&wish).await.map_err(Failure::failed)?;
     Ok(submitted.job)
 }
 
@@ -140,10 +129,10 @@ async fn follow(
     job: JobId,
     fleet: &mut Fleet,
     say: &impl Fn(&str),
-) -> Result<RunResult, String> {
+) -> Result<RunResult, Failure> {
     let (mut second, mut counted, mut killed) = (0, 0, 0);
     loop {
-        let told = watch.next().await.map_err(|error| error.to_string())?;
+        let told = watch.next().await.map_err(Failure::failed)?;
         match told {
             Some(Told::Final(result)) => return Ok(*result),
             Some(Told::Shown(Shown::Window { window, counted: new })) => {
@@ -161,11 +150,11 @@ async fn follow(
                 say(&format!("          {why}; the watch goes on elsewhere"));
             }
             Some(Told::Shown(_)) => {}
-            None => return Err("the watch has ended without a result".to_owned()),
+            None => return Err(Failure::failed("the watch has ended without a result")),
         }
         if killed == 0 && second >= WORKER_DIES {
             killed = 1;
-            let worker = client.status(job).await.map_err(|error| error.to_string())?;
+            let worker = client.status(job).await.map_err(Failure::failed)?;
             let shards = worker.workflows.iter().flat_map(|workflow| &workflow.shards);
             let victim = shards.filter_map(|shard| shard.worker.parse().ok()).next();
             let name = victim.and_then(|node| fleet.kill(node)).unwrap_or_default();
@@ -173,7 +162,7 @@ async fn follow(
         }
         if killed == 1 && second >= OWNER_DIES {
             killed = 2;
-            let status = client.status(job).await.map_err(|error| error.to_string())?;
+            let status = client.status(job).await.map_err(Failure::failed)?;
             let name =
                 status.owner.parse().ok().and_then(|node| fleet.kill(node)).unwrap_or_default();
             say(&format!("          kill -9: manager {name}, which owns the job"));
@@ -181,7 +170,7 @@ async fn follow(
     }
 }
 
-fn conclude(result: &RunResult, seen: u64, quiet: bool) -> i32 {
+fn conclude(result: &RunResult, seen: u64, quiet: bool) -> ExitCode {
     let completed = stats::totals::grand_total(&result.totals, &result.layout).requests;
     let cause = stats::DropCause::WorkerLost as usize;
     let lost: u64 = result.totals.blocks.iter().flatten().map(|block| block.dropped[cause]).sum();
@@ -206,5 +195,5 @@ fn conclude(result: &RunResult, seen: u64, quiet: bool) -> i32 {
             "Next: `volley up`, then `volley submit plan.yaml --watch` in another terminal.",
         );
     }
-    if fits { 0 } else { exit::FAILED }
+    if fits { ExitCode::Passed } else { ExitCode::Failed }
 }

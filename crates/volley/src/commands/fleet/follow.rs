@@ -229,7 +229,7 @@ impl Screen {
             let exit = report::exit_code(result);
             let end = json!({
                 "outcome": result.outcome, "verdict": result.verdict.state, "passed": exit.passed(),
-                "exit_code": exit.code, "reason": exit.reason,
+                "exit_code": exit.code.number(), "reason": exit.reason,
             });
             print::line(&json!({ "final": end }).to_string());
         }

@@ -4,15 +4,17 @@ use std::time::{Duration, Instant};
 
 use ::fleet::client::{FleetClient, ManagerStep};
 use ::fleet::wire::proto::{LedgerMember, Limits, ManagersReply};
+use report::ExitCode;
 use report::format;
 use serde_json::{Value, json};
 
-use super::{EnrolmentService, Refusal, code, one_node, run, tables};
+use super::{EnrolmentService, one_node, run, tables};
 use crate::cli::{ManagersArgs, ManagersChange};
+use crate::failure::{Failure, told};
 use crate::print;
 
-pub fn managers(args: &ManagersArgs) -> i32 {
-    code(run(async {
+pub fn managers(args: &ManagersArgs) -> ExitCode {
+    told(run(async {
         let door = EnrolmentService::open(&args.at)?;
         let client = door.connect().await?;
         let change = |step: ManagerStep| change(&door, &client, step);
@@ -55,7 +57,7 @@ pub fn managers(args: &ManagersArgs) -> i32 {
                 say(args.json, &node, "removed", "is no member any more");
             }
         }
-        Ok(0)
+        Ok(ExitCode::Passed)
     }))
 }
 
@@ -79,7 +81,7 @@ async fn change(
     door: &EnrolmentService,
     client: &FleetClient,
     step: ManagerStep,
-) -> Result<String, Refusal> {
+) -> Result<String, Failure> {
     client.change_managers(&step).await.map_err(|error| door.explain(&error))
 }
 
@@ -90,7 +92,7 @@ fn say(as_json: bool, node: &str, state: &str, text: &str) {
     }
 }
 
-fn one_of(known: &ManagersReply, wanted: &str) -> Result<String, Refusal> {
+fn one_of(known: &ManagersReply, wanted: &str) -> Result<String, Failure> {
     let members = known.members.iter().map(|member| (&*member.node, &*member.address));
     one_node(members, wanted, "volley managers")
 }
@@ -115,7 +117,7 @@ pub async fn needed(
     door: &EnrolmentService,
     client: &FleetClient,
     node: &str,
-) -> Result<Option<String>, Refusal> {
+) -> Result<Option<String>, Failure> {
     let begun = Instant::now();
     loop {
         let known = client.managers().await.map_err(|error| door.explain(&error))?;
@@ -273,10 +275,10 @@ mod tests {
             member("a2", true, "dead"),
             member("b", true, "x"),
         ]);
-        let name = |wanted: &str| one_of(&known, wanted).map_err(|refusal| refusal.text);
+        let name = |wanted: &str| one_of(&known, wanted);
         assert_eq!(name("B"), Ok("b".to_owned()));
         assert_eq!(name("a2.example:7501"), Ok("a2".to_owned()));
-        assert!(name("a").unwrap_err().contains("several: a1, a2"));
-        assert!(name("").unwrap_err().contains("no node"));
+        assert!(name("a").unwrap_err().message.contains("several: a1, a2"));
+        assert!(name("").unwrap_err().message.contains("no node"));
     }
 }

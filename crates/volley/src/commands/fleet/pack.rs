@@ -1,31 +1,29 @@
 //! What is submitted: the plan or the script with everything that belongs to it, read as `volley run` reads it.
 
 use ::fleet::bundle::Bundle;
+use ::fleet::client::pack::{PackError, pack_plan};
 use control::owner::{OnWorkerLoss, Policy, WhenFull};
-use engine::attempt::PackedPlan;
 use plan::ReadOptions;
+use report::ExitCode;
 use stats::RunResult;
 
 use crate::cli::{FullPolicy, LossPolicy, RunArgs, ScriptArgs, SubmitArgs};
-use crate::commands::run::{advise, environment};
+use crate::commands::run::environment;
 use crate::commands::runner::{self, Style};
-use crate::commands::script::{self, Prepared};
-use crate::exit;
+use crate::commands::script::{self, Remote};
+use crate::failure::Failure;
 
 pub struct Packed {
     pub bundle: Bundle,
-    script: Option<Box<Prepared>>,
+    script: Option<Box<Remote>>,
 }
 
 /// The exit code, if it cannot be done; it has been said why.
-pub fn pack(args: &SubmitArgs) -> Result<Packed, i32> {
+pub fn pack(args: &SubmitArgs) -> Result<Packed, ExitCode> {
     if script::is_script(&args.plan) {
         return pack_script(args);
     }
-    let usage = |text: String| {
-        eprintln!("volley: {text}");
-        exit::USAGE
-    };
+    let usage = |text: String| Failure::usage(text).tell();
     if let Some(flag) = args.script.first_given() {
         return Err(usage(format!(
             "{flag} is for scripts; a plan says this itself (docs/plans.md)"
@@ -51,23 +49,18 @@ pub fn pack(args: &SubmitArgs) -> Result<Packed, i32> {
         key_fits: Some(&engine::key_fits),
         ..ReadOptions::new(&look_up)
     };
-    let packed = PackedPlan::pack(&args.plan, &options).map_err(|problems| {
-        eprintln!("{}", advise(&args.plan, problems));
-        exit::INVALID
-    });
-    let (plan, packed) = packed?;
-    let bundle = Bundle::of_plan(&plan, packed, policy(args)).map_err(|error| {
-        eprintln!("volley: {error}");
-        exit::INVALID
-    })?;
-    Ok(Packed { bundle, script: None })
+    match pack_plan(&args.plan, &options, policy(args)) {
+        Ok(bundle) => Ok(Packed { bundle, script: None }),
+        Err(PackError::Plan(problems)) => {
+            eprintln!("{}", plan::advise(&args.plan, problems));
+            Err(ExitCode::InvalidPlan)
+        }
+        Err(PackError::Load(error)) => Err(Failure::invalid(error).tell()),
+    }
 }
 
-fn pack_script(args: &SubmitArgs) -> Result<Packed, i32> {
-    let usage = |text: &str| {
-        eprintln!("volley: {text}");
-        exit::USAGE
-    };
+fn pack_script(args: &SubmitArgs) -> Result<Packed, ExitCode> {
+    let usage = |text: &str| Failure::usage(text).tell();
     if args.target.is_some() {
         eprintln!("volley: --target is for plans; a script takes `-e NAME=VALUE`");
     }
@@ -94,10 +87,8 @@ fn pack_script(args: &SubmitArgs) -> Result<Packed, i32> {
         ..RunArgs::default()
     };
     let prepared = script::prepare_for_cluster(&args_of_run)?;
-    let bundle = prepared.bundle(policy(args)).map_err(|error| {
-        eprintln!("volley: {error}");
-        exit::INVALID
-    })?;
+    let bundle = prepared.bundle(policy(args));
+    let bundle = bundle.map_err(|error| Failure::invalid(error).tell())?;
     Ok(Packed { bundle, script: Some(Box::new(prepared)) })
 }
 
@@ -127,7 +118,7 @@ impl Packed {
     }
 
     /// Summary on the terminal and in files, and the exit code: as `volley run` does it.
-    pub fn tell(&self, result: &RunResult, args: &SubmitArgs) -> i32 {
+    pub fn tell(&self, result: &RunResult, args: &SubmitArgs) -> ExitCode {
         match &self.script {
             Some(script) => script.tell(result, args.follow.json),
             None => runner::tell_on(result, &args.follow.output(), Style::Full, args.follow.json),

@@ -1,21 +1,23 @@
 //! `volley watch` and `volley results`: a job by its id, while it runs and afterwards.
 
 use ::fleet::wire::proto;
+use report::ExitCode;
 use report::format;
 use report::outputs::write_results;
 use serde_json::json;
 use stats::RunResult;
 
 use super::follow::{Followed, detached, follow};
-use super::{EnrolmentService, code, run};
+use super::{EnrolmentService, run};
 use crate::cli::{FollowArgs, ResultsArgs, WatchArgs};
 use crate::commands::runner::{self, Style, check_outputs};
 use crate::commands::script;
-use crate::{exit, print};
+use crate::failure::told;
+use crate::print;
 
-pub fn watch(args: &WatchArgs) -> i32 {
-    if let Err(code) = check(&args.follow) {
-        return code;
+pub fn watch(args: &WatchArgs) -> ExitCode {
+    if let Err(exit) = check(&args.follow) {
+        return exit;
     }
     let done = run(async {
         let door = EnrolmentService::open(&args.at)?;
@@ -28,8 +30,8 @@ pub fn watch(args: &WatchArgs) -> i32 {
         }
         Ok(followed)
     });
-    code(done.map(|followed| match followed {
-        Followed::Detached => exit::INTERRUPTED,
+    told(done.map(|followed| match followed {
+        Followed::Detached => ExitCode::Interrupted,
         Followed::Ended(mut result) => {
             write(&mut result, &args.follow);
             tell(&result, &args.follow)
@@ -37,9 +39,9 @@ pub fn watch(args: &WatchArgs) -> i32 {
     }))
 }
 
-pub fn results(args: &ResultsArgs) -> i32 {
-    if let Err(code) = check(&args.follow) {
-        return code;
+pub fn results(args: &ResultsArgs) -> ExitCode {
+    if let Err(exit) = check(&args.follow) {
+        return exit;
     }
     let done = run(async {
         let door = EnrolmentService::open(&args.at)?;
@@ -54,8 +56,8 @@ pub fn results(args: &ResultsArgs) -> i32 {
     });
     let mut result = match done {
         Ok(Some(result)) => result,
-        Ok(None) => return 0,
-        Err(code) => return code,
+        Ok(None) => return ExitCode::Passed,
+        Err(failure) => return failure.tell(),
     };
     if args.timeline {
         for entry in &result.timeline {
@@ -64,7 +66,7 @@ pub fn results(args: &ResultsArgs) -> i32 {
                 false => format!("{}  {}", format::moment(entry.at), entry.event),
             });
         }
-        return 0;
+        return ExitCode::Passed;
     }
     write(&mut result, &args.follow);
     if args.follow.json {
@@ -74,7 +76,7 @@ pub fn results(args: &ResultsArgs) -> i32 {
 }
 
 /// What cannot be written is said before anything else is done.
-pub fn check(args: &FollowArgs) -> Result<(), i32> {
+pub fn check(args: &FollowArgs) -> Result<(), ExitCode> {
     let mut problems = check_outputs(&args.output()).err().unwrap_or_default();
     let streamed = args.output.iter().filter(|target| target.format.is_streamed());
     problems.extend(streamed.map(|target| {
@@ -84,7 +86,7 @@ pub fn check(args: &FollowArgs) -> Result<(), i32> {
         return Ok(());
     }
     problems.iter().for_each(|problem| eprintln!("volley: {problem}"));
-    Err(exit::INVALID)
+    Err(ExitCode::InvalidPlan)
 }
 
 /// Files other than the summary; what went wrong becomes part of the result.
@@ -95,7 +97,7 @@ pub fn write(result: &mut RunResult, args: &FollowArgs) {
 }
 
 /// Summary and exit code. The script itself is not here: how its summary looks is the default.
-fn tell(result: &RunResult, args: &FollowArgs) -> i32 {
+fn tell(result: &RunResult, args: &FollowArgs) -> ExitCode {
     match &result.script {
         Some(_) => script::tell_plainly(result, &args.output(), args.json),
         None => runner::tell_on(result, &args.output(), Style::Full, args.json),

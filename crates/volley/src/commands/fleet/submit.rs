@@ -3,29 +3,31 @@
 use std::io::IsTerminal;
 use std::sync::Arc;
 
+use ::fleet::client::keys::{self, Kept};
 use ::fleet::client::{FleetClient, FleetError, Submission, Submitted};
 use bytes::Bytes;
 use fence::JobId;
+use report::ExitCode;
 use serde_json::json;
 
 use super::follow::{Followed, detached, follow};
-use super::keep::{self, Kept};
 use super::pack::pack;
 use super::results::{check, write};
-use super::{EnrolmentService, Refusal, code, run, short};
+use super::{EnrolmentService, run, short};
 use crate::cli::SubmitArgs;
-use crate::{cluster, exit, print};
+use crate::failure::{Failure, told};
+use crate::{cluster, print};
 
 /// Smaller ones are there before anybody could read how far they are.
 const SHOWN_FROM_BYTES: u64 = 8 << 20;
 
-pub fn submit(args: &SubmitArgs) -> i32 {
-    if let Err(code) = check(&args.follow) {
-        return code;
+pub fn submit(args: &SubmitArgs) -> ExitCode {
+    if let Err(exit) = check(&args.follow) {
+        return exit;
     }
     let packed = match pack(args) {
         Ok(packed) => packed,
-        Err(code) => return code,
+        Err(exit) => return exit,
     };
     if !args.watch && (args.follow.summary.is_some() || !args.follow.output.is_empty()) {
         eprintln!(
@@ -35,10 +37,7 @@ pub fn submit(args: &SubmitArgs) -> i32 {
     let name = args.name.clone().unwrap_or_else(|| packed.bundle.name.clone());
     let bytes = match packed.bundle.encode() {
         Ok(bytes) => Bytes::from(bytes),
-        Err(error) => {
-            eprintln!("volley: {error}");
-            return exit::INVALID;
-        }
+        Err(error) => return Failure::invalid(error).tell(),
     };
     let done = run(async {
         let mut door = EnrolmentService::open(&args.at)?;
@@ -60,9 +59,9 @@ pub fn submit(args: &SubmitArgs) -> i32 {
         }
         Ok(Some(followed))
     });
-    code(done.map(|followed| match followed {
-        None => 0,
-        Some(Followed::Detached) => exit::INTERRUPTED,
+    told(done.map(|followed| match followed {
+        None => ExitCode::Passed,
+        Some(Followed::Detached) => ExitCode::Interrupted,
         Some(Followed::Ended(mut result)) => {
             write(&mut result, &args.follow);
             packed.tell(&result, args)
@@ -77,7 +76,7 @@ async fn hand_in(
     client: &FleetClient,
     name: &str,
     bytes: Bytes,
-) -> Result<Submitted, Refusal> {
+) -> Result<Submitted, Failure> {
     let bundle = client.put(bytes, progress(args)).await.map_err(|error| door.explain(&error))?;
     let kept = match &args.key {
         Some(_) => None,
@@ -86,7 +85,7 @@ async fn hand_in(
     let key = match (&args.key, &kept) {
         (Some(key), _) => key.to_string(),
         (None, Some(kept)) => kept.key.clone(),
-        (None, None) => keep::draw()?,
+        (None, None) => keys::draw().map_err(Failure::failed)?,
     };
     if let Some(kept) = kept.as_ref().filter(|kept| kept.is_found) {
         eprintln!(
@@ -108,16 +107,17 @@ fn keep_key(
     door: &EnrolmentService,
     name: &str,
     bundle: &ledger_state::BlobRef,
-) -> Result<Option<Kept>, Refusal> {
+) -> Result<Option<Kept>, Failure> {
     let Some(state) = cluster::state_folder() else {
         eprintln!("volley: no HOME and no XDG_STATE_HOME: the submission's key is not kept");
         return Ok(None);
     };
     let files = &door.credentials;
     let own = trust::Credentials::load(&files.certificate, &files.key, &files.ca);
-    let own = own.map_err(|error| format!("{}: {error}", door.certs.display()))?;
-    let hash = keep::hash(&own.identity().cluster, bundle, name);
-    Ok(Some(keep::keep(&state.join("submissions"), &hash)?))
+    let own = own.map_err(|error| Failure::failed(error).at(door.certs.display()))?;
+    let hash = keys::hash(&own.identity().cluster, bundle, name);
+    let kept = keys::keep(&state.join("submissions"), &hash);
+    Ok(Some(kept.map_err(Failure::failed)?))
 }
 
 fn progress(args: &SubmitArgs) -> ::fleet::client::Progress {

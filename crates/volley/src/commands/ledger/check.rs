@@ -1,4 +1,4 @@
-//! `volley ledger check`: writes through members of a ledger, measures, and audits.
+//! `volley debug ledger check`: writes through members of a ledger, measures, and audits.
 //!
 //! Every write is a rehearsal job under a key of its own. What is not known to be taken is sent again under the same
 //! key, perhaps through another member. At the end each acknowledged one is asked for again: it must be there, once,
@@ -13,6 +13,7 @@ use fence::Epoch;
 use ledger::TcpTransport;
 use ledger::client::Client;
 use ledger_state::{BlobRef, CreateJob, IdempotencyKey, Submission};
+use report::ExitCode;
 use report::format;
 use serde_json::json;
 use tokio::task::JoinSet;
@@ -20,7 +21,8 @@ use tokio::time::sleep;
 
 use super::draw;
 use crate::cli::CheckArgs;
-use crate::{exit, print};
+use crate::failure::{Failure, Threads, block_on, told};
+use crate::print;
 
 /// The longest that one member is asked before another one is.
 const ONE_CALL: Duration = Duration::from_secs(2);
@@ -42,28 +44,13 @@ struct Work {
     given_up: Vec<String>,
 }
 
-pub fn check(args: &CheckArgs) -> i32 {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let done = match runtime {
-        Ok(runtime) => runtime.block_on(run(args)),
-        Err(error) => Err(format!("no runtime: {error}")),
-    };
-    done.unwrap_or_else(|problem| {
-        eprintln!("volley: {problem}");
-        exit::FAILED
-    })
+pub fn check(args: &CheckArgs) -> ExitCode {
+    told(block_on(Threads::PerCore, run(args)))
 }
 
-async fn run(args: &CheckArgs) -> Result<i32, String> {
+async fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let client = Arc::new(Client::new(Arc::new(TcpTransport)));
-    let mut reached = Err(String::new());
-    for member in &args.members {
-        reached = client.status(&member.to_string(), ONE_CALL).await.map_err(|e| e.to_string());
-        if reached.is_ok() {
-            break;
-        }
-    }
-    reached.map_err(|error| format!("no member answers; the last one said: {error}"))?;
+    reach_one(&client, &args.members).await?;
 
     let began = Instant::now();
     let progress = Arc::new(AtomicU64::new(0));
@@ -106,7 +93,37 @@ async fn run(args: &CheckArgs) -> Result<i32, String> {
     } else {
         print::out(&figures.text(&all, &wrong, args));
     }
-    Ok(if wrong.is_empty() && all.given_up.is_empty() { 0 } else { exit::FAILED })
+    Ok(if wrong.is_empty() && all.given_up.is_empty() {
+        ExitCode::Passed
+    } else {
+        ExitCode::Failed
+    })
+}
+
+/// Fails unless one of the members answers.
+async fn reach_one(client: &Client, members: &[SocketAddr]) -> Result<(), Failure> {
+    let mut last = None;
+    for member in members {
+        match client.status(&member.to_string(), ONE_CALL).await {
+            Ok(_) => return Ok(()),
+            Err(error) => last = Some(error),
+        }
+    }
+    let said = last.map(|error| error.to_string()).unwrap_or_default();
+    Err(Failure::failed(format!("no member answers; the last one said: {said}")))
+}
+
+/// Nothing settled a write within the deadline.
+struct NoAnswer {
+    within: Duration,
+    /// What was said last.
+    said: String,
+}
+
+impl std::fmt::Display for NoAnswer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "no answer within {:?}: {}", self.within, self.said)
+    }
 }
 
 /// Who writes, and through whom.
@@ -120,7 +137,7 @@ struct Writer {
 
 impl Writer {
     /// Submits until there is an answer that settles it. Counts the tries after the first.
-    async fn submit(&mut self, job: &mut CreateJob) -> (Result<Submission, String>, u64) {
+    async fn submit(&mut self, job: &mut CreateJob) -> (Result<Submission, NoAnswer>, u64) {
         let began = Instant::now();
         let mut tries = 0;
         loop {
@@ -137,7 +154,7 @@ impl Writer {
                 Err(error) => (error.to_string(), Duration::from_millis(10)),
             };
             if began.elapsed() + wait >= self.deadline {
-                return (Err(format!("no answer within {:?}: {said}", self.deadline)), tries);
+                return (Err(NoAnswer { within: self.deadline, said }), tries);
             }
             tries += 1;
             self.at += 1;

@@ -1,4 +1,4 @@
-//! `volley ledger inspect`, `verify`, `reset`: a data folder, with or without a member on it.
+//! `volley debug ledger inspect`, `verify`, `reset`: a data folder, with or without a member on it.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -6,20 +6,21 @@ use std::sync::Arc;
 
 use ledger::inspect::{Inspection, RecordLine, Report};
 use ledger::store::Storage;
+use report::ExitCode;
 use report::format;
 use serde_json::json;
 use wal::{Disk, RealDisk};
 
 use super::draw;
 use crate::cli::{InspectArgs, ResetArgs, VerifyArgs};
-use crate::{exit, print};
+use crate::failure::Failure;
+use crate::print;
 
-fn fail(problem: &dyn std::fmt::Display) -> i32 {
-    eprintln!("volley: {problem}");
-    exit::FAILED
+fn fail(problem: &dyn std::fmt::Display) -> ExitCode {
+    Failure::failed(problem).tell()
 }
 
-pub fn inspect(args: &InspectArgs) -> i32 {
+pub fn inspect(args: &InspectArgs) -> ExitCode {
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
     let inspection = match Inspection::open(disk, &args.folder) {
         Ok(inspection) => inspection,
@@ -58,7 +59,7 @@ pub fn inspect(args: &InspectArgs) -> i32 {
         }
     }
     tail.iter().for_each(|line| print::line(line));
-    0
+    ExitCode::Passed
 }
 
 fn json_line(record: &RecordLine) -> String {
@@ -70,7 +71,7 @@ fn json_line(record: &RecordLine) -> String {
     .to_string()
 }
 
-pub fn verify(args: &VerifyArgs) -> i32 {
+pub fn verify(args: &VerifyArgs) -> ExitCode {
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
     match ledger::inspect::verify(&disk, &args.folder) {
         Ok(report) => {
@@ -79,7 +80,7 @@ pub fn verify(args: &VerifyArgs) -> i32 {
             } else {
                 print::out(&text_report(&args.folder, &report));
             }
-            if report.is_sound() { 0 } else { exit::FAILED }
+            if report.is_sound() { ExitCode::Passed } else { ExitCode::Failed }
         }
         Err(error) => fail(&error),
     }
@@ -159,16 +160,16 @@ fn json_report(report: &Report) -> serde_json::Value {
     })
 }
 
-pub fn reset(args: &ResetArgs) -> i32 {
+pub fn reset(args: &ResetArgs) -> ExitCode {
     let drawer: ledger::store::Draw = Arc::new(draw);
     match Storage::reset(&RealDisk, &args.folder, &drawer, &args.reason) {
         Ok(disk) => {
             print::line(&format!(
                 "the log was put hook; the folder has disk id {disk} now. Start a manager as before, then \
-                 `volley managers add ADDRESS`; a member of `volley ledger serve` with --join, then \
-                 `volley ledger members MEMBER readmit ADDRESS`"
+                 `volley managers add ADDRESS`; a member of `volley debug ledger serve` with --join, then \
+                 `volley debug ledger members MEMBER readmit ADDRESS`"
             ));
-            0
+            ExitCode::Passed
         }
         Err(error) => fail(&error),
     }

@@ -1,4 +1,4 @@
-//! `volley ledger serve DIR`: one member, until a signal ends it.
+//! `volley debug ledger serve DIR`: one member, until a signal ends it.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -6,24 +6,18 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use fence::{Hlc, NodeId};
 use ledger::store::{Storage, StoreOptions, WalOwner};
 use ledger::{Bootstrap, Node, NodeConfig, TcpTransport};
+use report::ExitCode;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
 use super::draw;
 use crate::cli::ServeArgs;
-use crate::{exit, log, print, signals};
+use crate::failure::{Failure, Threads, block_on, told};
+use crate::{log, print, signals};
 
-pub fn serve(args: &ServeArgs) -> i32 {
+pub fn serve(args: &ServeArgs) -> ExitCode {
     log::to_stderr(crate::commands::node::QUIET);
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let served = match runtime {
-        Ok(runtime) => runtime.block_on(run(args)),
-        Err(error) => Err(format!("no runtime: {error}")),
-    };
-    served.unwrap_or_else(|problem| {
-        eprintln!("volley: {problem}");
-        exit::FAILED
-    })
+    told(block_on(Threads::PerCore, run(args)))
 }
 
 fn wall_ms() -> u64 {
@@ -31,7 +25,7 @@ fn wall_ms() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-fn storage(args: &ServeArgs) -> Result<Storage, String> {
+fn storage(args: &ServeArgs) -> Result<Storage, Failure> {
     let options = StoreOptions {
         node: None,
         draw: Arc::new(draw),
@@ -42,19 +36,18 @@ fn storage(args: &ServeArgs) -> Result<Storage, String> {
         snapshot_bytes: 1 << 30,
     };
     let disk = Arc::new(wal::RealDisk);
-    Storage::open(disk, args.folder.clone(), options, WalOwner::Thread)
-        .map_err(|error| error.to_string())
+    Storage::open(disk, args.folder.clone(), options, WalOwner::Thread).map_err(Failure::failed)
 }
 
-async fn run(args: &ServeArgs) -> Result<i32, String> {
+async fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     let bootstrap = match (&args.peers[..], args.join) {
         (_, true) => Bootstrap::Join,
         ([], false) => Bootstrap::Alone,
         (peers, false) if !peers.contains(&args.listen) => {
-            return Err(format!(
+            return Err(Failure::failed(format!(
                 "--peers lists all voters, this one included: {} is missing",
                 args.listen
-            ));
+            )));
         }
         (peers, false) => Bootstrap::Peers(peers.iter().map(ToString::to_string).collect()),
     };
@@ -66,16 +59,15 @@ async fn run(args: &ServeArgs) -> Result<i32, String> {
     if storage.fresh_disk() && recovered.lost_disk.is_some() {
         eprintln!(
             "volley: this member has lost its log; it votes again when a member has admitted it: \
-             `volley ledger members MEMBER readmit {}`",
+             `volley debug ledger members MEMBER readmit {}`",
             args.listen
         );
     }
     let mut config =
         NodeConfig { address: args.listen.to_string(), bootstrap, ..NodeConfig::default() };
     config.timing.pace = args.pace;
-    let node = Node::start(config, storage, Arc::new(TcpTransport))
-        .await
-        .map_err(|error| error.to_string())?;
+    let node =
+        Node::start(config, storage, Arc::new(TcpTransport)).await.map_err(Failure::failed)?;
     print::line(&format!(
         "member {} (start {}) listens on {}; Ctrl-C ends it",
         node.id(),
@@ -96,11 +88,11 @@ async fn run(args: &ServeArgs) -> Result<i32, String> {
         () = say_what_changes(&node) => None,
     };
     if let Some(why) = failure {
-        return Err(format!("the member has stopped: {why}"));
+        return Err(Failure::failed(format!("the member has stopped: {why}")));
     }
     node.shutdown().await;
     print::line("ended; everything that was acknowledged is on the disk");
-    Ok(0)
+    Ok(ExitCode::Passed)
 }
 
 /// A line whenever who leads, or what it waits for, has changed.

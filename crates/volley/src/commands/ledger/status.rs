@@ -1,4 +1,4 @@
-//! `volley ledger status` and `members`: what a member says, and who belongs to its group.
+//! `volley debug ledger status` and `members`: what a member says, and who belongs to its group.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -7,30 +7,36 @@ use std::time::Duration;
 use fence::NodeId;
 use ledger::client::{Client, MemberView};
 use ledger::{Change, Changed, TcpTransport};
+use report::ExitCode;
 use serde_json::json;
 
 use super::run;
 use crate::cli::{MembersArgs, MembersChange, StatusArgs};
-use crate::{exit, print};
+use crate::failure::Failure;
+use crate::print;
 
 const PATIENCE: Duration = Duration::from_secs(3);
 /// A learner has to catch up before it votes.
 const CHANGE_PATIENCE: Duration = Duration::from_secs(30);
 
-pub fn status(args: &StatusArgs) -> i32 {
+pub fn status(args: &StatusArgs) -> ExitCode {
     run(async {
         let client = Client::new(Arc::new(TcpTransport));
         let view = client
             .status(&args.member.to_string(), PATIENCE)
             .await
-            .map_err(|error| format!("{error}; is a member running there?"))?;
+            .map_err(|error| Failure::failed(error).help("is a member running there?"))?;
         let others = ask_others(&client, &view).await;
         if args.json {
             print::line(&json_of(&view, &others).to_string());
         } else {
             print::out(&text_of(&view, &others));
         }
-        Ok(if view.failed.is_some() || view.leader.is_none() { exit::FAILED } else { 0 })
+        Ok(if view.failed.is_some() || view.leader.is_none() {
+            ExitCode::Failed
+        } else {
+            ExitCode::Passed
+        })
     })
 }
 
@@ -99,7 +105,7 @@ fn json_of(view: &MemberView, others: &[Option<u64>]) -> serde_json::Value {
     })
 }
 
-pub fn members(args: &MembersArgs) -> i32 {
+pub fn members(args: &MembersArgs) -> ExitCode {
     run(async {
         let client = Client::new(Arc::new(TcpTransport));
         let at = args.member.to_string();
@@ -114,24 +120,22 @@ pub fn members(args: &MembersArgs) -> i32 {
             }
             MembersChange::Remove { node } => {
                 let node: NodeId =
-                    node.parse().map_err(|error: fence::IdError| error.to_string())?;
+                    node.parse().map_err(|error: fence::IdError| Failure::failed(error))?;
                 change(&client, &at, &Change::Remove { node }).await?;
                 print::line(&format!("{node} is no member any more"));
             }
         }
-        Ok(0)
+        Ok(ExitCode::Passed)
     })
 }
 
-async fn change(client: &Client, at: &str, change: &Change) -> Result<NodeId, String> {
+async fn change(client: &Client, at: &str, change: &Change) -> Result<NodeId, Failure> {
     let changed = client.change_members(at, change, CHANGE_PATIENCE).await;
-    match changed.map_err(|error| error.to_string())? {
+    match changed.map_err(Failure::failed)? {
         Changed::Done { node } => Ok(node),
-        Changed::Not(why) => Err(why.to_string()),
-        Changed::Unknown => {
-            Err("not known whether it happened; the same command again is harmless, \
-                                 `volley ledger status` shows the members"
-                .to_owned())
-        }
+        Changed::Not(why) => Err(Failure::failed(why)),
+        Changed::Unknown => Err(Failure::failed("not known whether it happened").help(
+            "the same command again is harmless, `volley debug ledger status` shows the members",
+        )),
     }
 }

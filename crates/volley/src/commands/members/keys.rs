@@ -1,4 +1,4 @@
-//! `volley members keys ...`: a rotation of the gossip key, over all live members.
+//! `volley debug members keys ...`: a rotation of the gossip key, over all live members.
 //!
 //! Each step is done at every live member, and a step that would make two of them fail to understand each other is
 //! refused before anything is changed. Every step can be repeated.
@@ -6,20 +6,22 @@
 use std::collections::BTreeMap;
 
 use membership::envelope::KeyId;
-use node::client::{KeyAction, KeyList, MemberRow, MembersClient};
+use node::client::{ClientError, KeyAction, KeyList, MemberRow, MembersClient};
 use node::secret::GossipKey;
+use report::ExitCode;
 use report::format;
 use serde_json::json;
 use trust::Role;
 
 use super::EnrolmentService;
 use crate::cli::{KeysArgs, KeysChange, MemberPlace};
-use crate::{exit, print};
+use crate::failure::Failure;
+use crate::print;
 
 /// What one member said.
 struct Answer {
     row: MemberRow,
-    said: Result<KeyList, String>,
+    said: Result<KeyList, ClientError>,
 }
 
 impl Answer {
@@ -29,7 +31,11 @@ impl Answer {
     }
 }
 
-pub async fn keys(place: &MemberPlace, args: &KeysArgs, as_json: bool) -> Result<i32, String> {
+pub async fn keys(
+    place: &MemberPlace,
+    args: &KeysArgs,
+    as_json: bool,
+) -> Result<ExitCode, Failure> {
     let door = EnrolmentService::open(place)?;
     let client = door.connect(&door.address, place.role).await.map_err(|e| door.explain(&e))?;
     let snapshot = client.members().await.map_err(|error| door.explain(&error))?;
@@ -47,7 +53,7 @@ pub async fn keys(place: &MemberPlace, args: &KeysArgs, as_json: bool) -> Result
     let answers = match &args.change {
         KeysChange::List => ask(&KeyAction::List).await,
         KeysChange::Install { file } => {
-            let key = GossipKey::load(file).map_err(|error| error.to_string())?;
+            let key = GossipKey::load(file).map_err(Failure::failed)?;
             ask(&KeyAction::Install(key)).await
         }
         KeysChange::Use { key } => {
@@ -84,7 +90,7 @@ pub async fn keys(place: &MemberPlace, args: &KeysArgs, as_json: bool) -> Result
     } else {
         print::out(&text_of(&answers, &args.change));
     }
-    Ok(if failed == 0 { 0 } else { exit::FAILED })
+    Ok(if failed == 0 { ExitCode::Passed } else { ExitCode::Failed })
 }
 
 /// Workers are asked through the member that was asked first: an operator cannot reach them.
@@ -93,23 +99,22 @@ async fn ask_one(
     first: &MembersClient,
     row: &MemberRow,
     action: KeyAction,
-) -> Result<KeyList, String> {
-    let asked = match row.role {
+) -> Result<KeyList, ClientError> {
+    match row.role {
         _ if row.is_self => first.keys(action).await,
         Role::Worker => first.keys_of_worker(row.node, action).await,
         role => match door.connect(&row.address.to_string(), role).await {
             Ok(client) => client.keys(action).await,
             Err(error) => Err(error),
         },
-    };
-    asked.map_err(|error| error.to_string())
+    }
 }
 
 /// Refuses a step that is not safe at every live member.
 fn all_agree(
     answers: &[Answer],
     against: impl Fn(&KeyList) -> Option<String>,
-) -> Result<(), String> {
+) -> Result<(), Failure> {
     let mut problems = Vec::new();
     for answer in answers {
         let problem = match &answer.said {
@@ -121,10 +126,10 @@ fn all_agree(
     if problems.is_empty() {
         return Ok(());
     }
-    Err(format!(
+    Err(Failure::failed(format!(
         "nothing was changed, because members would no longer understand each other:\n{}",
         problems.join("\n")
-    ))
+    )))
 }
 
 /// For each key: at how many members it opens, and at how many it seals.
@@ -159,8 +164,8 @@ fn text_of(answers: &[Answer], change: &KeysChange) -> String {
     let next = match change {
         _ if failed => "the same command again is harmless; repeat it when all answer".to_owned(),
         KeysChange::List => return text,
-        KeysChange::Install { .. } => "next: volley members keys use KEY".to_owned(),
-        KeysChange::Use { .. } => "next: volley members keys remove OLD-KEY".to_owned(),
+        KeysChange::Install { .. } => "next: volley debug members keys use KEY".to_owned(),
+        KeysChange::Use { .. } => "next: volley debug members keys remove OLD-KEY".to_owned(),
         KeysChange::Remove { .. } => {
             "done; put the key in use into the CA's folder as gossip.key, for the nodes to come"
                 .to_owned()
@@ -181,7 +186,7 @@ fn json_of(answers: &[Answer]) -> serde_json::Value {
                 "node": answer.row.node.to_string(), "role": answer.row.role.name(),
                 "address": answer.row.address.to_string(), "keys": keys,
                 "sealing": ring.map(|ring| ring.sealing.to_string()),
-                "problem": answer.said.as_ref().err(),
+                "problem": answer.said.as_ref().err().map(ToString::to_string),
             })
         })
         .collect();

@@ -1,4 +1,4 @@
-//! `volley members --watch`: the table and what changes, until Ctrl-C.
+//! `volley debug members --watch`: the table and what changes, until Ctrl-C.
 //!
 //! On a terminal the table is drawn anew at each change, and once a second for the ages. Elsewhere each change is a
 //! line. A member that goes away is asked again until it is back; the watch goes on where it was, if that is still
@@ -10,12 +10,14 @@ use std::time::Duration;
 
 use membership::{Cause, State};
 use node::client::{ClientError, MemberChange, MembersClient, MembersEvent, Place, Snapshot};
+use report::ExitCode;
 use serde_json::json;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::table::{self, Colour};
 use super::{EnrolmentService, Step, time_of_day, wanted};
 use crate::cli::AgentMembersArgs;
+use crate::failure::Failure;
 use crate::{print, signals};
 
 /// How often a member that does not answer is asked.
@@ -27,7 +29,7 @@ const NEWS_MAX: usize = 8;
 /// Lines that are not rows: headings, totals, changes, a problem, the end.
 const OTHER_LINES: usize = NEWS_MAX + 10;
 
-pub async fn watch(args: &AgentMembersArgs) -> Result<i32, String> {
+pub async fn watch(args: &AgentMembersArgs) -> Result<ExitCode, Failure> {
     let door = EnrolmentService::open(&args.at)?;
     let (stop, mut stopped) = tokio::sync::mpsc::unbounded_channel();
     signals::on_interrupt(move || {
@@ -40,21 +42,21 @@ pub async fn watch(args: &AgentMembersArgs) -> Result<i32, String> {
     loop {
         let ended = tokio::select! {
             biased;
-            _ = stopped.recv() => return Ok(0),
+            _ = stopped.recv() => return Ok(ExitCode::Passed),
             ended = follow(&client, &mut screen) => ended,
         };
-        screen.lost(
-            &ended.map_or("the member has ended the connection".to_owned(), |e| door.explain(&e)),
-        );
+        screen.lost(&ended.map_or("the member has ended the connection".to_owned(), |error| {
+            door.explain(&error).to_string()
+        }));
         client = loop {
             tokio::select! {
                 biased;
-                _ = stopped.recv() => return Ok(0),
+                _ = stopped.recv() => return Ok(ExitCode::Passed),
                 () = sleep(AGAIN) => {}
             }
             match door.connect(&door.address, args.at.role).await {
                 Ok(client) => break client,
-                Err(error) => screen.lost(&door.explain(&error)),
+                Err(error) => screen.lost(&door.explain(&error).to_string()),
             }
         };
         screen.found(&door.address);

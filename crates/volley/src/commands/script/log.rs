@@ -1,6 +1,8 @@
 //! The log of a script's run: what it printed, what it threw, what we have to say about it. In k6's
 //! forms, because people grep them.
 
+use crate::cli::ScriptArgs;
+use crate::failure::Failure;
 use std::fs::File;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
@@ -46,12 +48,22 @@ struct State {
 }
 
 impl Log {
-    pub fn open(
+    /// The log that the arguments ask for.
+    pub fn of_arguments(args: &ScriptArgs) -> Result<Arc<Log>, Failure> {
+        Log::open(
+            args.log_output.as_deref().unwrap_or("stderr"),
+            args.log_format.as_deref().unwrap_or("text"),
+            args.console_output.as_deref(),
+            args.verbose,
+        )
+    }
+
+    fn open(
         output: &str,
         format: &str,
         console: Option<&Path>,
         verbose: bool,
-    ) -> Result<Arc<Log>, String> {
+    ) -> Result<Arc<Log>, Failure> {
         let sink = match output {
             "stderr" => Sink::Stderr,
             "stdout" => Sink::Stdout,
@@ -64,7 +76,8 @@ impl Log {
                 }
                 None => {
                     let known = "stderr, stdout, none or file=PATH";
-                    return Err(format!("--log-output: `{other}` is not one of {known}"));
+                    let what = format!("--log-output: `{other}` is not one of {known}");
+                    return Err(Failure::invalid(what));
                 }
             },
         };
@@ -79,7 +92,8 @@ impl Log {
             "text" | "" if on_terminal => Form::Terminal,
             "text" | "" => Form::Logfmt,
             other => {
-                return Err(format!("--log-format: `{other}` is not one of text, json or raw"));
+                let what = format!("--log-format: `{other}` is not one of text, json or raw");
+                return Err(Failure::invalid(what));
             }
         };
         let console = console.map(create).transpose()?;
@@ -205,8 +219,8 @@ impl State {
     }
 }
 
-fn create(path: &Path) -> Result<File, String> {
-    File::create(path).map_err(|error| format!("{}: {error}", path.display()))
+fn create(path: &Path) -> Result<File, Failure> {
+    File::create(path).map_err(|error| Failure::invalid(error).at(path.display()))
 }
 
 fn now() -> String {

@@ -11,7 +11,8 @@ use script::options::Options;
 use stats::series::SeriesLayout;
 
 use super::log::Log;
-use crate::cli::OutputArgs;
+use crate::cli::{OutputArgs, ScriptArgs};
+use crate::failure::Failure;
 use crate::print;
 
 /// Opens the files that want every sample; `None`: there are none.
@@ -32,16 +33,23 @@ pub fn start(
 }
 
 /// `K6_OUT` stands for `--out` where there is none.
-pub fn with_environment(output: &OutputArgs) -> Result<OutputArgs, String> {
+pub fn with_environment(output: &OutputArgs) -> Result<OutputArgs, Failure> {
     let mut output = output.clone();
     if output.output.is_empty()
         && let Ok(wanted) = std::env::var("K6_OUT")
         && !wanted.is_empty()
     {
         let targets = wanted.split(',').map(str::parse::<Target>).collect::<Result<_, _>>();
-        output.output = targets.map_err(|error| format!("K6_OUT: {error}"))?;
+        output.output = targets.map_err(|error| Failure::invalid(error).at("K6_OUT"))?;
     }
     Ok(output)
+}
+
+/// What is wrong with the file of `--summary-export`, if it cannot be written.
+pub fn check_export(args: &ScriptArgs) -> Option<Failure> {
+    let path = args.summary_export.as_ref()?;
+    let error = report::outputs::check_writable(path).err()?;
+    Some(Failure::invalid(error).at(format!("--summary-export {}", path.display())))
 }
 
 pub fn trend_stats(options: &Options) -> Vec<TrendStat> {

@@ -69,7 +69,8 @@ impl Cluster {
     /// The arguments that start an agent.
     pub fn args(&self, at: usize) -> Vec<String> {
         let agent = &self.agents[at];
-        let mut args = vec!["agent".to_owned(), "--certs".to_owned(), format!("c{at}")];
+        let mut args =
+            vec!["debug".to_owned(), "agent".to_owned(), "--certs".to_owned(), format!("c{at}")];
         args.extend(["--data".to_owned(), format!("d{at}"), "--pace".to_owned(), PACE.to_owned()]);
         args.extend(["--bind".to_owned(), agent.bind.to_string()]);
         args.extend(["--metrics".to_owned(), agent.metrics.to_string()]);
@@ -94,10 +95,10 @@ impl Cluster {
         running.wait()
     }
 
-    /// `volley members` at an agent, with more arguments.
+    /// `volley debug members` at an agent, with more arguments.
     pub fn ask(&self, at: usize, more: &[&str]) -> Done {
         let address = self.agents[at].bind.to_string();
-        let mut args = vec!["members", "--certs", "me", "--address", &address];
+        let mut args = vec!["debug", "members", "--certs", "me", "--address", &address];
         args.extend(more);
         finish(&mut self.command(at, &args))
     }

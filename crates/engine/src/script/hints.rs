@@ -1,11 +1,12 @@
 //! What is said about a script that runs as k6 would run it, and surely not as its author meant:
 //! before the run about its exports and thresholds, after it about what was never measured.
 
-use engine::script::ScriptRun;
 use plan::{Aggregation, Comparison, MetricKind};
 use script::vu::Description;
 use stats::ScriptResult;
 use stats::series::{SeriesThreshold, Target};
+
+use super::ScriptRun;
 
 /// Exports with a meaning of their own.
 const FUNCTIONS: [&str; 3] = ["setup", "teardown", "handleSummary"];
@@ -13,7 +14,8 @@ const FUNCTIONS: [&str; 3] = ["setup", "teardown", "handleSummary"];
 /// So many thresholds are spoken of.
 const THRESHOLDS_MAX: usize = 10;
 
-pub fn before(run: &ScriptRun, description: &Description) -> Vec<String> {
+/// Before the run.
+pub(super) fn before(run: &ScriptRun, description: &Description) -> Vec<String> {
     let mut said = run.layout.warnings();
     said.extend(misspelt_exports(run, description));
     if !description.undefined_options.is_empty() {

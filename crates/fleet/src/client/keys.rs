@@ -8,6 +8,7 @@
 //! try, there will be one job. A file that another process holds is of a submission under way; a second one beside it
 //! is a job of its own.
 
+use std::fmt;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -43,6 +44,7 @@ impl Kept {
 }
 
 /// What makes two submissions the same.
+#[must_use]
 pub fn hash(cluster: &str, bundle: &BlobRef, name: &str) -> String {
     let mut hash = Sha256::new();
     for part in [cluster.as_bytes(), &bundle.hash, name.as_bytes()] {
@@ -52,22 +54,50 @@ pub fn hash(cluster: &str, bundle: &BlobRef, name: &str) -> String {
     hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// Why a submission has no key that would survive it.
+#[derive(Debug)]
+pub enum KeyError {
+    /// The key cannot be written down.
+    Io { path: PathBuf, error: std::io::Error },
+    /// The same is being submitted too often at once.
+    Busy,
+    /// The operating system has no random numbers.
+    Random(getrandom::Error),
+}
+
+impl fmt::Display for KeyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            KeyError::Io { path, error } => {
+                write!(f, "cannot keep the submission's key in {}: {error}", path.display())
+            }
+            KeyError::Busy => {
+                write!(f, "this is being submitted {SLOTS_MAX} times at once already")
+            }
+            KeyError::Random(error) => write!(f, "no random numbers: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for KeyError {}
+
 /// Finds the key of a submission that was cut off, or makes one.
-pub fn keep(folder: &Path, hash: &str) -> Result<Kept, String> {
-    let fail = |path: &Path, error: &dyn std::fmt::Display| {
-        format!("cannot keep the submission's key in {}: {error}", path.display())
-    };
-    std::fs::create_dir_all(folder).map_err(|error| fail(folder, &error))?;
+///
+/// # Errors
+/// If the key cannot be written down, because a key that nobody remembers protects from nothing.
+pub fn keep(folder: &Path, hash: &str) -> Result<Kept, KeyError> {
+    let fail = |path: &Path, error| KeyError::Io { path: path.to_owned(), error };
+    std::fs::create_dir_all(folder).map_err(|error| fail(folder, error))?;
     for slot in 0..SLOTS_MAX {
         let name = if slot == 0 { hash.to_owned() } else { format!("{hash}.{slot}") };
         let path = folder.join(name);
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let mut file = options.open(&path).map_err(|error| fail(&path, &error))?;
+        let mut file = options.open(&path).map_err(|error| fail(&path, error))?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => continue,
-            Err(TryLockError::Error(error)) => return Err(fail(&path, &error)),
+            Err(TryLockError::Error(error)) => return Err(fail(&path, error)),
         }
         // Its owner may have had its answer between our look and our lock.
         let same = std::fs::metadata(&path).is_ok_and(|there| {
@@ -83,23 +113,26 @@ pub fn keep(folder: &Path, hash: &str) -> Result<Kept, String> {
         {
             return Ok(Kept { key, age, is_found: true, path, _lock: file });
         }
-        let key = draw().map_err(|error| fail(&path, &error))?;
+        let key = draw()?;
         let text = json!({ "key": key, "begun_unix_ms": now.as_millis() as u64 });
         let written = file
             .set_len(0)
             .and_then(|()| file.rewind())
             .and_then(|()| writeln!(file, "{text}"))
             .and_then(|()| file.sync_all());
-        written.map_err(|error| fail(&path, &error))?;
+        written.map_err(|error| fail(&path, error))?;
         return Ok(Kept { key, age: Duration::ZERO, is_found: false, path, _lock: file });
     }
-    Err(format!("this is being submitted {SLOTS_MAX} times at once already"))
+    Err(KeyError::Busy)
 }
 
 /// A key that nobody else has.
-pub fn draw() -> Result<String, String> {
+///
+/// # Errors
+/// If the operating system has no random numbers.
+pub fn draw() -> Result<String, KeyError> {
     let mut nonce = [0; 16];
-    getrandom::fill(&mut nonce).map_err(|error| format!("no random numbers: {error}"))?;
+    getrandom::fill(&mut nonce).map_err(KeyError::Random)?;
     let sequence = u64::from(std::process::id());
     Ok(IdempotencyKey { client: "volley-submit".to_owned(), sequence, nonce }.to_string())
 }
