@@ -177,14 +177,16 @@ def _work_ends(facts: Facts, one: Workload, number: int, seen: list[Seen], began
 
 
 def _lost_at_most(facts: Facts, one: Workload, part: dict[str, Any], seen: list[Seen], began: float) -> int:
-    """Iterations of one shard that may have been lost with workers: each loss takes what the shard was granted ahead."""
+    """Iterations of one shard that may have been lost with workers: each loss takes what the shard was granted ahead,
+    and interrupts what was under way, of which the target has not seen all."""
     events = [entry["event"] for entry in (facts.summary or {}).get("timeline", [])]
     losses = sum(1 for event in events if f"shards of {one.name}" in event and LOSS.search(event))
     if not seen or not losses:
         return 0
     pace = len(seen) / max(seen[-1].at - began, 1.0)
     each = SLOWER * pace * GRANTED_AHEAD_S + 2 * one.users
-    return min(part.get("dropped", {}).get("worker_lost", 0), int(losses * each))
+    unseen = part.get("dropped", {}).get("worker_lost", 0) + part.get("iterations_interrupted", 0)
+    return min(unseen, int(losses * each))
 
 
 def every_hole_is_told(facts: Facts) -> Iterable[Violation]:

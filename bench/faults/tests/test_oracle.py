@@ -202,6 +202,19 @@ class Holes(unittest.TestCase):
             facts = degraded(facts, "missing from 3.0 s until 3.1 s", timeline=(lost,))
             self.assertEqual("R27 hole" in checks(facts), found, first_lost)
 
+    def test_a_shard_whose_last_request_was_interrupted_before_it_was_sent_is_done_all_the_same(self) -> None:
+        """A lapse interrupts an iteration whose request was not written: it counts, and the target never sees it."""
+        for interrupted, found in ((1, False), (0, True)):
+            facts = healthy()
+            facts.summary["workflows"]["counted"].update(cores=2, iterations_interrupted=interrupted)
+            gone = lambda s: s.what == "counted" and s.iteration in (701, 703)  # noqa: E731
+            facts = without(facts, lambda s: gone(s) and s.iteration == 701, cause=None)
+            facts = replace(facts, requests=[s for s in facts.requests if not between("counted", 18.0, 20.0)(s)
+                                             or s.iteration % 2 == 0])
+            lost = (3.1, "worker w2 gave up 1 of 2 shards of counted: its lease ran out")
+            facts = degraded(facts, "missing from 3.0 s until 3.1 s", timeline=(lost,))
+            self.assertTrue("R27 hole" in checks(facts) or not found, interrupted)
+
     def test_users_who_stop_before_the_end_are_a_hole(self) -> None:
         self.assertIn("R27 hole", checks(without(healthy(), between("users", 12.0, 20.0), cause=None)))
 
