@@ -41,6 +41,16 @@ pub fn closest<'a>(
         .map(|(_, name)| name)
 }
 
+/// The name that is most like another: in another case, with other separators, or with a letter or two that differ.
+#[must_use]
+pub fn similar<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let plain = |text: &str| text.to_lowercase().replace(['_', '-'], "");
+    let wanted = plain(name);
+    let most = (wanted.len() / 4).max(1);
+    let scored = known.into_iter().map(|one| (distance(&wanted, &plain(one)), one));
+    scored.min().filter(|(distance, _)| *distance <= most).map(|(_, one)| one)
+}
+
 /// How many letters have to be added, removed, replaced or exchanged with their neighbour.
 #[must_use]
 pub fn distance(one: &str, other: &str) -> usize {

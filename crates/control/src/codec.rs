@@ -194,7 +194,7 @@ impl Message for WorkerResponse {
             Self::Refused(refused) => match refused {
                 WorkerRefusal::Fence(refusal) => since_fence(refusal),
                 WorkerRefusal::NoCores { .. }
-                | WorkerRefusal::UnknownHold
+                | WorkerRefusal::UnknownReservation
                 | WorkerRefusal::UnknownAttempt
                 | WorkerRefusal::OldContext { .. }
                 | WorkerRefusal::Draining

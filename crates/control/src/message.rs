@@ -221,7 +221,7 @@ pub enum WorkerRefusal {
         free: u32,
         total: u32,
     },
-    UnknownHold,
+    UnknownReservation,
     UnknownAttempt,
     /// A context older than one that this worker has seen of the job.
     OldContext {

@@ -24,7 +24,6 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use plan::Plan;
-use schedule;
 use schedule::allocation::{arrange, candidates};
 use schedule::job::{Effect, Event, Job, Shape, WorkflowEnd};
 use scripted::ScriptState;
@@ -96,6 +95,7 @@ pub struct Conductor {
     descriptors_limit: u64,
     descriptors_max: u64,
     unrecordable: u64,
+    cookies_lost: u64,
 }
 
 /// What the conductor knows of a workflow beyond the job's state.
@@ -187,6 +187,7 @@ impl Conductor {
             descriptors_limit,
             descriptors_max: 0,
             unrecordable: 0,
+            cookies_lost: 0,
         };
         Ok((conductor, Controller::new(sender)))
     }

@@ -67,6 +67,8 @@ pub struct ShardContext {
     pub vus_limit: u64,
     /// Values of `record` that were no numbers.
     pub unrecordable: Cell<u64>,
+    /// Virtual users whose cookies of `vu_setup` were forgotten before their first iteration.
+    pub cookies_lost: Cell<u64>,
     /// Virtual users whose own setup failed.
     pub setup_failures: Cell<u64>,
     pub users_begun: Cell<u64>,
@@ -150,6 +152,7 @@ pub struct ShardEnd {
     pub provided: Vec<Option<Vec<u8>>>,
     pub vus_max: u64,
     pub unrecordable: u64,
+    pub cookies_lost: u64,
     pub setup_failures: u64,
     /// Virtual users that got as far as their first iteration.
     pub users_begun: u64,
@@ -214,6 +217,7 @@ impl ShardContext {
             vus_max: Cell::new(0),
             vus_limit,
             unrecordable: Cell::new(0),
+            cookies_lost: Cell::new(0),
             setup_failures: Cell::new(0),
             users_begun: Cell::new(0),
             data_exhausted: Cell::new(false),
@@ -521,6 +525,7 @@ pub async fn run(context: Rc<ShardContext>) -> ShardEnd {
         provided,
         vus_max: context.vus_max.get(),
         unrecordable: context.unrecordable.get(),
+        cookies_lost: context.cookies_lost.get(),
         setup_failures: context.setup_failures.get(),
         users_begun: context.users_begun.get(),
         stopped: context.control.stop.get() != Stop::No,

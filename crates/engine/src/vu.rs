@@ -191,7 +191,12 @@ impl Vu {
         self.vars.forget();
         self.vars.iteration.set(number);
         if !self.context.settings.http.keep_cookies {
-            self.jar.borrow_mut().clear();
+            let mut jar = self.jar.borrow_mut();
+            let is_first = self.vars.vu_iteration.get() == 0;
+            if is_first && !jar.is_empty() && !self.context.workflow().vu_setup.is_empty() {
+                self.context.cookies_lost.set(self.context.cookies_lost.get() + 1);
+            }
+            jar.clear();
         }
         self.set_variables();
     }

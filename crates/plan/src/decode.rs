@@ -71,6 +71,7 @@ pub fn plan(cx: &Context<'_>, root: &Node) -> Plan {
         timeout,
         base_dir: cx.base_dir.to_owned(),
         files: cx.files.take(),
+        warnings: Vec::new(),
     }
 }
 

@@ -49,6 +49,18 @@ pub const BUILT_IN: [(&str, Measure); 18] = {
 pub fn parse(text: &str, measure: Option<Measure>) -> Result<Hold, Wrong> {
     let example = "write `p(95) < 200ms`, `rate > 99%` or `count > 100`";
     let wrong = || Wrong::new(format!("`{}` is not a condition", shorten(text)), example);
+    if let Some(word) = ["&&", "||", " and ", " or "].into_iter().find(|word| text.contains(word)) {
+        let message = format!("`hold` takes one condition, and `{}` joins two", word.trim());
+        let first = text.split(word).next().unwrap_or_default().trim();
+        let help = match word.trim() {
+            "&&" | "and" => format!(
+                "make two thresholds of the metric, one of them with `hold: {}`; all must hold",
+                shorten(first)
+            ),
+            _ => "thresholds must all hold; there is no `or`. Keep the one that matters".to_owned(),
+        };
+        return Err(Wrong::new(message, help));
+    }
     let at = text.find(['<', '>', '=', '!']).ok_or_else(wrong)?;
     let (name, rest) = text.split_at(at);
     let (op, value) = units::comparison(rest).ok_or_else(wrong)?;

@@ -172,11 +172,14 @@ fn read(
     let base_dir = std::path::absolute(base_dir).unwrap_or_else(|_| base_dir.to_owned());
     findings.extend(quotes::find(&root, text));
     let is_toml = format == Format::Toml;
-    let mut plan = check(text, &mut root, &base_dir, options, is_toml, &mut findings);
+    let mut warnings = Vec::new();
+    let mut plan =
+        check(text, &mut root, &base_dir, options, is_toml, (&mut findings, &mut warnings));
     if plan.name.is_empty() {
         plan.name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     }
     if findings.is_empty() {
+        plan.warnings = problem::assemble(warnings, file, text, Some(&root)).0;
         return Ok(plan);
     }
     Err(problem::assemble(findings, file, text, Some(&root)))
@@ -188,7 +191,7 @@ fn check(
     base_dir: &Path,
     options: &ReadOptions<'_>,
     is_toml: bool,
-    findings: &mut Vec<Finding>,
+    (findings, warnings): (&mut Vec<Finding>, &mut Vec<Finding>),
 ) -> Plan {
     let whole = shape::Shape::Object(&keys::PLAN);
     findings.extend(shape::check(root, &whole, options.env, is_toml));
@@ -199,13 +202,16 @@ fn check(
         plan.target = Some(template::Template::literal(target));
     }
     findings.extend(cx.findings.into_inner());
+    warnings.extend(cx.warnings.into_inner());
     let notes = validate::Notes {
         steps: cx.step_refs.into_inner(),
         loose: cx.loose_refs.into_inner(),
         foreign: cx.foreign.into_inner(),
         body_files: cx.body_files.into_inner(),
     };
-    findings.extend(validate::validate(&plan, root, &notes));
+    let (wrong, odd) = validate::validate(&plan, root, &notes);
+    findings.extend(wrong);
+    warnings.extend(odd);
     let nodes = root.get("workflows").map(Node::items).unwrap_or_default();
     for set in &mut plan.data {
         set.used_by = notes.users_of(&set.name, nodes);

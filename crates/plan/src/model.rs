@@ -43,6 +43,8 @@ pub struct Plan {
     pub base_dir: PathBuf,
     /// Files that the plan names, as it writes them, and where they are.
     pub files: Vec<(String, PathBuf)>,
+    /// What is legal and hardly meant, each with its place and what to do.
+    pub warnings: Vec<crate::Problem>,
 }
 
 impl Plan {
@@ -64,6 +66,7 @@ impl Plan {
             timeout: None,
             base_dir: PathBuf::from("."),
             files: Vec::new(),
+            warnings: Vec::new(),
         }
     }
 }

@@ -21,6 +21,20 @@ pub struct Problem {
     pub excerpt: Option<(String, usize)>,
 }
 
+impl Problem {
+    /// For a warning, beside which other things are said: place, what, and what to do.
+    #[must_use]
+    pub fn in_a_line(&self) -> String {
+        let help = self.help.as_ref().map(|help| format!("; {help}")).unwrap_or_default();
+        let Problem { line, column, message, .. } = self;
+        let file = self.file.display();
+        match *line {
+            0 => format!("{file}: {message}{help}"),
+            _ => format!("{file}:{line}:{column}: {message}{help}"),
+        }
+    }
+}
+
 /// Everything that is wrong with a plan, in the order of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problems(pub Vec<Problem>);

@@ -89,10 +89,47 @@ impl Reader<'_> {
                 .help("use blanks: two for each level");
         }
         let finding = Finding::new(place, format!("not valid YAML: {info}"));
-        match self.bare_reference(place.line) {
+        let lines = [place.line, place.line.saturating_sub(1)];
+        let help = lines.into_iter().filter(|line| *line > 0).find_map(|line| {
+            let bare = self.bare_reference(line).or_else(|| self.bare_path(line));
+            bare.or_else(|| self.bare_sign(line))
+        });
+        match help {
             Some(help) => finding.help(help),
             None => finding,
         }
+    }
+
+    /// `is: >= 1`: there the sign is YAML's, as are `*`, `&`, `%`, `@` and `!` at the beginning.
+    fn bare_sign(&self, line: u32) -> Option<String> {
+        let text = self.lines.line(line);
+        let (_, value) = text.split_once(": ")?;
+        let value = value.trim();
+        let value = value.split(" #").next().unwrap_or_default().trim_end();
+        let first = value.chars().next()?;
+        let is_block = matches!(value, "|" | ">" | "|-" | ">-" | "|+" | ">+");
+        let signs = ['>', '|', '*', '&', '%', '@', '!', '`'];
+        if is_block || !signs.contains(&first) || value.contains('"') {
+            return None;
+        }
+        Some(format!(
+            "put quotes around the text: `\"{value}\"`; without them `{first}` begins something of YAML's own"
+        ))
+    }
+
+    /// `{ id: $[0].id }`: there the brackets are YAML's.
+    fn bare_path(&self, line: u32) -> Option<String> {
+        let text = self.lines.line(line);
+        let at = text.find("$[").or_else(|| text.find("$."))?;
+        let quoted = text[..at].matches(['"', '\'']).count() % 2 == 1;
+        let inside = text[..at].contains(['{', '[']);
+        let end = text[at..].find([',', '}', ' ']).map_or(text.len(), |end| at + end);
+        let path = &text[at..end];
+        (inside && !quoted && path.contains('[')).then(|| {
+            format!(
+                "put quotes around the path: `\"{path}\"`; inside `{{ }}` YAML takes its brackets for its own"
+            )
+        })
     }
 
     /// Where a tab stands among the blanks at the start of a line.

@@ -235,7 +235,10 @@ impl Checker<'_> {
             Shape::Limit(Limit::Size) => units::size_limit(text).err(),
             _ => None,
         };
-        if let Some(wrong) = wrong {
+        if let Some(mut wrong) = wrong {
+            if text.contains("${") {
+                wrong.help = Some(advice::REFERENCE.to_owned());
+            }
             self.report(node, wrong);
         }
     }

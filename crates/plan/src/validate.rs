@@ -56,11 +56,14 @@ const STEPS_MAX: usize = 10_000;
 /// Names that a message lists: all metrics fit, a thousand steps do not.
 const NAMES_MAX: usize = 40;
 
-pub fn validate(plan: &Plan, root: &Node, notes: &Notes) -> Vec<Finding> {
-    let mut checker = Checker { plan, notes, findings: Vec::new() };
+/// What is wrong, and what is legal and hardly meant.
+pub fn validate(plan: &Plan, root: &Node, notes: &Notes) -> (Vec<Finding>, Vec<Finding>) {
+    let anywhere = std::cell::OnceCell::new();
+    let (findings, warnings) = (Vec::new(), Vec::new());
+    let mut checker = Checker { plan, notes, findings, warnings, anywhere };
     let nodes = root.get("workflows").map(Node::items).unwrap_or_default();
     if !checker.within_limits(root) {
-        return checker.findings;
+        return (checker.findings, Vec::new());
     }
     checker.workflows(root, nodes);
     checker.graph(nodes);
@@ -69,13 +72,17 @@ pub fn validate(plan: &Plan, root: &Node, notes: &Notes) -> Vec<Finding> {
     checker.foreign();
     checker.body_files();
     checker.thresholds(root.get("thresholds").map(Node::items).unwrap_or_default());
-    checker.findings
+    checker.time_limit(root);
+    (checker.findings, checker.warnings)
 }
 
 struct Checker<'a> {
     plan: &'a Plan,
     notes: &'a Notes,
     findings: Vec<Finding>,
+    warnings: Vec<Finding>,
+    /// Every variable that is set somewhere; found when it is asked for.
+    anywhere: std::cell::OnceCell<std::collections::BTreeSet<&'a str>>,
 }
 
 /// The lists of steps of a workflow, by their keys.
@@ -125,6 +132,37 @@ fn item_place(list: Option<&Node>, index: usize) -> Place {
 impl Checker<'_> {
     fn report(&mut self, place: Place, message: impl Into<String>, help: Option<String>) {
         self.findings.push(Finding::new(place, message).maybe_help(help));
+    }
+
+    fn warn(&mut self, place: Place, message: impl Into<String>, help: String) {
+        self.warnings.push(Finding::new(place, message).help(help));
+    }
+
+    /// A `timeout` that ends the load before its time.
+    fn time_limit(&mut self, root: &Node) {
+        let plan = self.plan;
+        let Some(limit) = plan.timeout else { return };
+        let planned = |workflow: &'_ Workflow| {
+            let timed = !matches!(
+                workflow.load.executor,
+                crate::model::Executor::PerVuIterations { .. }
+                    | crate::model::Executor::SharedIterations { .. }
+            );
+            let time = workflow.load.executor.scheduled().filter(|_| timed)?;
+            Some(time + workflow.load.start_after)
+        };
+        let longest = plan.workflows.iter().filter_map(|one| Some((planned(one)?, &one.name)));
+        let Some((time, name)) = longest.max().filter(|(time, _)| *time > limit) else { return };
+        let place = root.get("timeout").map_or(root.place, |node| node.place);
+        let message = format!(
+            "the whole test may take {limit:?}, and the load of `{}` alone takes {time:?}: it will be cut off",
+            shorten(name)
+        );
+        let help = format!(
+            "make `timeout` longer than {time:?}, or leave it out; the time limit of a request is `defaults: {{ \
+             timeout: {limit:?} }}`"
+        );
+        self.warn(place, message, help);
     }
 
     /// A name that is not among the known ones.

@@ -22,6 +22,16 @@ pub enum Said {
     NoChecks,
     /// `sleep()` was given what is no number.
     NoNumber,
+    /// A member of a response that there is not.
+    Member,
+    /// A body that was not kept.
+    NoBody,
+    /// A header with `undefined` in it.
+    Header,
+    /// An object inside of a form.
+    NestedForm,
+    /// A time limit of a few milliseconds.
+    Timeout,
     /// A sleep that is longer than the rest of the test.
     LongSleep,
 }

@@ -3,7 +3,7 @@
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// A flag as others write it, and what to say. Where a letter means different things to different tools, all are named.
-const HABITS: [(&[&str], &str); 16] = [
+const HABITS: [(&[&str], &str); 18] = [
     (&["-t", "--threads"], "wrk's threads are `--cores N` here; all cores are used without it"),
     (
         &["--latency"],
@@ -13,6 +13,12 @@ const HABITS: [(&[&str], &str); 16] = [
         &["-s", "--script"],
         "a script is run by `volley run script.js` (k6's language; wrk's Lua is not spoken)",
     ),
+    (
+        &["--timeout"],
+        "a request's time limit is `defaults: { timeout: 5s }` in a plan and `timeout: '5s'` in a script's params; \
+         that of a whole test is the plan's `timeout: 10m`",
+    ),
+    (&["--port", "-p"], "where the server of `volley target` listens is `--listen 8080`"),
     (&["-z"], "how long is `-d TIME` here: `-d 30s`"),
     (&["--qps", "--rps"], "requests a second are `-r RATE` here: `-r 500`"),
     (&["-T"], "a content type is a header here: `-H 'Content-Type: application/json'`"),
@@ -156,12 +162,23 @@ pub fn answers(error: &clap::Error, args: &[String], command: &clap::Command) ->
         ("scale", ..) if unknown.parse::<f64>().is_ok() => answers.push(format!(
             "say what is set: `--vus {shown}`, `--rate {shown}/s`, or `--by {shown}` for that many times as much"
         )),
+        ("pause" | "resume" | "scale" | "stop" | "status", ..)
+            if args.first().is_some_and(|first| first == "ctl") && looks_like_a_job(unknown) =>
+        {
+            let action = command.get_name();
+            answers.push(format!("a job is named with --job: `volley ctl --job {shown} {action}`"));
+        }
         ("run" | "plan" | "submit", ..) if looks_like_a_file(unknown) => answers.push(format!(
             "one file at a time: `{shown}` is a second one. Loads that belong together are workflows of one plan"
         )),
         _ => {}
     }
     answers
+}
+
+/// Jobs have hexadecimal ids, and may be named by their beginning.
+fn looks_like_a_job(text: &str) -> bool {
+    (2..=32).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 fn looks_like_a_file(text: &str) -> bool {
@@ -229,6 +246,9 @@ mod tests {
         for (line, right) in [
             ("volley run plan.yaml -e BASE http://h/", "write `-e BASE=http://h/`"),
             ("volley ctl scale 20", "`--vus 20`, `--rate 20/s`"),
+            ("volley ctl pause 827b", "`volley ctl --job 827b pause`"),
+            ("volley run plan.yaml --timeout 5s", "`defaults: { timeout: 5s }`"),
+            ("volley target --port 8080", "`--listen 8080`"),
             ("volley run a.yaml b.yaml", "one file at a time: `b.yaml`"),
             ("volley validate plan.yaml", "`volley plan FILE` checks a plan"),
             ("volley start plan.yaml", "`volley run FILE`"),

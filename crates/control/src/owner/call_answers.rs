@@ -111,9 +111,11 @@ impl Owner {
             }
             WorkerRefusal::Draining => self.capacity.set_draining(node),
             WorkerRefusal::NoCores { free, total, .. } => {
-                self.capacity.correct(node, *free, *total)
+                self.capacity.correct(node, *free, *total);
             }
-            WorkerRefusal::UnknownHold | WorkerRefusal::TooMany { .. } => self.capacity.shun(node),
+            WorkerRefusal::UnknownReservation | WorkerRefusal::TooMany { .. } => {
+                self.capacity.shun(node);
+            }
             _ => {}
         }
         // A full worker is no bad worker.

@@ -56,7 +56,7 @@ impl Worker {
         self.led_by(order.shard.job, order.epoch, from);
         let Some(core) = core else {
             debug_assert!(false, "the seat of {} was judged and is gone", order.shard);
-            return Err(WorkerRefusal::UnknownHold);
+            return Err(WorkerRefusal::UnknownReservation);
         };
         self.let_in(dispatch, core, out);
         Ok(WorkerResponse::Done)
@@ -117,7 +117,11 @@ impl Worker {
         match dispatch.seat {
             Placement::Own(hold) => {
                 let its = hold.job == order.shard.job && hold.epoch == order.epoch;
-                if its && self.cores.has(&hold) { Ok(()) } else { Err(WorkerRefusal::UnknownHold) }
+                if its && self.cores.has(&hold) {
+                    Ok(())
+                } else {
+                    Err(WorkerRefusal::UnknownReservation)
+                }
             }
             Placement::Shared => match self.share(order.shard) {
                 Some(_) => Ok(()),

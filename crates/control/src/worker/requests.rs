@@ -87,7 +87,7 @@ impl Worker {
             // The command_fence has its own.
             WorkerRefusal::Fence(_) => return,
             WorkerRefusal::NoCores { .. } => &mut counts.refused_no_cores,
-            WorkerRefusal::UnknownHold => &mut counts.refused_unknown_hold,
+            WorkerRefusal::UnknownReservation => &mut counts.refused_unknown_hold,
             WorkerRefusal::UnknownAttempt => &mut counts.refused_unknown_attempt,
             WorkerRefusal::OldContext { .. } => &mut counts.refused_old_context,
             WorkerRefusal::Draining => &mut counts.refused_draining,
@@ -143,7 +143,7 @@ impl Worker {
     ) -> Result<WorkerResponse, WorkerRefusal> {
         // A repeat that comes late must not hold cores for nobody.
         if self.job(hold.job).holds_over.contains(&hold) {
-            return Err(WorkerRefusal::UnknownHold);
+            return Err(WorkerRefusal::UnknownReservation);
         }
         if self.draining {
             return Err(WorkerRefusal::Draining);
@@ -154,7 +154,7 @@ impl Worker {
         let until = self.now.after(within.min(self.settings.times.hold_max));
         match self.cores.reserve(hold, cores, until, &self.taken()) {
             Reserve::HeldAttempt | Reserve::Repeat => Ok(WorkerResponse::Done),
-            Reserve::Differs => Err(WorkerRefusal::UnknownHold),
+            Reserve::Differs => Err(WorkerRefusal::UnknownReservation),
             Reserve::NoCores { free } => {
                 Err(WorkerRefusal::NoCores { asked: cores, free, total: self.cores.total() })
             }

@@ -58,7 +58,7 @@ fn a_dispatch_that_is_too_large_is_refused_by_name_and_leaves_no_trace() {
             WorkerRefusal::NoCores { asked, free, total } => {
                 format!("{asked} cores, {free} of {total}")
             }
-            WorkerRefusal::UnknownHold => "unknown hold".to_owned(),
+            WorkerRefusal::UnknownReservation => "unknown hold".to_owned(),
             other => panic!("{expected}: {other:?}"),
         };
         assert_eq!(shown, expected);

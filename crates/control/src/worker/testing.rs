@@ -433,7 +433,7 @@ fn show_answer(answer: &WorkerResponse) -> String {
             WorkerRefusal::NoCores { asked, free, total } => {
                 format!("refused {asked} cores: {free} of {total} are free")
             }
-            WorkerRefusal::UnknownHold => "refused hold".to_owned(),
+            WorkerRefusal::UnknownReservation => "refused hold".to_owned(),
             WorkerRefusal::UnknownAttempt => "refused attempt".to_owned(),
             WorkerRefusal::OldContext { seen } => format!("refused context: {seen} seen"),
             WorkerRefusal::Draining => "refused: draining".to_owned(),

@@ -100,6 +100,13 @@ impl Conductor {
     fn add_notes(&mut self) {
         let dropped = self.aggregate.samples_dropped;
         self.notes.extend(self.aggregate.notes(dropped, self.unrecordable));
+        if self.cookies_lost > 0 {
+            self.notes.push(format!(
+                "`vu_setup` got cookies for {} virtual users, and they were forgotten before the first iteration: \
+                 cookies last one iteration; if they are a session, write `defaults: {{ cookies: keep }}`",
+                self.cookies_lost
+            ));
+        }
         if let Some(error) = self.job.setup_error() {
             self.notes.push(format!("setup failed: {error}"));
         }

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use schedule;
 use schedule::job::Event;
 use script::log::{Level, Line};
 use stats::series::{Thresholds, builtin};

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use schedule;
 use stats::verdict::{Evidence, judge};
 use stats::{Snapshot, WorkflowSnapshot, WorkflowState};
 

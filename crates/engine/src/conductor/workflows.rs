@@ -1,7 +1,6 @@
 //! One workflow after another: its setup, its load on all its cores, its teardown, what it hands on.
 
 use base::clock;
-use schedule;
 use schedule::job::{Event, WorkflowEnd};
 use stats::RunState;
 
@@ -109,6 +108,7 @@ impl Conductor {
 
     pub(super) fn shard_ended(&mut self, workflow: usize, shard: usize, end: ShardEnd) {
         self.unrecordable += end.unrecordable;
+        self.cookies_lost += end.cookies_lost;
         let running = &mut self.workflows[workflow];
         running.vus_max += end.vus_max;
         running.ends.push((shard, end));

@@ -44,6 +44,22 @@ pub(super) fn before(run: &ScriptRun, description: &Description) -> Vec<String> 
     said
 }
 
+/// `-e region=us` for a script that reads `__ENV.REGION`. Others may be read in ways that the text does not show.
+pub fn unread(sources: &script::source::Sources, given: &[(String, String)]) -> Vec<String> {
+    let read = sources.environment_read();
+    let is_given = |name: &str| given.iter().any(|(known, _)| known == name);
+    let known = || read.iter().map(String::as_str).filter(|name| !is_given(name));
+    let mut said = Vec::new();
+    for (name, _) in given.iter().filter(|(name, _)| !read.contains(name)) {
+        if let Some(near) = base::names::similar(name, known()) {
+            said.push(format!(
+                "-e {name}: the script does not read `__ENV.{name}`; did you mean `-e {near}=...`?"
+            ));
+        }
+    }
+    said
+}
+
 /// `export const option`, `export function setUp()`: nobody looks at them.
 fn misspelt_exports(run: &ScriptRun, description: &Description) -> Vec<String> {
     let is_run = |name: &str| run.scenarios.iter().any(|scenario| scenario.exec == name);

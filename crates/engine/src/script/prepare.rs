@@ -54,6 +54,8 @@ pub struct Wanted {
     pub entry: Entry,
     /// What the script sees as `__ENV`.
     pub env: BTreeMap<String, String>,
+    /// What of it was given for this very script, and is therefore meant to be read by it.
+    pub given: Vec<(String, String)>,
     /// Variables from which options are read, whatever of them the script may see.
     pub variables: BTreeMap<String, String>,
     /// Options as JSON, below the script's own.
@@ -150,6 +152,7 @@ pub fn prepare(wanted: Wanted) -> Result<Prepared, PrepareError> {
     let sources = sources.map_err(PrepareError::Unreadable)?;
     sources.module(sources.entry()).map_err(PrepareError::Source)?;
     sources.look().map_err(PrepareError::Source)?.into_iter().for_each(warn);
+    hints::unread(&sources, &wanted.given).into_iter().for_each(warn);
     let (script, description) = open(sources, wanted.env.clone(), memory_for_users(), &logger)?;
     let merged = merge(&wanted, &description)?;
     let (resolved, warnings) = options::resolve(merged.clone())?;
@@ -252,6 +255,7 @@ mod tests {
         Wanted {
             name: "s.js".to_owned(),
             entry: Entry::Text { text: text.into(), folder: std::env::temp_dir() },
+            given: Vec::new(),
             env: BTreeMap::new(),
             variables: BTreeMap::new(),
             config: None,

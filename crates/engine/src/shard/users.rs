@@ -8,7 +8,6 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use plan::Executor;
-use schedule;
 use stats::DropCause;
 use tokio::task::{AbortHandle, JoinSet};
 

@@ -80,6 +80,13 @@ impl Failure {
         matches!(self.refused(), Some(Refusal::UnknownAuthority))
     }
 
+    /// The port before that of somebody who ended the connection at once: a manager's ledger does that.
+    #[must_use]
+    pub fn broken_port(&self) -> Option<u16> {
+        let Why::Broke(_) = &self.why else { return None };
+        self.address.rsplit_once(':')?.1.parse::<u16>().ok()?.checked_sub(1)
+    }
+
     fn is_absence(&self) -> bool {
         matches!(
             &self.why,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use control::owner::Policy;
 use engine::attempt::{LoadError, PackedPlan};
 use engine::script::Prepared;
-use plan::{Problems, ReadOptions};
+use plan::{Plan, Problems, ReadOptions};
 use script::log::Logger;
 
 use crate::bundle::Bundle;
@@ -40,9 +40,10 @@ pub fn pack_plan(
     path: &Path,
     options: &ReadOptions<'_>,
     policy: Policy,
-) -> Result<Bundle, PackError> {
+) -> Result<(Plan, Bundle), PackError> {
     let (plan, packed) = PackedPlan::pack(path, options).map_err(PackError::Plan)?;
-    Bundle::of_plan(&plan, packed, policy).map_err(PackError::Load)
+    let bundle = Bundle::of_plan(&plan, packed, policy).map_err(PackError::Load)?;
+    Ok((plan, bundle))
 }
 
 /// Packs a script whose init code has run here, so that all its files are known.

@@ -30,6 +30,8 @@ pub struct Search {
     pub looked_around: bool,
     pub candidates: usize,
     pub counts: Counts,
+    /// Who was refused last, or has refused us, and why.
+    pub refused: Option<(SocketAddr, trust::Refusal)>,
     /// What an operator should hear of, newest last; the last few.
     pub notices: VecDeque<String>,
 }
@@ -41,6 +43,7 @@ impl Default for Search {
             looked_around: false,
             candidates: 0,
             counts: Counts::default(),
+            refused: None,
             notices: VecDeque::new(),
         }
     }
@@ -59,6 +62,9 @@ impl Search {
             notice => tracing::info!(?notice, "discovery"),
         }
         to.send_modify(|search| {
+            if let Notice::Refused { address, refusal } = notice {
+                search.refused = Some((*address, refusal.clone()));
+            }
             if search.notices.len() >= NOTICES_MAX {
                 search.notices.pop_front();
             }

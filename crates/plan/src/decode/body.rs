@@ -3,7 +3,7 @@
 use super::Context;
 use crate::model::{Body, MultipartField, MultipartValue};
 use crate::template::{Escape, Filter, Part, Source, Template, spans};
-use crate::tree::{Entry, Node, Value, is_json_number, whole};
+use crate::tree::{Entry, Node, Value, is_json_number, shorten, whole};
 use crate::units;
 
 const BODIES: [&str; 5] = ["json", "form", "multipart", "body", "file"];
@@ -30,8 +30,63 @@ pub fn body(cx: &Context<'_>, node: &Node) -> Body {
         "multipart" => {
             Body::Multipart(value.entries().iter().map(|entry| field(cx, entry)).collect())
         }
-        "body" => Body::Raw(cx.template(value, Escape::None)),
+        "body" => {
+            no_file_in_text(cx, value);
+            Body::Raw(cx.template(value, Escape::None))
+        }
         _ => file(cx, node, value),
+    }
+}
+
+/// `body: "@users.csv"` is curl's, and that of `volley URL -b @FILE`.
+fn no_file_in_text(cx: &Context<'_>, node: &Node) {
+    let Some(name) = node.text().and_then(|text| text.strip_prefix('@')) else { return };
+    let help = format!("a body from a file is `file: {}`, in the place of `body`", shorten(name));
+    let message = format!("`@{}` is sent as it is: these characters, not a file", shorten(name));
+    let looks = name.contains('.') && !name.contains(char::is_whitespace);
+    if cx.has_file(name) {
+        cx.report(node.place, message).help(help);
+    } else if looks {
+        cx.warn(node.place, message).help(help);
+    }
+}
+
+/// A part whose text is the name of a file that is there.
+fn no_file_name(cx: &Context<'_>, name: &str, node: &Node) {
+    let Some(text) = node.text() else { return };
+    let file = text.strip_prefix('@').unwrap_or(text);
+    if file.contains('.') && cx.has_file(file) {
+        let message = format!("the name `{}` is sent as text, and not the file", shorten(text));
+        cx.warn(node.place, message).help(format!(
+            "the file itself is `{}: {{ file: {} }}`; for the text write `{}: {{ text: {} }}`",
+            shorten(name),
+            shorten(file),
+            shorten(name),
+            shorten(text),
+        ));
+    }
+}
+
+/// `01234` and `+49170` are numbers for YAML, and lose what makes them a code.
+fn plain_number(cx: &Context<'_>, node: &Node) {
+    let Value::Number(text) = &node.value else { return };
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let zeros =
+        digits.len() > 1 && digits.starts_with('0') && digits.bytes().all(|b| b.is_ascii_digit());
+    // `+1` is a number; `+491701234567` is to be called.
+    let phone =
+        text.starts_with('+') && digits.len() > 6 && digits.bytes().all(|b| b.is_ascii_digit());
+    if zeros || phone {
+        let sent = json_number(text);
+        let what = if zeros { "the zeros" } else { "the plus" };
+        cx.report(
+            node.place,
+            format!("`{}` is a number here, and is sent as {sent}", shorten(text)),
+        )
+        .help(format!(
+            "put quotes around it to keep {what}: `\"{}\"`; if the number is meant, write {sent}",
+            shorten(text)
+        ));
     }
 }
 
@@ -123,6 +178,7 @@ fn field(cx: &Context<'_>, entry: &Entry) -> MultipartField {
         }
         (Some(text), None) => MultipartValue::Text(cx.template(text, Escape::None)),
         (None, None) if node.text().is_some() => {
+            no_file_name(cx, &entry.key, node);
             MultipartValue::Text(cx.template(node, Escape::None))
         }
         _ => {
@@ -138,7 +194,10 @@ fn json(cx: &Context<'_>, node: &Node, into: &mut Template) {
     match &node.value {
         Value::Null => into.push_text("null"),
         Value::Flag(flag) => into.push_text(if *flag { "true" } else { "false" }),
-        Value::Number(text) => into.push_text(&json_number(text)),
+        Value::Number(text) => {
+            plain_number(cx, node);
+            into.push_text(&json_number(text));
+        }
         Value::Text(text) => json_text(cx, node, text, false, into),
         Value::List(items) => {
             into.push_text("[");

@@ -35,6 +35,8 @@ pub struct Context<'a> {
     /// Whether relative URLs have something to be relative to.
     pub has_target: bool,
     pub findings: RefCell<Vec<Finding>>,
+    /// What is legal and hardly meant.
+    pub warnings: RefCell<Vec<Finding>>,
     /// References since the last step or section began.
     refs: RefCell<Vec<RefUse>>,
     /// References of each step itself, by the step's byte range.
@@ -91,6 +93,7 @@ impl<'a> Context<'a> {
             files: RefCell::default(),
             has_target,
             findings: RefCell::default(),
+            warnings: RefCell::default(),
             refs: RefCell::default(),
             step_refs: RefCell::default(),
             loose_refs: RefCell::default(),
@@ -107,6 +110,22 @@ impl<'a> Context<'a> {
     pub fn report(&self, place: Place, message: impl Into<String>) -> Reported<'_> {
         self.findings.borrow_mut().push(Finding::new(place, message));
         Reported(&self.findings)
+    }
+
+    /// Something legal that is hardly meant; the plan runs all the same.
+    pub fn warn(&self, place: Place, message: impl Into<String>) -> Reported<'_> {
+        self.warnings.borrow_mut().push(Finding::new(place, message));
+        Reported(&self.warnings)
+    }
+
+    /// Whether a file of this name lies where the plan's files are.
+    pub fn has_file(&self, name: &str) -> bool {
+        let is_name = !name.is_empty() && name.len() < 200 && !name.contains(['\n', '$']);
+        is_name
+            && match self.shipped {
+                None => self.base_dir.join(name).is_file(),
+                Some(shipped) => shipped.contains_key(name),
+            }
     }
 
     /// Step names are unique within a workflow.
@@ -309,6 +328,14 @@ impl<'a> Context<'a> {
     /// The keys of a map become variables, so they must be names.
     pub fn check_names(&self, node: Option<&Node>, what: &str) {
         for entry in node.map(Node::entries).unwrap_or_default() {
+            if entry.value.text().is_some_and(is_arithmetic) {
+                let text = shorten(entry.value.text().unwrap_or_default());
+                self.warn(entry.value.place, format!("nothing is calculated: `{text}` is set as a text"))
+                    .help(
+                        "numbers that count are `${iteration}` and `${vu.iteration}`, random ones \
+                         `${random.int(1, 10)}`; rows of numbers can be a data file; what needs arithmetic is a script (docs/scripts.md)",
+                    );
+            }
             if !is_name(&entry.key) {
                 let message = format!("`{}` cannot name a {what}", shorten(&entry.key));
                 self.report(entry.place, message).help(
@@ -363,6 +390,23 @@ impl<'a> Context<'a> {
         }
         path
     }
+}
+
+/// `${page} + 1`: a reference, a sign and a number, or the other way round.
+fn is_arithmetic(text: &str) -> bool {
+    let spans = spans(text);
+    let [(start, end), ..] = spans.as_slice() else { return false };
+    let (before, mut after) = (text[..*start].trim(), text[*end..].trim());
+    if !before.is_empty() {
+        return false;
+    }
+    let Some(rest) = after.strip_prefix(['+', '*', '-', '/', '%']) else { return false };
+    // `${a}-1` and `${a}/2` are names and paths.
+    let spaced = text[*end..].starts_with(' ') && rest.starts_with(' ');
+    after = rest.trim();
+    let is_number =
+        !after.is_empty() && after.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    is_number && (spaced || text[*end..].starts_with(['+', '*']))
 }
 
 /// What the plan itself writes into a URL or a form is encoded here, so that whoever renders a

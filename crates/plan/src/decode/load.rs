@@ -144,6 +144,7 @@ impl Decoder<'_> {
                 let max_duration = self.cx.duration(self.node.get("max_duration"));
                 self.cx.not_zero(self.node.get("max_duration"), max_duration);
                 let max_duration = max_duration.unwrap_or(MAX_DURATION);
+                self.enough_iterations(name, vus, iterations);
                 match name {
                     "per-vu-iterations" => {
                         Executor::PerVuIterations { vus, iterations, max_duration }
@@ -203,6 +204,24 @@ impl Decoder<'_> {
             self.cx.report(node.place, "`iterations: 0` makes no load").help("use at least 1");
         }
         count
+    }
+
+    /// `vus: 10, iterations: 5` shares five iterations among ten users.
+    fn enough_iterations(&self, name: &str, vus: u32, iterations: u64) {
+        if name == "shared-iterations" && iterations > 0 && iterations < u64::from(vus) {
+            let place = self.node.get("iterations").unwrap_or(self.node).place;
+            let noun = if iterations == 1 { "iteration" } else { "iterations" };
+            self.cx
+                .warn(
+                    place,
+                    format!(
+                        "{iterations} {noun} are shared by {vus} virtual users, so that some of them do nothing"
+                    ),
+                )
+                .help(format!(
+                    "if each is to do {iterations}: `executor: per-vu-iterations`; otherwise `vus: {iterations}`"
+                ));
+        }
     }
 
     fn rate(&self) -> Rate {

@@ -181,8 +181,20 @@ const PATH_DEPTH_MAX: usize = 16;
 pub fn json_path(cx: &Context<'_>, node: &Node) -> Option<String> {
     let path = node.text()?;
     if !path.starts_with('$') {
-        cx.report(node.place, format!("`{}` is not a JSONPath", shorten(path)))
-            .help(format!("a path begins with `$`: `$.{}`", shorten(path.trim_start_matches('.'))));
+        cx.report(node.place, format!("`{}` is not a JSONPath", shorten(path))).help(
+            match meant_path(path) {
+                Some(meant) => format!("a path begins with `$`: `{meant}`"),
+                None => PATHS.to_owned(),
+            },
+        );
+        return None;
+    }
+    if path.contains("${") {
+        let message = "a path is looked up in the body, and no reference can stand in it";
+        cx.report(node.place, message).help(
+            "write the path itself, for example `json: \"$.items[0].id\"`; a condition on a variable is `when` \
+             of a step, or `until` of a `repeat`",
+        );
         return None;
     }
     if nesting(path) > PATH_DEPTH_MAX || path.len() > 2000 {
@@ -194,10 +206,62 @@ pub fn json_path(cx: &Context<'_>, node: &Node) -> Option<String> {
         Err(error) => {
             let at = error.position().min(path.len());
             let message = format!("not a valid JSONPath: {}", error.message());
-            cx.report(cx.inside(node, at, path.len()), message)
-                .help("for example `$.token`, `$.items[0].id`, `$..price`");
+            cx.report(cx.inside(node, at, path.len()), message).help(path_help(path));
             None
         }
+    }
+}
+
+const PATHS: &str = "for example `$.token`, `$.items[0].id`, `$..price`";
+
+/// A path as others write it (`.[0].id`, `items[0].id`, `/items/0/id`), as JSONPath.
+fn meant_path(path: &str) -> Option<String> {
+    if path.len() > 200 {
+        return None;
+    }
+    let path = path.strip_suffix("[]").map_or_else(|| path.to_owned(), |list| format!("{list}[*]"));
+    let path = path.replace("[].", "[*].").replace(".[", "[");
+    let meant = match path.strip_prefix('/') {
+        // A JSON pointer.
+        Some(pointer) => {
+            let part = |part: &str| match part.parse::<u64>() {
+                Ok(number) => format!("[{number}]"),
+                Err(_) => format!(".{part}"),
+            };
+            pointer.split('/').map(part).collect()
+        }
+        // `items.0.id` is k6's and Lodash's.
+        None => {
+            let part = |part: &str| match part.parse::<u64>() {
+                Ok(number) => format!("[{number}]"),
+                Err(_) if part.starts_with('[') => part.to_owned(),
+                Err(_) => format!(".{part}"),
+            };
+            path.split('.').filter(|part| !part.is_empty()).map(part).collect::<String>()
+        }
+    };
+    let meant = format!("${meant}");
+    serde_json_path::JsonPath::parse(&meant).ok().map(|_| meant)
+}
+
+/// What to do about a path that begins well.
+fn path_help(path: &str) -> String {
+    let function =
+        ["length()", "size()", "count()", "first()", "last()", "min()", "max()", "sum()"];
+    if let Some(function) = function.iter().find(|function| path.ends_with(**function)) {
+        let list = path.strip_suffix(*function).unwrap_or(path).trim_end_matches('.');
+        return match *function {
+            "first()" => format!("the first one is `{list}[0]`"),
+            "last()" => format!("the last one is `{list}[-1]`"),
+            _ => format!(
+                "a path cannot end with `{function}`; that there is one is `json: \"{list}[0]\", exists: true`, and \
+                 `extract: {{ n: {{ json: \"{list}[*]\", match: count }} }}` counts them"
+            ),
+        };
+    }
+    match path.strip_prefix("$.").and_then(|rest| meant_path(&format!(".{rest}"))) {
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None => PATHS.to_owned(),
     }
 }
 

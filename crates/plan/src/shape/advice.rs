@@ -6,6 +6,10 @@ use crate::tree::{Node, Value, shorten};
 use crate::units;
 use crate::words;
 
+/// Quantities are needed before anything runs.
+pub const REFERENCE: &str = "this is needed before the test runs: only a value itself or one of the environment can stand \
+     here, `${env.NAME}` or `${env.NAME:-3}` (`-e NAME=3`)";
+
 /// Help for a value whose shape is wrong.
 pub fn hint(node: &Node, shape: &Shape) -> Option<String> {
     match (shape, &node.value) {
@@ -17,6 +21,9 @@ pub fn hint(node: &Node, shape: &Shape) -> Option<String> {
         (Shape::Template, Value::Map(_)) if node.get("url").is_some() => words::key("step", "url"),
         (Shape::Count, Value::Text(text)) if units::number(text).is_some() => {
             Some("remove the quotes".into())
+        }
+        (Shape::Count | Shape::CountOrOff, Value::Text(text)) if text.contains("${") => {
+            Some(REFERENCE.to_owned())
         }
         (Shape::List(Shape::Object(object)), Value::Map(_)) => {
             Some(list_written_as_map(node, object))

@@ -12,7 +12,11 @@ use base::names::did_you_mean;
 
 impl<'p> Checker<'p> {
     /// Every variable that is set somewhere.
-    pub fn set_anywhere(&self) -> BTreeSet<&'p str> {
+    pub fn set_anywhere(&self) -> &BTreeSet<&'p str> {
+        self.anywhere.get_or_init(|| self.find_set_anywhere())
+    }
+
+    fn find_set_anywhere(&self) -> BTreeSet<&'p str> {
         let plan = self.plan;
         let mut known: BTreeSet<&str> = plan.vars.iter().map(|(name, _)| name.as_str()).collect();
         for workflow in &plan.workflows {
@@ -23,7 +27,7 @@ impl<'p> Checker<'p> {
 
     /// `${token}` in a file that is sent as it is.
     pub fn body_files(&mut self) {
-        let known = self.set_anywhere();
+        let known = self.set_anywhere().clone();
         let notes = self.notes;
         for (place, references) in &notes.body_files {
             let Some(name) = references.iter().find(|inner| refers(inner, &known)) else {

@@ -182,6 +182,11 @@ impl<'p> Checker<'p> {
             {
                 self.unset_variable(one, name, scope, workflow);
             }
+            Source::Variable(name)
+                if one.has_default && !self.set_anywhere().contains(name.as_str()) =>
+            {
+                self.always_default(one, name);
+            }
             Source::Data { set, column } => match plan.data.iter().find(|d| d.name == *set) {
                 None => {
                     let names: Vec<&str> = plan.data.iter().map(|d| d.name.as_str()).collect();
@@ -222,7 +227,7 @@ impl<'p> Checker<'p> {
     /// `{token}` and its like, where something is called `token`.
     pub fn foreign(&mut self) {
         let notes = self.notes;
-        let known = self.set_anywhere();
+        let known = self.set_anywhere().clone();
         for (place, one) in &notes.foreign {
             let name = one.name.as_str();
             if one.is_mistake {
@@ -234,6 +239,24 @@ impl<'p> Checker<'p> {
                 self.report(*place, message, Some(format!("write `${{{name}}}`")));
             }
         }
+    }
+
+    /// `${regoin:-eu}`: nothing sets it, so that it is never anything else.
+    fn always_default(&mut self, one: &RefUse, name: &str) {
+        let known = self.set_anywhere();
+        let help = match did_you_mean(name, known.iter().copied()) {
+            Some(help) => help,
+            None => match words::reference(name) {
+                Some(help) => help,
+                None => format!(
+                    "a variable of the environment is `${{env.{}:-...}}`; others are set by `vars`, `set`, `extract`",
+                    shorten(name)
+                ),
+            },
+        };
+        let message =
+            format!("`{}` is set nowhere, so that this is always the default", shorten(name));
+        self.warn(one.place, message, help);
     }
 
     fn unset_variable(

@@ -6,6 +6,22 @@ use crate::methods::WARMUP;
 use crate::model::{Action, Step, Threshold};
 use crate::tree::{Node, Place, shorten};
 
+/// Tags that requests have without being given them.
+const SYSTEM_TAGS: [&str; 12] = [
+    "step",
+    "workflow",
+    "stage",
+    "status",
+    "method",
+    "url",
+    "name",
+    "proto",
+    "error",
+    "error_code",
+    "check",
+    "group",
+];
+
 impl Checker<'_> {
     pub fn thresholds(&mut self, nodes: &[Node]) {
         let plan = self.plan;
@@ -26,10 +42,50 @@ impl Checker<'_> {
             if let Some(name) = &threshold.select.stage {
                 self.stage(threshold, name, place("stage"));
             }
+            self.tags(threshold, node.get("tags"), metric.place);
             for (index, name) in threshold.exclude.iter().enumerate() {
                 let place = super::item_place(node.get("exclude"), index);
                 self.stage(threshold, name, place);
             }
+        }
+    }
+
+    /// A tag that no step has, or never with this value.
+    fn tags(&mut self, threshold: &Threshold, node: Option<&Node>, metric: Place) {
+        let plan = self.plan;
+        for (tag, wanted) in &threshold.select.tags {
+            let place = node.and_then(|node| node.get(tag)).map_or(metric, |node| node.place);
+            let of_steps = |steps: &[&Step]| -> Vec<crate::template::Template> {
+                let own = steps.iter().filter_map(|step| match &step.action {
+                    Action::Request(request) => Some(&request.tags),
+                    _ => None,
+                });
+                own.flatten()
+                    .filter(|(key, _)| key == tag)
+                    .map(|(_, value)| value.clone())
+                    .collect()
+            };
+            let mut values = of_steps(&self.looked_at(threshold));
+            let above = plan.workflows.iter().flat_map(|workflow| &workflow.tags).chain(&plan.tags);
+            values.extend(above.filter(|(key, _)| key == tag).map(|(_, value)| value.clone()));
+            let known: Option<Vec<&str>> = values.iter().map(|value| value.as_literal()).collect();
+            // What is filled in while the test runs may be anything.
+            let Some(known) = known else { continue };
+            if known.contains(&wanted.as_str()) || SYSTEM_TAGS.contains(&tag.as_str()) {
+                continue;
+            }
+            let mut known = known;
+            known.sort_unstable();
+            known.dedup();
+            let (tag, wanted) = (shorten(tag), shorten(wanted));
+            let help = match known.is_empty() {
+                true => format!("add it to a step: `tags: {{ {tag}: {wanted} }}`"),
+                false => format!("there is {}", known.join(", ")),
+            };
+            let message = format!(
+                "no step has the tag `{tag}` with the value `{wanted}`: nothing will be measured"
+            );
+            self.warn(place, message, help);
         }
     }
 

@@ -137,7 +137,7 @@ const K6_PLANS: &[Row] = &[
     row(
         "`--out json=f`, `--out csv=f`, `handleSummary`",
         "`--output json=f`, `--output csv=f`, `--summary f.json`",
-        &[],
+        &["plan output", "plan outputs", "plan out", "plan summary"],
     ),
     row("`--http-debug`", "`volley run plan.yaml --debug`", &[]),
     row("exit codes 99, 104, 105", "the same; see [README](../README.md#exit-codes) for more", &[]),

@@ -10,6 +10,7 @@ mod loads;
 mod mistakes;
 mod references;
 mod trial;
+mod trial_two;
 
 use std::path::Path;
 

@@ -31,6 +31,8 @@ mod samples;
 mod select;
 mod trouble;
 
+pub(crate) use self::request::canonical;
+
 use std::borrow::Cow;
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;

@@ -16,6 +16,7 @@ use oxc_semantic::{ScopeFlags, Scoping};
 use oxc_span::{GetSpan, Span};
 use oxc_syntax::symbol::SymbolId;
 
+use super::{life, members};
 use crate::names;
 
 #[derive(Debug, Default)]
@@ -27,8 +28,12 @@ pub struct Hints {
     pub makes_globals: bool,
     /// What is read from `__ENV` without a default.
     pub environment: BTreeSet<String>,
+    /// All that is read from `__ENV` by name.
+    pub environment_read: BTreeSet<String>,
     /// Exported names that are not `default`.
     pub exports: Vec<(String, u32)>,
+    /// What is only a mistake in the script itself, and not in a file that it imports.
+    pub of_entry: Vec<(u32, String)>,
 }
 
 /// A name of k6 that the file uses and does not have.
@@ -54,6 +59,7 @@ pub fn gather(text: &str, program: &Program<'_>, scoping: &Scoping, is_esm: bool
         asked: HashSet::new(),
         tried: Vec::new(),
         promises: HashSet::new(),
+        objects: Objects::of(program),
         read: BTreeSet::new(),
         defaulted: BTreeSet::new(),
         warnings: Vec::new(),
@@ -71,9 +77,16 @@ pub fn gather(text: &str, program: &Program<'_>, scoping: &Scoping, is_esm: bool
         let is_guarded = tried || look.asked.contains(&name);
         hints.unimported.push(Unimported { offset, name, is_guarded });
     }
+    look.warnings.extend(members::look(program, scoping));
+    let exports: Vec<&str> = hints.exports.iter().map(|(name, _)| name.as_str()).collect();
+    let (anywhere, of_entry) = life::look(program, scoping, &exports, is_esm);
+    look.warnings.extend(anywhere);
     look.warnings.sort();
+    look.warnings.dedup();
+    hints.of_entry = of_entry;
     hints.warnings = look.warnings;
     hints.environment = look.read.difference(&look.defaulted).cloned().collect();
+    hints.environment_read = look.read;
     hints
 }
 
@@ -147,6 +160,8 @@ struct Look<'s> {
     tried: Vec<Span>,
     /// Variables that hold the promise of a response.
     promises: HashSet<SymbolId>,
+    /// Variables that are declared with params of a request.
+    objects: Objects,
     read: BTreeSet<String>,
     defaulted: BTreeSet<String>,
     warnings: Vec<(u32, String)>,
@@ -244,6 +259,20 @@ impl Look<'_> {
         }
     }
 
+    /// Params of a request, written here or held by a variable that holds nothing else.
+    fn are_params(&self, expression: &Expression<'_>) -> bool {
+        match expression.get_inner_expression() {
+            Expression::ObjectExpression(object) => looks_like_params(object),
+            Expression::Identifier(id) => {
+                let reference = id.reference_id.get().map(|id| self.scoping.get_reference(id));
+                reference.and_then(|reference| reference.symbol_id()).is_some_and(|symbol| {
+                    self.objects.params.contains(&symbol) && !self.scoping.symbol_is_mutated(symbol)
+                })
+            }
+            _ => false,
+        }
+    }
+
     fn arguments_of_request(&mut self, name: &str, call: &CallExpression<'_>) {
         let at = call.span.start;
         match (name, call.arguments.get(1), call.arguments.get(2)) {
@@ -254,8 +283,8 @@ impl Look<'_> {
                 );
                 self.warnings.push((at, text));
             }
-            ("post" | "put" | "patch" | "del", Some(Argument::ObjectExpression(body)), None)
-                if looks_like_params(body) =>
+            ("post" | "put" | "patch" | "del" | "options", Some(body), None)
+                if body.as_expression().is_some_and(|body| self.are_params(body)) =>
             {
                 let text = format!(
                     "the second argument of http.{name}() is the body, so that these headers are sent as a form; write \
@@ -265,6 +294,33 @@ impl Look<'_> {
             }
             _ => {}
         }
+    }
+}
+
+/// Variables by what they are declared with.
+#[derive(Default)]
+struct Objects {
+    params: HashSet<SymbolId>,
+}
+
+impl Objects {
+    fn of(program: &Program<'_>) -> Objects {
+        let mut objects = Objects::default();
+        objects.visit_program(program);
+        objects
+    }
+}
+
+impl<'a> Visit<'a> for Objects {
+    fn visit_variable_declarator(&mut self, declarator: &VariableDeclarator<'a>) {
+        if let Some(Expression::ObjectExpression(object)) =
+            declarator.init.as_ref().map(|init| init.get_inner_expression())
+            && looks_like_params(object)
+        {
+            let id = declarator.id.get_binding_identifier();
+            self.params.extend(id.and_then(|id| id.symbol_id.get()));
+        }
+        walk::walk_variable_declarator(self, declarator);
     }
 }
 

@@ -23,27 +23,14 @@ const REQUESTS: &[&str] = &["del", "get", "head", "options", "patch", "post", "p
 
 /// The first call of something that is not there, and its place.
 pub fn find(program: &Program<'_>, scoping: &Scoping) -> Option<(u32, Lacking)> {
-    let mut known = Known::new(scoping);
-    for statement in &program.body {
-        known.import(statement);
-    }
-    // What holds a response may be handed on to what holds it next.
-    loop {
-        let before = known.responses.len();
-        known.written.clear();
-        known.visit_program(program);
-        known.judge();
-        if known.responses.len() == before {
-            break;
-        }
-    }
+    let known = Known::of(program, scoping);
     let mut calls = Calls { known: &known, found: Vec::new() };
     calls.visit_program(program);
     calls.found.into_iter().min_by_key(|(offset, _)| *offset)
 }
 
 /// What is known of the variables of a file.
-struct Known<'s> {
+pub struct Known<'s> {
     scoping: &'s Scoping,
     /// Names for the module `k6/http`.
     modules: HashSet<SymbolId>,
@@ -55,6 +42,8 @@ struct Known<'s> {
     written: HashMap<SymbolId, Writes>,
     /// Variables that never hold anything else.
     responses: HashSet<SymbolId>,
+    /// Variables that hold what `http.batch()` gave, and nothing else.
+    batches: HashSet<SymbolId>,
 }
 
 #[derive(Default)]
@@ -75,7 +64,27 @@ impl<'s> Known<'s> {
             checks: HashSet::new(),
             written: HashMap::new(),
             responses: HashSet::new(),
+            batches: HashSet::new(),
         }
+    }
+
+    /// What the text of a file shows.
+    pub fn of(program: &Program<'_>, scoping: &'s Scoping) -> Known<'s> {
+        let mut known = Known::new(scoping);
+        for statement in &program.body {
+            known.import(statement);
+        }
+        // What holds a response may be handed on to what holds it next.
+        loop {
+            let before = known.responses.len() + known.batches.len();
+            known.written.clear();
+            known.visit_program(program);
+            known.judge();
+            if known.responses.len() + known.batches.len() == before {
+                break;
+            }
+        }
+        known
     }
 
     fn import(&mut self, statement: &Statement<'_>) {
@@ -110,7 +119,7 @@ impl<'s> Known<'s> {
         }
     }
 
-    fn symbol(&self, expression: &Expression<'_>) -> Option<SymbolId> {
+    pub fn symbol(&self, expression: &Expression<'_>) -> Option<SymbolId> {
         let Expression::Identifier(id) = expression.get_inner_expression() else { return None };
         self.scoping.get_reference(id.reference_id.get()?).symbol_id()
     }
@@ -132,8 +141,27 @@ impl<'s> Known<'s> {
         }
     }
 
-    fn is_response(&self, expression: &Expression<'_>) -> bool {
+    /// `batch` of `http.batch`, if that is the module's.
+    pub fn function_of_http<'t>(&self, callee: &'t Expression<'_>) -> Option<&'t str> {
+        let Expression::StaticMemberExpression(member) = callee.get_inner_expression() else {
+            return None;
+        };
+        let module = self.symbol(&member.object)?;
+        self.modules.contains(&module).then(|| member.property.name.as_str())
+    }
+
+    fn is_batch(&self, expression: &Expression<'_>) -> bool {
         match expression.get_inner_expression() {
+            Expression::CallExpression(call) => {
+                self.function_of_http(&call.callee) == Some("batch")
+            }
+            other => self.symbol(other).is_some_and(|symbol| self.batches.contains(&symbol)),
+        }
+    }
+
+    pub fn is_response(&self, expression: &Expression<'_>) -> bool {
+        match expression.get_inner_expression() {
+            Expression::ComputedMemberExpression(member) => self.is_batch(&member.object),
             Expression::CallExpression(call) => self.is_request(&call.callee) == Some(false),
             Expression::AwaitExpression(wait) => match wait.argument.get_inner_expression() {
                 Expression::CallExpression(call) => self.is_request(&call.callee).is_some(),
@@ -200,6 +228,9 @@ impl<'a> Visit<'a> for Known<'_> {
                 && module == "k6/http"
             {
                 self.modules.insert(symbol);
+            }
+            if self.is_batch(init) && !self.scoping.symbol_is_mutated(symbol) {
+                self.batches.insert(symbol);
             }
             let writes = self.written.entry(symbol).or_default();
             match is_response && !writes.declared {

@@ -37,7 +37,8 @@ impl Sources {
                 warnings
                     .push(format!("{}: {message}; is an import missing? {line}", short(&place)));
             }
-            for (offset, text) in &hints.warnings {
+            let of_entry = hints.of_entry.iter().filter(|_| *name == self.entry);
+            for (offset, text) in of_entry.chain(&hints.warnings) {
                 warnings.push(format!("{}: {text}", short(&at(*offset))));
             }
         }
@@ -50,6 +51,13 @@ impl Sources {
         let modules = self.own_modules();
         let hints = modules.iter().filter_map(|(_, module)| module.hints());
         hints.flat_map(|hints| hints.environment.iter().cloned()).collect()
+    }
+
+    /// All that the script reads from `__ENV` by name.
+    pub fn environment_read(&self) -> Vec<String> {
+        let modules = self.own_modules();
+        let hints = modules.iter().filter_map(|(_, module)| module.hints());
+        hints.flat_map(|hints| hints.environment_read.iter().cloned()).collect()
     }
 
     /// Where the script itself exports a name: `s.js:2:14`.

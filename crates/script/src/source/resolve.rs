@@ -142,6 +142,14 @@ impl Resolver<'_> {
         if specifier.starts_with("node:") {
             return error.help("modules of Node.js are not available in a load test");
         }
+        // Libraries are built in under the addresses that they have with k6.
+        let library = crate::jslib::URLS.iter().find(|name| {
+            let word = specifier.rsplit('/').next().unwrap_or_default();
+            name.split('/').any(|part| part == word)
+        });
+        if let Some(library) = library {
+            return error.help(format!("it is built in by this name: \"{library}\""));
+        }
         let near = nearest(specifier, self.builtins.names.iter().copied());
         error.help(match near {
             Some(near) => format!("did you mean \"{near}\"?"),

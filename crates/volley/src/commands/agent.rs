@@ -40,7 +40,7 @@ fn check(args: &AgentArgs, identity: &Identity) -> Result<(), Failure> {
 }
 
 async fn run(args: &AgentArgs) -> Result<ExitCode, Failure> {
-    let config = super::node::config(&args.node, &args.certs).await?;
+    let config = super::node::config(&args.node, &args.certs, &[]).await?;
     // Before the start, which would already raise the boot in the data folder and speak to others.
     let shown = trust::show(&config.credentials.certificate).map_err(Failure::failed)?;
     if let Some(Ok(identity)) = shown.first().map(|facts| &facts.identity) {

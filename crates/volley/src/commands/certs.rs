@@ -104,6 +104,14 @@ fn init(args: &CertsInitArgs) -> Result<ExitCode, Failure> {
 
 fn open(folder: &Path) -> Result<DevCa, Failure> {
     DevCa::open(folder).map_err(|error| match error {
+        CaError::Io { error, .. }
+            if error.kind() == std::io::ErrorKind::NotFound
+                && folder.join("ca").join(CA_FILE).exists() =>
+        {
+            let inner = folder.join("ca");
+            Failure::failed(format!("{} is no CA", shown(folder)))
+                .help(format!("there is one in it: --ca {}", shown(&inner)))
+        }
         CaError::Io { path, error } if error.kind() == std::io::ErrorKind::NotFound => {
             let help = format!("make a CA first: volley certs init {}", shown(folder));
             Failure::failed(error).at(path.display()).help(help)

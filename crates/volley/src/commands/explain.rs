@@ -3,7 +3,6 @@
 use plan::{Action, Plan, Step, WorkflowClass};
 use report::ExitCode;
 use report::format;
-use schedule;
 use schedule::allocation::{self, arrange, candidates};
 use serde_json::{Value, json};
 
@@ -28,6 +27,7 @@ pub fn explain(args: &PlanArgs) -> ExitCode {
     } else {
         print::page(&describe(&plan, cores));
     }
+    plan.warnings.iter().for_each(|word| eprintln!("volley: {}", word.in_a_line()));
     super::rows::short_of_rows(&plan).iter().for_each(|word| eprintln!("volley: {word}"));
     ExitCode::Passed
 }

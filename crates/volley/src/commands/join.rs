@@ -33,13 +33,13 @@ pub async fn worker_config(args: &WorkerArgs, cores: u32) -> Result<Config, Fail
         if given {
             eprintln!("volley: a join token is given and not used: there is no --join");
         }
-        return super::node::config(&args.node, &certs).await;
+        return super::node::config(&args.node, &certs, &[trust::Role::Worker]).await;
     }
     let pairs = if certs.exists() { folder::pairs(&certs)? } else { Vec::new() };
     if pairs.is_empty() {
         join(args, &certs, cores).await?;
     }
-    let mut config = super::node::config(&args.node, &certs).await?;
+    let mut config = super::node::config(&args.node, &certs, &[trust::Role::Worker]).await?;
     if args.node.bind.is_none() {
         config.bind = own_address(&args.join).await?;
     }

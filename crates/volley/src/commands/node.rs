@@ -15,7 +15,7 @@ use node::http::HttpConfig;
 use node::secret::GossipKey;
 use report::ExitCode;
 use tokio::sync::mpsc;
-use trust::Gates;
+use trust::{Gates, Role};
 
 use super::certs::folder::{self, GOSSIP_FILE};
 use super::reach::{Reach, reach};
@@ -34,9 +34,11 @@ const ALONE_FOR: Duration = Duration::from_secs(2);
 /// what runs, is said always.
 pub const QUIET: &str = "warn,openraft=off,enrol=info,steering=info";
 
-/// What every member of a cluster is started with.
-pub async fn config(args: &NodeArgs, certs: &Path) -> Result<Config, Failure> {
+/// What every member of a cluster is started with. `roles`: those that its certificate may be for; none: any.
+pub async fn config(args: &NodeArgs, certs: &Path, roles: &[Role]) -> Result<Config, Failure> {
     let files = folder::find(certs)?;
+    folder::must_be(certs, &files, roles)?;
+    folder::warn_if_readable(&files);
     let key_file = certs.join(GOSSIP_FILE);
     let key = GossipKey::load(&key_file).map_err(|error| {
         Failure::failed(error).help(
@@ -158,7 +160,7 @@ async fn manager_config(args: &ManagerArgs) -> Result<ManagerConfig, Failure> {
         let what = "--join-group needs to know where the others are: --seed or --dns";
         return Err(Failure::failed(what));
     }
-    let mut config = ManagerConfig::new(config(&args.node, &args.certs).await?);
+    let mut config = ManagerConfig::new(config(&args.node, &args.certs, &[Role::Manager]).await?);
     config.reached_at.clone_from(&args.node.advertise);
     if args.peers.len() > 1 {
         let ledgers = args.peers.iter().map(|peer| fleet::local::ledger_of(peer).to_string());
@@ -270,7 +272,14 @@ async fn say_if_alone(member: &node::Member, others: Vec<String>) -> Infallible 
     loop {
         tokio::time::sleep(ALONE_FOR).await;
         let is_alone = !member.view().entries.iter().any(is_there);
-        if is_alone && !told {
+        let refused = member.search().refused;
+        if let Some((address, refusal)) = refused.filter(|_| is_alone && !told) {
+            eprintln!(
+                "volley: {address} answers, and this node cannot join it: {refusal}; trying on{}",
+                remedy(&refusal)
+            );
+            told = true;
+        } else if is_alone && !told {
             eprintln!(
                 "volley: nobody answers at {others}; trying on. Are they up, and does the network let TCP and UDP to \
                  these ports through?"
@@ -282,6 +291,21 @@ async fn say_if_alone(member: &node::Member, others: Vec<String>) -> Infallible 
             }
             return std::future::pending().await;
         }
+    }
+}
+
+/// What to do about a refusal, where it can be said.
+fn remedy(refusal: &trust::Refusal) -> String {
+    match refusal {
+        trust::Refusal::Datacenter { initiator, from, to, .. } => format!(
+            ". This certificate is for the datacenter `{from}`, and the others are of `{to}`: issue one with `volley \
+             certs issue --role {initiator} --datacenter {to}`, or name nodes of `{from}` with --seed"
+        ),
+        trust::Refusal::UnknownAuthority => {
+            ". The certificates are of different CAs: issue this one with the CA of that cluster"
+                .to_owned()
+        }
+        _ => ". `volley certs show` tells what is in a certificate".to_owned(),
     }
 }
 

@@ -114,6 +114,7 @@ fn wanted(args: &RunArgs, mode: Option<SummaryMode>, log: &Arc<Log>) -> Result<W
         name: args.plan.display().to_string(),
         entry: entry(&args.plan)?,
         env,
+        given: args.env.clone(),
         variables,
         config: args.script.config.clone(),
         flags,

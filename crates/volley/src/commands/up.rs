@@ -153,6 +153,12 @@ async fn print_nodes(nodes: &Nodes, have_parents: bool) {
 /// A folder that was chosen is started again as it was left.
 fn make_or_open(args: &UpArgs, folder: &Path) -> Result<LocalCluster, LocalError> {
     let (managers, workers) = (usize::from(args.managers), usize::from(args.workers));
+    if managers.is_multiple_of(2) {
+        eprintln!(
+            "volley: --managers {managers}: as many may be lost as with {}; take 1, 3 or 5",
+            managers.saturating_sub(1)
+        );
+    }
     let Some(local) = LocalCluster::open(folder)? else {
         return LocalCluster::create(folder, managers, workers);
     };

@@ -149,7 +149,7 @@ impl World {
                 self.bring_back(m, call.back, *answer, now - call.sent);
             }
             Packet::WorkerReport { from, life, number, tell } => {
-                self.told(m, from, life, number, *tell)
+                self.told(m, from, life, number, *tell);
             }
             Packet::RenewRequest { from, life, number, renew } => {
                 let late = self.group_delay(m);

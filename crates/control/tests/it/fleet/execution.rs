@@ -10,7 +10,6 @@ use control::owner::{
 use fence::WorkflowNo;
 use ledger_state::{Command, Outcome, Payload, Phase};
 use plan::Priority;
-use schedule;
 use schedule::allocation;
 
 use crate::fleet::worker::Behaviour;

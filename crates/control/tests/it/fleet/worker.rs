@@ -483,7 +483,7 @@ impl ModelWorker {
         let own_core = match dispatch.seat {
             Placement::Own(hold) => {
                 let Some((_, cores, _)) = self.holds.get_mut(&name(hold)) else {
-                    return WorkerResponse::Refused(WorkerRefusal::UnknownHold);
+                    return WorkerResponse::Refused(WorkerRefusal::UnknownReservation);
                 };
                 *cores -= 1;
                 if *cores == 0 {

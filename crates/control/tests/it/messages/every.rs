@@ -182,7 +182,7 @@ every!(WorkerRefusal:
     WorkerRefusal::Fence(_) => FenceRefusal::any().prop_map(WorkerRefusal::Fence),
     WorkerRefusal::NoCores { .. } => (any::<u32>(), any::<u32>(), any::<u32>())
         .prop_map(|(asked, free, total)| WorkerRefusal::NoCores { asked, free, total }),
-    WorkerRefusal::UnknownHold => Just(WorkerRefusal::UnknownHold),
+    WorkerRefusal::UnknownReservation => Just(WorkerRefusal::UnknownReservation),
     WorkerRefusal::UnknownAttempt => Just(WorkerRefusal::UnknownAttempt),
     WorkerRefusal::OldContext { .. } => any::<u32>().prop_map(|seen| WorkerRefusal::OldContext { seen }),
     WorkerRefusal::Draining => Just(WorkerRefusal::Draining),

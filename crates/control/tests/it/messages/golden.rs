@@ -170,7 +170,7 @@ fn answers() -> Vec<WorkerResponse> {
         fence(FenceRefusal::Epoch(Refusal::Full { keys: 18 })),
         fence(FenceRefusal::Step(Refusal::Stale { held: STEP, offered: STEP })),
         WorkerResponse::Refused(WorkerRefusal::NoCores { asked: 1, free: 2, total: 3 }),
-        WorkerResponse::Refused(WorkerRefusal::UnknownHold),
+        WorkerResponse::Refused(WorkerRefusal::UnknownReservation),
         WorkerResponse::Refused(WorkerRefusal::UnknownAttempt),
         WorkerResponse::Refused(WorkerRefusal::OldContext { seen: 19 }),
         WorkerResponse::Refused(WorkerRefusal::Draining),

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use schedule;
 use stats::DropCause;
 
 use super::{load, run_all, sum};

@@ -38,7 +38,7 @@ pub fn from_js<'js>(ctx: &Ctx<'js>, value: &Value<'js>) -> std::result::Result<B
     let file = |(_, value): &(String, Value<'js>)| value.as_object().is_some_and(is_file);
     match all.iter().any(file) {
         true => Ok(multipart(ctx, &all)?),
-        false => Ok(form(all)?),
+        false => Ok(form(ctx, all)?),
     }
 }
 
@@ -86,7 +86,7 @@ pub fn file<'js>(
 }
 
 /// `a=1&b=x+y`, by name; a list gives its name once for each member.
-fn form<'js>(mut fields: Vec<(String, Value<'js>)>) -> Result<Body> {
+fn form<'js>(ctx: &Ctx<'js>, mut fields: Vec<(String, Value<'js>)>) -> Result<Body> {
     fields.sort_by(|a, b| a.0.cmp(&b.0));
     let mut encoder = url::form_urlencoded::Serializer::new(String::new());
     for (name, value) in &fields {
@@ -97,7 +97,11 @@ fn form<'js>(mut fields: Vec<(String, Value<'js>)>) -> Result<Body> {
                 }
             }
             None => {
-                encoder.append_pair(name, &shown(value)?);
+                let sent = shown(value)?;
+                if value.is_object() && sent.starts_with("map[") {
+                    super::hints::nested_form(ctx, name, &sent);
+                }
+                encoder.append_pair(name, &sent);
             }
         }
     }

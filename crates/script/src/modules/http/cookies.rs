@@ -113,9 +113,14 @@ fn set<'js>(
     this: ThisJar<'js>,
     url: Coerced<String>,
     name: Coerced<String>,
-    value: Coerced<String>,
+    value: Opt<Coerced<String>>,
     options: Opt<Value<'js>>,
 ) -> Result<bool> {
+    let Some(value) = value.0 else {
+        let message =
+            "jar.set() takes a URL, a name and a value: jar.set('http://host/', 'name', 'value')";
+        return Err(refuse(&ctx, message));
+    };
     let url = parse(&ctx, &url.0)?;
     let mut cookie = SetCookie { name: name.0, value: value.0, ..SetCookie::default() };
     if let Some(options) = options.0.as_ref().and_then(Value::as_object) {

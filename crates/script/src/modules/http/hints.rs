@@ -3,6 +3,7 @@
 
 use rquickjs::{Ctx, Value};
 
+use super::response::MEMBERS;
 use crate::host::{Host, HostRef};
 use crate::options::nearest;
 use crate::said::Said;
@@ -124,6 +125,118 @@ pub fn form_as_json(ctx: &Ctx<'_>, host: &Host) {
     let text = "the body is an object, which is sent as a form (a=1&b=2), and its Content-Type says \
                 JSON; write JSON.stringify(body)";
     host.warn_once(ctx, Said::FormAsJson, text);
+}
+
+/// Words of other tools for what a response has.
+const MEMBERS_ELSEWHERE: &[(&str, &str)] = &[
+    ("statusCode", "status"),
+    ("status_code", "status"),
+    ("code", "status"),
+    ("statusText", "status_text"),
+    ("statusMessage", "status_text"),
+    ("ok", "status === 200"),
+    ("text", "body"),
+    ("content", "body"),
+    ("data", "json()"),
+    ("responseText", "body"),
+    ("responseBody", "body"),
+    ("header", "headers['Name']"),
+    ("getHeader", "headers['Name']"),
+    ("cookie", "cookies"),
+    ("time", "timings.duration"),
+    ("elapsed", "timings.duration"),
+    ("duration", "timings.duration"),
+    ("responseTime", "timings.duration"),
+    ("latency", "timings.duration"),
+    ("ttfb", "timings.waiting"),
+    ("method", "request.method"),
+];
+
+/// What is asked of any value, by the language and by libraries.
+const OF_ANY: &[&str] = &[
+    "then",
+    "catch",
+    "toJSON",
+    "inspect",
+    "constructor",
+    "length",
+    "size",
+    "nodeType",
+    "message",
+    "stack",
+    "name",
+    "splice",
+    "prototype",
+];
+
+/// `response.statusCode`, which is undefined.
+pub fn no_member(ctx: &Ctx<'_>, host: &Host, name: &str) {
+    let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic());
+    if !is_name || OF_ANY.contains(&name) || !host.script().said.may_look(Said::Member) {
+        return;
+    }
+    let known = MEMBERS_ELSEWHERE.iter().find(|(word, _)| *word == name);
+    let advice = match known.map(|(_, is)| *is).or_else(|| nearest(name, &MEMBERS)) {
+        Some(is) => format!("it is `response.{is}`"),
+        None => format!("it has {}", MEMBERS.join(", ")),
+    };
+    let text = format!("a response has no `{name}`, so it is undefined; {advice}");
+    host.warn_once(ctx, Said::Member, &text);
+}
+
+/// `response.body` with `discardResponseBodies`.
+pub fn no_body(ctx: &Ctx<'_>, host: &Host) {
+    let text = "the body of this response is null, because `discardResponseBodies` is set; a request whose body is \
+                looked at has `{ responseType: 'text' }` in its params";
+    host.warn_once(ctx, Said::NoBody, text);
+}
+
+/// `Bearer undefined`
+pub fn look_at_header(ctx: &Ctx<'_>, name: &str, value: &str) {
+    let missing = ["undefined", "null", "NaN", "[object Object]"];
+    let is_part = |word: &&str| match *word {
+        // `Origin: null` is meant.
+        "null" => value.ends_with(" null"),
+        "[object Object]" => value.contains(word),
+        word => value.split([' ', '=', ':', '-', ';', ',']).any(|part| part == word),
+    };
+    let found = missing.iter().find(|word| is_part(word));
+    let Some(what) = found else { return };
+    let Some(host) = ctx.userdata::<HostRef>().map(|host| host.0.clone()) else { return };
+    let mut text =
+        format!("the header `{name}` has `{what}` in it: a value that it is made of is missing");
+    let unset = host.script().unset_environment();
+    if !unset.is_empty() {
+        let flags: Vec<String> = unset.iter().map(|name| format!("-e {name}=...")).collect();
+        text += &format!("; not set in __ENV: {} ({})", unset.join(", "), flags.join(" "));
+    }
+    host.warn_once(ctx, Said::Header, &text);
+}
+
+/// `{ address: { city: 'Oslo' } }` as a form.
+pub fn nested_form(ctx: &Ctx<'_>, name: &str, sent: &str) {
+    let Some(host) = ctx.userdata::<HostRef>().map(|host| host.0.clone()) else { return };
+    let sent: String = sent.chars().take(60).collect();
+    let text = format!(
+        "the field `{name}` of the form is an object, and a form has only texts: `{name}={sent}` is sent; for JSON \
+         write JSON.stringify(body) and headers: {{ 'Content-Type': 'application/json' }}"
+    );
+    host.warn_once(ctx, Said::NestedForm, &text);
+}
+
+/// So short a time limit was meant in seconds.
+const TIMEOUT_MS: f64 = 100.0;
+
+/// `timeout: 10`
+pub fn short_timeout(ctx: &Ctx<'_>, ms: f64) {
+    if !(ms > 0.0 && ms < TIMEOUT_MS) {
+        return;
+    }
+    let Some(host) = ctx.userdata::<HostRef>().map(|host| host.0.clone()) else { return };
+    let text = format!(
+        "`timeout: {ms}` is {ms} milliseconds; {ms} seconds are `timeout: '{ms}s'` (or, if it is meant, '{ms}ms')"
+    );
+    host.warn_once(ctx, Said::Timeout, &text);
 }
 
 #[cfg(test)]

@@ -160,10 +160,13 @@ impl Request {
                 hints::no_object(ctx, &key, &value);
             }
             match key.as_str() {
-                "headers" => self.take_headers(&value)?,
+                "headers" => self.take_headers(ctx, &value)?,
                 "tags" => self.take_tags(ctx, &value)?,
                 "cookies" => self.take_cookies(&value)?,
-                "timeout" => self.timeout = timeout(&value)?,
+                "timeout" => {
+                    value.as_number().into_iter().for_each(|ms| hints::short_timeout(ctx, ms));
+                    self.timeout = timeout(&value)?;
+                }
                 "redirects" if is_given(&value) => {
                     let number = value.get::<Coerced<f64>>()?.0;
                     self.redirects = Some(if number > 0.0 { number as u32 } else { 0 });
@@ -205,11 +208,12 @@ impl Request {
         Ok(())
     }
 
-    fn take_headers(&mut self, value: &Value<'_>) -> Result<(), Refusal> {
+    fn take_headers<'js>(&mut self, ctx: &Ctx<'js>, value: &Value<'js>) -> Result<(), Refusal> {
         let Some(object) = value.as_object() else { return Ok(()) };
-        for entry in object.props::<String, Value<'_>>() {
+        for entry in object.props::<String, Value<'js>>() {
             let (name, value) = entry?;
             let value = value.get::<Coerced<String>>()?.0;
+            hints::look_at_header(ctx, &name, &value);
             if !is_token(&name) {
                 let text = format!("net/http: invalid header field name {name:?}");
                 self.broken = Some(Trouble::general(text));

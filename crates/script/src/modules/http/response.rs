@@ -18,10 +18,11 @@ use rquickjs::{
 use super::exchange::{Answer, give_back};
 use super::request::{ResponseType, canonical};
 use super::trouble::Trouble;
-use super::{cookies, head, json};
+use super::{cookies, head, hints, json};
 use crate::host::Host;
 use crate::lacking::{Lacking, RESPONSE};
 use crate::modules::bytes::{buffer_from_bytes, refuse, string_from_bytes};
+use crate::said::Said;
 
 /// Members in k6's order; those from `METHODS_FROM` on are functions.
 pub const MEMBERS: [&str; 20] = [
@@ -150,8 +151,21 @@ impl<'js> JsClass<'js> for ResponseObject<'js> {
     ) -> Result<Value<'js>> {
         let this = this.borrow();
         match this.names.find(&atom) {
-            Some(member) => this.member(ctx, member),
-            None => prototype(ctx)?.get(atom),
+            Some(member) => {
+                if MEMBERS[member] == "body" && this.is_discarded() {
+                    hints::no_body(ctx, &this.host);
+                }
+                this.member(ctx, member)
+            }
+            None => {
+                let value: Value<'js> = prototype(ctx)?.get(atom.clone())?;
+                if value.is_undefined()
+                    && let Ok(Some(name)) = atom.to_value().map(|name| name.into_string())
+                {
+                    hints::no_member(ctx, &this.host, &name.to_string()?);
+                }
+                Ok(value)
+            }
         }
     }
 
@@ -267,6 +281,15 @@ impl<'js> ResponseObject<'js> {
             self.keep(member, value.clone());
         }
         Ok(value)
+    }
+
+    /// The body was not kept, because the options say so for all requests.
+    fn is_discarded(&self) -> bool {
+        let Content::Answer(answer) = &self.content else { return false };
+        answer.body.is_none()
+            && answer.request.response_type == ResponseType::None
+            && self.host.script().rules().discard_response_bodies
+            && !self.host.script().said.has(Said::NoBody)
     }
 
     fn json(&self, ctx: &Ctx<'js>, selector: Option<Value<'js>>) -> Result<Value<'js>> {

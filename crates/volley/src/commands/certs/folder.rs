@@ -9,7 +9,7 @@
 use crate::failure::Failure;
 use std::path::{Path, PathBuf};
 
-use trust::{Files, create_private};
+use trust::{Files, Role, create_private};
 
 pub const CA_FILE: &str = "ca.pem";
 pub const CA_KEY_FILE: &str = "ca-key.pem";
@@ -45,6 +45,19 @@ pub fn files_of(folder: &Path, name: &str) -> Files {
 pub fn find(folder: &Path) -> Result<Files, Failure> {
     match &pairs(folder)?[..] {
         [name] => Ok(files_of(folder, name)),
+        [] if folder.join(CA_KEY_FILE).exists() => {
+            let shown = folder.display();
+            let what = "is the folder of a CA, which signs certificates and is shown to nobody";
+            Err(Failure::failed(format!("{shown} {what}")).help(format!(
+                "issue one into a folder of its own: volley certs issue --ca {shown} --role client --datacenter NAME \
+                 --out ./client (of a node: --role worker or manager)"
+            )))
+        }
+        [] if nested(folder).is_some() => {
+            let inner = nested(folder).unwrap_or_default();
+            Err(Failure::failed(format!("{} has no certificate with its key", folder.display()))
+                .help(format!("did you mean {}?", inner.display())))
+        }
         [] => {
             let shown = folder.display();
             let how = "volley certs issue --ca CA --role ROLE --datacenter NAME --out";
@@ -68,6 +81,42 @@ pub fn check_has_none(folder: &Path) -> Result<(), Failure> {
             Err(Failure::failed(format!("{what}, and a node takes a folder with one"))
                 .help("choose another folder, or move that one away"))
         }
+    }
+}
+
+/// A folder in it that has a pair: `w1/certs` of `w1`, `cluster/client` of `cluster`.
+fn nested(folder: &Path) -> Option<PathBuf> {
+    let places = ["certs", "client"].map(|name| folder.join(name));
+    places.into_iter().find(|place| pairs(place).is_ok_and(|pairs| pairs.len() == 1))
+}
+
+/// Whose certificate it is, if it can be read.
+pub fn role_of(files: &Files) -> Option<Role> {
+    let facts = trust::show(&files.certificate).ok()?.into_iter().next()?;
+    Some(facts.identity.ok()?.role)
+}
+
+/// Says first what is wrong first: a certificate of another role opens nothing, whatever else is missing.
+pub fn must_be(folder: &Path, files: &Files, wanted: &[Role]) -> Result<(), Failure> {
+    match (role_of(files), wanted) {
+        (Some(role), [first, ..]) if !wanted.contains(&role) => {
+            let what = format!("the certificate in {} is a {role}'s", folder.display());
+            Err(Failure::failed(format!("{what}, and this needs a {first}'s")).help(format!(
+                "issue one: volley certs issue --ca CA --role {first} --datacenter NAME --out DIR"
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A private key that others can read is theirs, too.
+pub fn warn_if_readable(files: &Files) {
+    use std::os::unix::fs::PermissionsExt;
+    let Ok(found) = std::fs::metadata(&files.key) else { return };
+    let mode = found.permissions().mode() & 0o7777;
+    if mode & 0o077 != 0 {
+        let finding = trust::Finding::KeyReadable { path: files.key.clone(), mode };
+        eprintln!("volley: {finding}");
     }
 }
 

@@ -113,7 +113,7 @@ async fn submit(
     std::fs::write(&path, text).map_err(|error| Failure::failed(error).at(path.display()))?;
     let none = |_: &str| None;
     let bundle = pack_plan(&path, &ReadOptions::new(&none), Policy::default());
-    let bundle = bundle.map_err(Failure::failed)?;
+    let (_, bundle) = bundle.map_err(Failure::failed)?;
     let bytes = bundle.encode().map_err(Failure::failed)?;
     let stored = client.put(bytes.into(), Arc::new(|_, _| {})).await.map_err(Failure::failed)?;
     let key = keys::draw().map_err(Failure::failed)?;

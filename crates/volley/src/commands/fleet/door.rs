@@ -56,6 +56,10 @@ impl EnrolmentService {
             )),
             _ => Failure::failed(format!("{problem} (--certs names the folder)")),
         })?;
+        let roles = [trust::Role::Client, trust::Role::Manager, trust::Role::Gate];
+        folder::must_be(&certs, &files, &roles)
+            .map_err(|problem| Failure::failed(format!("{problem} (--certs names the folder)")))?;
+        folder::warn_if_readable(&files);
         let mut flags = String::new();
         for manager in &place.managers {
             flags += &format!(" --manager {manager}");
@@ -99,7 +103,12 @@ impl EnrolmentService {
             FleetError::Nobody { failures, .. } => {
                 let lasting =
                     failures.iter().any(|one| one.is_lasting() && !one.is_of_another_role());
+                let broken = failures.iter().find_map(|one| one.broken_port());
                 let hint = match lasting {
+                    _ if broken.is_some() => format!(
+                        "is that the port of a manager's ledger? The manager itself listens one below, at {}",
+                        broken.unwrap_or_default()
+                    ),
                     true => format!("the certificate in {certs} was shown (--certs)"),
                     false => "--manager says where they are".to_owned(),
                 };

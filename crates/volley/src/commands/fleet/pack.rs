@@ -8,7 +8,8 @@ use report::ExitCode;
 use stats::RunResult;
 
 use crate::cli::{FullPolicy, LossPolicy, RunArgs, ScriptArgs, SubmitArgs};
-use crate::commands::run::environment;
+use crate::commands::rows::short_of_rows;
+use crate::commands::run::{Asked, environment, for_scripts};
 use crate::commands::runner::{self, Style};
 use crate::commands::script::{self, Remote};
 use crate::failure::Failure;
@@ -25,9 +26,7 @@ pub fn pack(args: &SubmitArgs) -> Result<Packed, ExitCode> {
     }
     let usage = |text: String| Failure::usage(text).tell();
     if let Some(flag) = args.script.first_given() {
-        return Err(usage(format!(
-            "{flag} is for scripts; a plan says this itself (docs/plans.md)"
-        )));
+        return Err(usage(for_scripts(flag)));
     }
     let of_load = [
         ("--vus", args.vus.is_some()),
@@ -43,20 +42,25 @@ pub fn pack(args: &SubmitArgs) -> Result<Packed, ExitCode> {
             )));
         }
     }
-    let look_up = environment(&args.env);
+    let asked = Asked::default();
+    let look_up = asked.noting(environment(&args.env));
     let options = ReadOptions {
         target: args.target.as_deref(),
         key_fits: Some(&engine::key_fits),
         ..ReadOptions::new(&look_up)
     };
-    match pack_plan(&args.plan, &options, policy(args)) {
-        Ok(bundle) => Ok(Packed { bundle, script: None }),
+    let (plan, bundle) = match pack_plan(&args.plan, &options, policy(args)) {
+        Ok(packed) => packed,
         Err(PackError::Plan(problems)) => {
             eprintln!("{}", plan::advise(&args.plan, problems));
-            Err(ExitCode::InvalidPlan)
+            return Err(ExitCode::InvalidPlan);
         }
-        Err(PackError::Load(error)) => Err(Failure::invalid(error).tell()),
-    }
+        Err(PackError::Load(error)) => return Err(Failure::invalid(error).tell()),
+    };
+    let unread = asked.unread(&args.plan, &args.env);
+    plan.warnings.iter().chain(&unread).for_each(|word| eprintln!("volley: {}", word.in_a_line()));
+    short_of_rows(&plan).iter().for_each(|word| eprintln!("volley: {word}"));
+    Ok(Packed { bundle, script: None })
 }
 
 fn pack_script(args: &SubmitArgs) -> Result<Packed, ExitCode> {

@@ -57,7 +57,8 @@ impl Teller<'_> {
         let exit = report::exit_code(result);
         // What ended the test early has been said when it happened.
         let told = script.failure.is_some() || matches!(result.stop, StopReason::Threshold(_));
-        if !exit.passed() && !(told && seen == Seen::Here) {
+        let said = told && seen == Seen::Here;
+        if !exit.passed() && !said {
             self.log.say(Level::Error, exit.reason);
         }
         exit.code
