@@ -436,4 +436,28 @@ mod tests {
         assert_eq!(said("export default function (data) { f(data); }"), "");
         assert_eq!(said("export default function (data) { f(data?.token); }"), "");
     }
+
+    /// What k6's own scripts do is meant, but for those that show mistakes.
+    #[test]
+    fn no_script_of_the_examples_and_of_the_conformance_suite_is_warned_about_by_mistake() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let mut found = Vec::new();
+        for folder in ["examples", "conformance/scripts"] {
+            let Ok(entries) = std::fs::read_dir(root.join(folder)) else { continue };
+            for path in entries.flatten().map(|entry| entry.path()) {
+                let language = match path.extension().and_then(|ending| ending.to_str()) {
+                    Some("js") => Language::JavaScript,
+                    Some("ts") => Language::TypeScript,
+                    _ => continue,
+                };
+                let text = std::fs::read_to_string(&path).unwrap();
+                let Ok(parsed) = parse("a", &text, language) else { continue };
+                let hints = parsed.hints;
+                let all = hints.of_entry.into_iter().chain(hints.warnings);
+                let name = path.file_name().unwrap().to_string_lossy().into_owned();
+                found.extend(all.map(|(_, text)| format!("{name}: {text}")));
+            }
+        }
+        assert!(found.is_empty(), "{}", found.join("\n"));
+    }
 }
