@@ -215,6 +215,14 @@ class Holes(unittest.TestCase):
             facts = degraded(facts, "missing from 3.0 s until 3.1 s", timeline=(lost,))
             self.assertTrue("R27 hole" in checks(facts) or not found, interrupted)
 
+    def test_a_rate_whose_last_arrival_came_a_little_early_has_no_hole_at_its_end(self) -> None:
+        """The clock of a takeover may be ahead by half a round trip. A rate that stops without its last is a hole."""
+        early = replace(healthy(), requests=[replace(s, at=s.at - 0.9) if between("rate", 10.0, 30.0)(s) else s
+                                             for s in healthy().requests])
+        self.assertNotIn("R27 hole", checks(early))
+        cut = without(healthy(), between("rate", LENGTH_S - 1.0, LENGTH_S + 1.0))
+        self.assertIn("R27 hole", checks(cut))
+
     def test_users_who_stop_before_the_end_are_a_hole(self) -> None:
         self.assertIn("R27 hole", checks(without(healthy(), between("users", 12.0, 20.0), cause=None)))
 
