@@ -13,7 +13,7 @@ fn main() {
     let commit = commit.unwrap_or_else(|| "not from a repository".to_owned());
     let profile = std::env::var("PROFILE").unwrap_or_default();
     let target = std::env::var("TARGET").unwrap_or_default();
-    println!("cargo::rustc-env=VOLLEY_BUILD={commit}; {profile} build for {target}");
+    println!("cargo::rustc-env=BUILD_DESCRIPTION={commit}; {profile} build for {target}");
     println!("cargo::rerun-if-changed=build.rs");
     // A commit moves the branch that HEAD names, not HEAD itself.
     let branch = git(&["symbolic-ref", "-q", "HEAD"]);

@@ -21,7 +21,8 @@ pub struct ReservationId {
     pub number: u32,
 }
 
-/// What an owner asks of a worker. Everything but [`WorkerRequest::Inspect`] names the life of the worker that it is meant for.
+/// What an owner asks of a worker. Everything but [`WorkerRequest::Inspect`] names the life of the worker that it is
+/// meant for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WorkerRequest {
     /// First phase: all cores or none, for a time.
@@ -325,8 +326,8 @@ impl WorkerReport {
     }
 }
 
-/// A manager's answer to a [`WorkerReport`]. What settles it comes from the owner: `Start` settles `Ready`, `Rows` settles
-/// `RowsWanted`, `Forget` settles `Ended`. Until then it is told again, more slowly once it was taken.
+/// A manager's acknowledgement of a [`WorkerReport`]. What settles a report comes from the owner: `Start` settles
+/// `Ready`, `Rows` settles `RowsWanted`, `Forget` settles `Ended`. Until then it is told again, more slowly once it was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ReportAck {
     /// The owner has it.

@@ -1,10 +1,11 @@
 //! The right to act, and the check that a receiver makes of it.
 //!
 //! ```text
-//! authority ──Epoch──▶ owner ──FencedCommand(boot, epoch, attempt, act)──▶ CommandFence: a FencingTable per job, per shard
-//!     │                  │                                             │   lower? refused, and said why
-//!     │                  └── Handover: may the next attempt start?     └── ExecutionLease: may I still act?
-//!     └── grants a renewal only while the attempt is current                 (own clock, own send time)
+//! authority ──Epoch──▶ owner ──FencedCommand──▶ CommandFence: fencing tables of jobs and of shards
+//!     │                  │      (boot, epoch,     │   lower? refused, and said why
+//!     │                  │       attempt, act)    └── ExecutionLease: may I still act?
+//!     │                  └── Handover: may the next attempt start?
+//!     └── grants a renewal only while the attempt is current      (own clock, own send time)
 //! ```
 //!
 //! One idea is under all of Volley: every right to act is an epoch that one authority has issued, and every boundary

@@ -1,12 +1,12 @@
 //! The shell of a worker: sockets, files, threads and clocks around `control::worker`.
 //!
 //! ```text
-//! manager ── WorkerControl.WorkerRequest, Drain ──▶ crew ──▶ actor (owns the machine) ──▶ make ──▶ engine::attempt (a thread each)
-//!    ▲                                     │   ▲  ▲                                   │ reports
-//!    │                                     │   │  ╰───────────────────────────────────╯
-//!    ├── WorkerReports.WorkerReport, RenewRequest ◀──────────────┤   ╰── files: outbox, issued counts
-//!    ├── WorkerReports.Get ──▶ blobs ◀────────────╯
-//!    ╰── WorkerReports.FrameBatch ◀── post, one per job ◀── streams of its attempts
+//! manager ── WorkerControl ──▶ service ──▶ actor (owns the machine) ──▶ prepare ──▶ engine::attempt, a thread each
+//!    ▲                                      │  ▲  ▲                                      │ reports
+//!    │                                      │  │  ╰──────────────────────────────────────╯
+//!    ├── WorkerReports: Report, Renew ◀─────┤  ╰── files: outbox, issued counts
+//!    ├── WorkerReports: GetBlob ──▶ blobs ◀─╯
+//!    ╰── WorkerReports: PushFrames ◀── frames, one task per job ◀── streams of its attempts
 //! ```
 //!
 //! **Invariant:** an attempt sends only through its permit, and only the machine's effects move it. Whatever dies here,

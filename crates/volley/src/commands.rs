@@ -64,7 +64,7 @@ pub fn dispatch(command: Command) -> ExitCode {
             print::line(&format!(
                 "volley {} ({})",
                 env!("CARGO_PKG_VERSION"),
-                env!("VOLLEY_BUILD")
+                env!("BUILD_DESCRIPTION")
             ));
             ExitCode::Passed
         }

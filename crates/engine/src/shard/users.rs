@@ -174,8 +174,8 @@ pub(super) async fn drive(context: &Rc<ShardContext>) {
         false if stopped => DropCause::Stopped,
         false => DropCause::TimeOver,
     };
-    // What a script did not get to because somebody ended its run was not dropped, says k6. And where the permit was withdrawn
-    // the load is not over: another attempt goes on with the rest, or whoever leads the job counts it.
+    // What a script did not get to because somebody ended its run was not dropped, says k6. And where the permit was
+    // withdrawn the load is not over: another attempt goes on with the rest, or whoever leads the job counts it.
     let goes_on = context.is_shut_out();
     if !goes_on && (context.script.is_none() || !stopped) {
         // Iterations of users that people took away were planned as well.

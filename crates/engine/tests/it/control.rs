@@ -132,7 +132,9 @@ fn interrupt_twice(plan: &str) {
     let run = steered(&target, 2, plan, |control| {
         until_seen(&target, 1);
         control.ask(Control::Interrupt, PATIENCE).unwrap();
-        control.ask(Control::Interrupt, PATIENCE).unwrap();
+        // On a busy machine the run may be over before its answer to the second is read.
+        let second = control.ask(Control::Interrupt, PATIENCE);
+        assert!(second.is_ok() || second == Err("the run is over".to_owned()), "{second:?}");
     });
     assert!(run.0.elapsed < Duration::from_secs(3), "{:?}", run.0.elapsed);
     assert_eq!(run.0.stop, StopReason::Interrupted);

@@ -23,8 +23,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 const LOOK_AT_MOST: Duration = Duration::from_millis(10);
 /// Claims under way at once.
 const CLAIMS_MAX: usize = 64;
-/// Jobs that wait in the queue are claimed when they come near its head, so that the job_tasks of a long queue do not cost
-/// memory on every manager.
+/// Jobs that wait in the queue are claimed when they come near its head, so that the job tasks of a long queue do not
+/// cost memory on every manager.
 const NEAR_HEAD: usize = 24;
 /// For one write; the next look tries again.
 const WRITE_WITHIN: Duration = Duration::from_secs(5);

@@ -98,9 +98,9 @@ pub enum OpenError {
     },
 }
 
-const READMIT: &str = "`volley debug ledger reset DIR --reason TEXT` puts the log aside and gives the node a new disk id; \
-                       start it, then `volley debug ledger members MEMBER readmit ADDRESS`, and the others bring it \
-                       up to date";
+const READMIT: &str = "`volley debug ledger reset DIR --reason TEXT` puts the log aside and gives \
+                       the node a new disk id; start it, then `volley debug ledger members MEMBER \
+                       readmit ADDRESS`, and the others bring it up to date";
 
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

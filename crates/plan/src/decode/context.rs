@@ -333,7 +333,8 @@ impl<'a> Context<'a> {
                 self.warn(entry.value.place, format!("nothing is calculated: `{text}` is set as a text"))
                     .help(
                         "numbers that count are `${iteration}` and `${vu.iteration}`, random ones \
-                         `${random.int(1, 10)}`; rows of numbers can be a data file; what needs arithmetic is a script (docs/scripts.md)",
+                         `${random.int(1, 10)}`; rows of numbers can be a data file; what needs arithmetic is a script \
+                         (docs/scripts.md)",
                     );
             }
             if !is_name(&entry.key) {

@@ -7,8 +7,8 @@ use crate::units;
 use crate::words;
 
 /// Quantities are needed before anything runs.
-pub const REFERENCE: &str = "this is needed before the test runs: only a value itself or one of the environment can stand \
-     here, `${env.NAME}` or `${env.NAME:-3}` (`-e NAME=3`)";
+pub const REFERENCE: &str = "this is needed before the test runs: only a value itself or one of the \
+     environment can stand here, `${env.NAME}` or `${env.NAME:-3}` (`-e NAME=3`)";
 
 /// Help for a value whose shape is wrong.
 pub fn hint(node: &Node, shape: &Shape) -> Option<String> {

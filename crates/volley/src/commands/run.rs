@@ -169,7 +169,7 @@ fn no_file(path: &Path) -> Option<String> {
 pub fn for_scripts(flag: &str) -> String {
     let instead = match flag {
         "--config" => {
-            return "`-c` is `--config FILE` here, which is for scripts; virtual users of a plan are `--vus N`".into();
+            return "--config is for scripts (`-c` is short for it); virtual users of a plan are `--vus N`".into();
         }
         "--tag" => "`tags: { NAME: VALUE }` in the plan",
         "--user-agent" => "`defaults: { headers: { user-agent: NAME } }` in the plan",

@@ -1,5 +1,5 @@
-//! `volley debug agent` and `volley debug members`, with real processes on loopback: members that find each other, die, come back,
-//! leave; strangers, lost folders, new keys, and operators who make mistakes.
+//! `volley debug agent` and `volley debug members`, with real processes on loopback: members that find each other, die,
+//! come back, leave; strangers, lost folders, new keys, and operators who make mistakes.
 
 pub mod cluster;
 pub mod net;

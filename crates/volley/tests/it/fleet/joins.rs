@@ -58,7 +58,7 @@ fn bad_tokens_are_refused_by_name() {
     join(&["--token-file", "nothing"]).expect(1).says("--token-file nothing");
     cluster.room.write("token", &format!("{token}\n"));
     let nobody = ["worker", "--data", "w", "--certs", "dc/client", "--join", &manager];
-    cluster.room.volley(nobody).expect(1).says("gossip");
+    cluster.room.volley(nobody).expect(1).says("is a client's");
     assert!(!cluster.room.path("w").exists());
     // `certs` without --join is needed as before.
     cluster.room.volley(["worker", "--data", "w"]).expect(2).says("--certs");
