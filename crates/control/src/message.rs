@@ -327,7 +327,8 @@ impl WorkerReport {
 }
 
 /// A manager's acknowledgement of a [`WorkerReport`]. What settles a report comes from the owner: `Start` settles
-/// `Ready`, `Rows` settles `RowsWanted`, `Forget` settles `Ended`. Until then it is told again, more slowly once it was taken.
+/// `Ready`, `Rows` settles `RowsWanted`, `Forget` settles `Ended`. Until then it is told
+/// again, more slowly once it was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ReportAck {
     /// The owner has it.

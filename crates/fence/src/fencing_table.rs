@@ -12,7 +12,8 @@
 //!
 //! The memory is bounded. A new key that finds no room is refused; no key is ever forgotten to make room, since the
 //! forgotten one could then be commanded by a former owner. A key leaves only by [`FencingTable::retire`],
-//! when its job is over, and its floor stays behind in a queue of tombstones: what arrives late and is not higher is refused as before.
+//! when its job is over, and its floor stays behind in a queue of tombstones: what arrives late
+//! and is not higher is refused as before.
 //! The queue is bounded too. When a tombstone falls out at its end, the key is unknown again and a command that is
 //! still under way after all that time would enter; `forgotten` counts these. The queue must therefore outlast the
 //! longest life of a message. The fencing_table is not the last line there: the command names a boot id, and a worker
