@@ -368,7 +368,7 @@ pub struct EndReport {
     pub sent_until: Option<Duration>,
 }
 
-/// FrameBatch of statistics from one worker, of all its attempts of one job; about ten times a second.
+/// Frames of statistics from one worker, of all its attempts of one job; about ten times a second.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FrameBatch {
     pub job: JobId,

@@ -1,10 +1,10 @@
 //! A manager: a member of the ledger's group, and the owner of some of the datacenter's jobs.
 //!
 //! ```text
-//! jobs (clients), worker_reports (workers), peers (managers), enrolment (those who want to be workers): the services
+//! the services: jobs (clients), worker_reports (workers), manager_peers (managers), enrolment (future workers)
 //!        │                    │
 //!        ▼                    ▼
-//! claims ── one job_task per job: the pure owner, its statistics, its feed ── effects ──▶ ledger, workers, blobs
+//! claims ── one job task per job: the pure owner, its statistics, its feed ── effects ──▶ ledger, workers, blobs
 //!    ▲                                    └── checkpoints, on a majority of the managers
 //!    └── the ledger's state and the membership, watched
 //! ```

@@ -56,7 +56,7 @@ impl Desk {
         }
     }
 
-    /// FrameBatch of one worker; and what the owner is to hear of them.
+    /// Frames of one worker; and what the owner is to hear of them.
     pub fn frames(
         &mut self,
         job: JobId,

@@ -121,12 +121,12 @@ pub enum Effect {
     Commit { tag: u64, command: Command },
     /// Send, and answer with [`Event::Answered`] or [`Event::Unanswered`].
     WorkerRequest { tag: u64, worker: NodeId, ask: WorkerRequest },
-    /// WorkerRequest whether a worker is there: at once, directly and through another manager, for a second.
+    /// Ask whether a worker is there: at once, directly and through another manager, for a second.
     /// Answered as an ask.
     Probe { tag: u64, worker: NodeId, ask: WorkerRequest },
     /// Fsync on a majority, and answer with [`Event::Stored`]. Goes on until it is done.
     Store { tag: u64, blob: BlobRef, content: Vec<u8> },
-    /// WorkerResponse with [`Event::Fetched`]. Goes on until it is done.
+    /// Answer with [`Event::Fetched`]. Goes on until it is done.
     Fetch { tag: u64, blob: BlobRef },
     /// Close the statistics of an attempt, and answer with [`Event::Sealed`].
     Seal { shard: ShardKey, attempt: Attempt },

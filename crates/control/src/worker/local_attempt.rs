@@ -52,7 +52,7 @@ impl Phase {
         matches!(self, Self::Forced { .. } | Self::Killing { .. })
     }
 
-    /// Its engine follows local_attempt control.
+    /// Its engine follows live control.
     pub fn is_begun(self) -> bool {
         matches!(self, Self::Starting { .. } | Self::Running { .. } | Self::Graceful { .. })
     }

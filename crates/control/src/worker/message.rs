@@ -126,7 +126,7 @@ pub struct Progress {
     pub counters: Counters,
     /// Time in its schedule, pauses taken off.
     pub elapsed: Duration,
-    /// FrameBatch of its statistics stream so far.
+    /// Frames of its statistics stream so far.
     pub frames: u64,
     /// How often its thread has answered so far.
     pub answers: u64,

@@ -31,7 +31,7 @@ pub(super) struct Renewals {
     under_way: BTreeMap<u64, Sent>,
     last_number: u64,
     last_sent: Option<Moment>,
-    /// WorkerRequest again then, although no lease is due: the last try failed.
+    /// A renewal is asked for again then, although no lease is due: the last try failed.
     again: Option<Moment>,
     failed_in_a_row: usize,
 }

@@ -65,7 +65,7 @@ impl fmt::Display for BadSettings {
 
 impl std::error::Error for BadSettings {}
 
-/// Deadlines. None of them is a safety key: that is the lease's.
+/// Deadlines. None of them is a matter of safety: that is the lease's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Times {
     /// No hold lasts longer, whatever was asked for.

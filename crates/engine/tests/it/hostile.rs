@@ -72,7 +72,7 @@ fn each_misbehaviour_is_counted_as_what_it_is() {
         }
         let seen = hostile.requests();
         if [Behaviour::CloseAtOnce, Behaviour::CloseAfterEach].contains(&behaviour) {
-            // Written while the server was closing, a request is on the way and not in its recorder.
+            // Written while the server was closing, a request is on the way and not in its log.
             let may_be = total.completed..=total.sent;
             assert!(may_be.contains(&seen), "{behaviour:?}: {seen} seen, {counts}");
         } else {

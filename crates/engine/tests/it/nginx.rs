@@ -1,5 +1,5 @@
 //! The client against nginx: both versions, TLS with all its settings, compression, connections
-//! that end after ten requests. nginx writes its own recorder; ours must agree with it.
+//! that end after ten requests. nginx keeps its own log; ours must agree with it.
 
 use crate::common;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The generator's recorder and the target's say the same, to the request, whatever became of each.
+//! The generator's counts and the target's say the same, to the request, whatever became of each.
 
 use crate::common;
 use crate::common::{Runner, describe, plan, plan_with, target, url};

@@ -1,4 +1,4 @@
-//! Which jobs this manager leads: watched in the ledger, claimed there, and each given a job_task.
+//! Which jobs this manager leads: watched in the ledger, claimed there, and each given a job task.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -150,7 +150,7 @@ pub async fn run(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
             if claims.len() >= CLAIMS_MAX {
                 break;
             }
-            // A job that is ours already is being released even though it has a job_task.
+            // A job that is ours already is being released even though it has a job task.
             if under_way.contains(&duty.job()) {
                 continue;
             }
@@ -203,11 +203,11 @@ async fn carry_out(shared: Arc<Shared>, duty: Duty) -> Claimed {
     }
 }
 
-/// What the job_tasks were told last, so that they hear of changes only.
+/// What the job tasks were told last, so that they hear of changes only.
 #[derive(Default)]
 struct Watching {
     workers: Vec<Worker>,
-    /// When all job_tasks heard of them.
+    /// When all job tasks heard of them.
     at: Option<Instant>,
     /// The ledger's time, as they last heard it.
     now_ms: u64,
@@ -216,7 +216,7 @@ struct Watching {
 }
 
 impl Watching {
-    /// The workers, if anything about them has changed, a job_task is new, or it is a while ago: an owner counts the
+    /// The workers, if anything about them has changed, a job task is new, or it is a while ago: an owner counts the
     /// cores that it has taken, and only a heartbeat gives it back those that nobody has told it of.
     fn tell(&mut self, shared: &Shared) {
         let Some(parts) = shared.parts() else { return };

@@ -1,6 +1,6 @@
 //! What an owner wants done elsewhere: written, asked, stored, fetched. Each is a task that brings its answer back.
 //!
-//! Writes, stores and fetches go on until they are done or the job_task is gone: an owner counts on it.
+//! Writes, stores and fetches go on until they are done or the job task is gone: an owner counts on it.
 
 use std::io;
 use std::sync::Arc;

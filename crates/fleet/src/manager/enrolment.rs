@@ -1,4 +1,4 @@
-//! The enrolment: whoever shows a join token is given a worker's certificate, if this manager has the CA.
+//! Enrolment: whoever shows a join token is given a worker's certificate, if this manager has the CA.
 //!
 //! The token has proved in the handshake that the CA has invited its bearer to this datacenter. The worker keeps its
 //! key; only the public half comes here. Whoever is let in is counted and named in the log.

@@ -35,7 +35,7 @@ use crate::wire::proto::JobStatus;
 const INBOX: usize = 1_024;
 const TICK: Duration = Duration::from_millis(100);
 
-/// What comes to a job_task.
+/// What comes to a job task.
 pub enum Input {
     Event(Event),
     WorkerReport(Box<WorkerReport>),
@@ -108,7 +108,7 @@ pub fn open(shared: &Arc<Shared>, job: JobId, epoch: Epoch) {
     };
     let entry = Entry { shared: Arc::clone(shared), job, feed: Arc::clone(&feed) };
     let task = tokio::spawn(async move {
-        // However this task ends: a job_task that has crashed must not keep the job from being taken up again.
+        // However this task ends: a job task that has crashed must not keep the job from being taken up again.
         let _entry = entry;
         if let Some(job_task) = start.run().await {
             job_task.run(inputs).await;
@@ -119,7 +119,7 @@ pub fn open(shared: &Arc<Shared>, job: JobId, epoch: Epoch) {
     job_tasks.insert(job, handle);
 }
 
-/// A job_task's place among the others; it goes with the job_task, and takes no later one with it.
+/// A job task's place among the others; it goes with the job task, and takes no later one with it.
 struct Entry {
     shared: Arc<Shared>,
     job: JobId,

@@ -114,7 +114,7 @@ pub fn notice(
     });
 }
 
-/// Hands a notice to the job_tasks that lead the jobs.
+/// Hands a notice to the job tasks that lead the jobs.
 pub fn tell_job_tasks(shared: &Shared, renewed: &RenewRequest) {
     for (job, attempts) in by_job(&renewed.attempts) {
         let Some(job_task) = shared.job_task(job) else { continue };

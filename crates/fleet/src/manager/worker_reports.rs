@@ -23,7 +23,7 @@ use crate::wire::{blob_in, caller, seal, unseal};
 
 /// For a read that a majority has to confirm.
 const READ_WITHIN: Duration = Duration::from_millis(1_500);
-/// For a job_task to answer; a worker tries again.
+/// For a job task to answer; a worker tries again.
 const DESK_WITHIN: Duration = Duration::from_millis(1_500);
 
 pub struct Service(pub Arc<Shared>);
@@ -69,7 +69,7 @@ pub fn tell_desk(job_task: &JobTaskHandle, tell: WorkerReport) -> Result<ReportA
     Ok(ReportAck::Taken)
 }
 
-/// FrameBatch for the owner of their job, which is led here.
+/// Frames for the owner of their job, which is led here.
 pub async fn frames_to_desk(
     job_task: &JobTaskHandle,
     frames: FrameBatch,

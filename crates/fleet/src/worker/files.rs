@@ -5,7 +5,7 @@
 //! DATA/issued/JOB-WORKFLOW-SHARD-ATTEMPT   counters in shared memory; they survive a kill of the process
 //! ```
 //!
-//! A file that cannot be read is put hook under another name, with a warning, and never taken for something else.
+//! A file that cannot be read is put aside under another name, with a warning, and never taken for something else.
 
 use std::fs;
 use std::io;
@@ -157,9 +157,9 @@ fn each(
         } else if !text.ends_with(DAMAGED)
             && let Err(error) = read(&path)
         {
-            let hook = PathBuf::from(format!("{text}{DAMAGED}"));
-            tracing::warn!(path = %path.display(), %error, "cannot be read; put hook");
-            fs::rename(&path, hook).map_err(|error| (path.clone(), error))?;
+            let aside = PathBuf::from(format!("{text}{DAMAGED}"));
+            tracing::warn!(path = %path.display(), %error, "cannot be read; put aside");
+            fs::rename(&path, aside).map_err(|error| (path.clone(), error))?;
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! FrameBatch of one job's streams on their way to its owner: one message at a time, about ten a second.
+//! Frames of one job's streams on their way to its owner: one message at a time, about ten a second.
 //!
 //! The owner is whoever asked last. If it does not answer, or says that it is another, the next one is tried. Streams
 //! are opened anew with every other receiver than before, and go on where it says: a new owner has what the old one

@@ -39,7 +39,7 @@ pub enum LedgerAction {
     Inspect(InspectArgs),
     /// Check a data folder completely and say what a start would cut off; reads only
     Verify(VerifyArgs),
-    /// Put a damaged log hook, so that the member can be admitted again with an empty one
+    /// Put a damaged log aside, so that the member can be admitted again with an empty one
     Reset(ResetArgs),
 }
 

@@ -177,7 +177,7 @@ fn a_damaged_log_is_named_and_kept() {
         .room
         .volley(["debug", "ledger", "reset", "m0", "--reason", "test"])
         .expect(0)
-        .says("put hook");
+        .says("put aside");
 }
 
 /// Records are shown as words and as JSON, and what is not a data folder is said to be none.

@@ -157,7 +157,7 @@ fn handle_summary_replaces_the_summary() {
         "{CHECKED}export function handleSummary(data) {{
            return {{
              stdout: `${{data.metrics.http_reqs.values.count}} requests\\n`,
-             stderr: 'hook\\n',
+             stderr: 'aside\\n',
              'own.json': JSON.stringify(data),
              'bytes.bin': new Uint8Array([1, 2, 3]).buffer,
            }};
@@ -165,7 +165,7 @@ fn handle_summary_replaces_the_summary() {
     ));
     let done = scripts.run(["test.js"]).expect(99);
     assert_eq!(done.out, "4 requests\n");
-    assert_eq!(count_lines(&done, "hook"), 1, "{}", done.err);
+    assert_eq!(count_lines(&done, "aside"), 1, "{}", done.err);
     assert_eq!(std::fs::read(scripts.room.path("bytes.bin")).unwrap(), [1, 2, 3]);
     let data = scripts.room.json("own.json");
     let wait = &data["metrics"]["wait"];

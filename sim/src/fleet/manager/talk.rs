@@ -264,7 +264,7 @@ impl World {
         Ok(())
     }
 
-    /// FrameBatch for the owner of their job; none, if that is not led here.
+    /// Frames for the owner of their job; none, if that is not led here.
     pub(super) fn frames_to_desk(
         &mut self,
         m: usize,

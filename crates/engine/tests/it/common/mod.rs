@@ -165,7 +165,7 @@ impl Run {
         self
     }
 
-    /// The generator's recorder and the target's say the same.
+    /// The generator's counts and the target's say the same.
     pub fn assert_seen_by(&self, target: &RunningTarget) {
         let total = self.total();
         // The last requests of an interrupted run may still be on their way into the server.

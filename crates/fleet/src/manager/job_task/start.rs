@@ -1,4 +1,4 @@
-//! How a job_task comes to be: everything that is known of its job is fetched, then the owner adopts it.
+//! How a job task comes to be: everything that is known of its job is fetched, then the owner adopts it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -20,7 +20,7 @@ use crate::bundle::BundleHead;
 use crate::manager::effects::Found;
 use crate::manager::{Shared, effects, now, roster};
 
-/// What a job_task is made from.
+/// What a job task is made from.
 pub(super) struct Start {
     pub shared: Arc<Shared>,
     pub job: JobId,

@@ -165,7 +165,7 @@ pub fn reset(args: &ResetArgs) -> ExitCode {
     match Storage::reset(&RealDisk, &args.folder, &drawer, &args.reason) {
         Ok(disk) => {
             print::line(&format!(
-                "the log was put hook; the folder has disk id {disk} now. Start a manager as before, then \
+                "the log was put aside; the folder has disk id {disk} now. Start a manager as before, then \
                  `volley managers add ADDRESS`; a member of `volley debug ledger serve` with --join, then \
                  `volley debug ledger members MEMBER readmit ADDRESS`"
             ));
