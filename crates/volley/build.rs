@@ -1,4 +1,5 @@
-//! Which source this binary is made of, for `volley version`. A source without a repository says so.
+//! Which source this binary is made of, for `volley version`. A source without a repository says
+//! so.
 
 use std::process::Command;
 

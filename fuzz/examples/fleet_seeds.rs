@@ -1,4 +1,5 @@
-//! Good messages to begin with: one of every kind that nodes of a fleet say to each other, as tests pin their bytes.
+//! Good messages to begin with: one of every kind that nodes of a fleet say to each other, as tests
+//! pin their bytes.
 //!
 //! Run it in this folder before the fuzzer.
 

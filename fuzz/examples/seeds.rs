@@ -1,7 +1,8 @@
-//! Good datagrams to begin with: what a few members really send to the one that `membership_datagram` attacks, opened.
+//! Good datagrams to begin with: what a few members really send to the one that
+//! `membership_datagram` attacks, opened.
 //!
-//! From nothing the fuzzer would take days to find a packet that is taken; from these it goes straight to what a
-//! packet may say. Run it in this folder before the fuzzer.
+//! From nothing the fuzzer would take days to find a packet that is taken; from these it goes
+//! straight to what a packet may say. Run it in this folder before the fuzzer.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -38,7 +39,8 @@ fn member(number: u128) -> Swim {
     Swim::new(identity, ring, Settings::default(), StdRng::seed_from_u64(number as u64))
 }
 
-/// What is inside: magic, version, flags, key id, nonce, then sealed two fingerprints and the packet.
+/// What is inside: magic, version, flags, key id, nonce, then sealed two fingerprints and the
+/// packet.
 fn open(datagram: &[u8]) -> Option<Vec<u8>> {
     let (head, rest) = datagram.split_at_checked(8)?;
     let (nonce, sealed) = rest.split_first_chunk::<24>()?;

@@ -1,8 +1,9 @@
-//! Everything that nodes and clients of a fleet say to each other, from bytes that nobody has written on purpose.
+//! Everything that nodes and clients of a fleet say to each other, from bytes that nobody has
+//! written on purpose.
 //!
-//! The first byte chooses the message. What is read costs no more memory than its bytes are worth, and is written and
-//! read again as the same. A question to a worker is also put to the worker's machine, which has to be total: whatever
-//! a manager says, a worker answers and goes on.
+//! The first byte chooses the message. What is read costs no more memory than its bytes are worth,
+//! and is written and read again as the same. A question to a worker is also put to the worker's
+//! machine, which has to be total: whatever a manager says, a worker answers and goes on.
 
 #![no_main]
 
@@ -73,7 +74,8 @@ fn plain<M: prost::Message + Default + PartialEq>(bytes: &[u8]) -> Option<M> {
     Some(message)
 }
 
-/// A worker that is asked all these, each with its length in front, and has a minute to think of them then.
+/// A worker that is asked all these, each with its length in front, and has a minute to think of
+/// them then.
 fn put(mut bytes: &[u8]) {
     let settings = Settings::new(NodeId(7), BootId(6), 9, 2);
     let recovered = Worker::recover(settings, Vec::new(), Vec::new(), Moment::default());

@@ -1,7 +1,8 @@
-//! Whatever a member or a client may send to a ledger node, from bytes that nobody has written on purpose.
+//! Whatever a member or a client may send to a ledger node, from bytes that nobody has written on
+//! purpose.
 //!
-//! The first byte chooses the decoder. What is decoded is sealed again and must mean the same; a proposal is also
-//! applied, because the state machine has to be total.
+//! The first byte chooses the decoder. What is decoded is sealed again and must mean the same; a
+//! proposal is also applied, because the state machine has to be total.
 
 #![no_main]
 

@@ -1,7 +1,8 @@
-//! Datagrams to a member: any bytes, any bytes inside a good seal, and good packets with any protocol bytes.
+//! Datagrams to a member: any bytes, any bytes inside a good seal, and good packets with any
+//! protocol bytes.
 //!
-//! Whatever is refused must have changed nothing and must not be answered. What is taken must leave a member that goes
-//! on: the table stays within its bounds and time passes without a panic.
+//! Whatever is refused must have changed nothing and must not be answered. What is taken must leave
+//! a member that goes on: the table stays within its bounds and time passes without a panic.
 
 #![no_main]
 
@@ -41,7 +42,8 @@ fn fingerprint(name: &str) -> u64 {
     })
 }
 
-/// The envelope, written a second time from its description: magic, version, flags, key id, nonce, sealed.
+/// The envelope, written a second time from its description: magic, version, flags, key id, nonce,
+/// sealed.
 fn seal(plain: &[u8], to_anyone: bool) -> Vec<u8> {
     let ring = KeyRing::new(key()).expect("a good key");
     let mut head = b"Vm".to_vec();

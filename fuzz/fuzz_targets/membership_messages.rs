@@ -1,6 +1,8 @@
-//! Everything that another node or an operator may send to the membership service, and what is read from its answers.
+//! Everything that another node or an operator may send to the membership service, and what is read
+//! from its answers.
 //!
-//! The first byte chooses the message. What passes the checks is written and read again, and must mean the same.
+//! The first byte chooses the message. What passes the checks is written and read again, and must
+//! mean the same.
 
 #![no_main]
 

@@ -1,6 +1,8 @@
-//! Bytes that claim to be statistics go through every decoder of them, and what is let in is counted.
+//! Bytes that claim to be statistics go through every decoder of them, and what is let in is
+//! counted.
 //!
-//! The first byte chooses the kind and whether the checksum is made to fit, which is what gets past the envelope.
+//! The first byte chooses the kind and whether the checksum is made to fit, which is what gets past
+//! the envelope.
 
 #![no_main]
 

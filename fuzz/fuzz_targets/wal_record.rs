@@ -1,7 +1,9 @@
-//! A segment file of the write-ahead log, made of whatever the fuzzer thinks of, goes through recovery and reading.
+//! A segment file of the write-ahead log, made of whatever the fuzzer thinks of, goes through
+//! recovery and reading.
 //!
-//! The first byte of the input chooses the shape: the rest is the whole file, or stands behind a good head, or is a
-//! recipe for a good segment and changes to it. The last shape is what gets past the checksums.
+//! The first byte of the input chooses the shape: the rest is the whole file, or stands behind a
+//! good head, or is a recipe for a good segment and changes to it. The last shape is what gets past
+//! the checksums.
 
 #![no_main]
 

@@ -1,4 +1,5 @@
-//! Many seeds: children side by side, results in the order of the seeds, totals that survive an interruption.
+//! Many seeds: children side by side, results in the order of the seeds, totals that survive an
+//! interruption.
 
 // The parent lives in the real world: it needs real clocks and threads.
 #![allow(clippy::disallowed_methods)]
@@ -64,7 +65,8 @@ impl Campaign<'_> {
         })
     }
 
-    /// Results come in any order; they are added in the order of the seeds, so that `next_seed` is always the truth.
+    /// Results come in any order; they are added in the order of the seeds, so that `next_seed` is
+    /// always the truth.
     fn collect(
         &self,
         results: &mpsc::Receiver<Result>,

@@ -1,8 +1,9 @@
 //! One seed in a process of its own.
 //!
-//! tokio numbers its tasks with a counter of the process and drops them in an order that follows from the numbers,
-//! std and others keep keys per process: a seed that ran second in a process would not be the seed that ran first. A
-//! process of its own also makes a hang, an abort or a stack overflow a result like any other.
+//! tokio numbers its tasks with a counter of the process and drops them in an order that follows
+//! from the numbers, std and others keep keys per process: a seed that ran second in a process
+//! would not be the seed that ran first. A process of its own also makes a hang, an abort or a
+//! stack overflow a result like any other.
 
 // The parent lives in the real world: it needs real clocks, threads and processes.
 #![allow(clippy::disallowed_methods)]

@@ -1,8 +1,10 @@
-//! The fleet scenario: jobs on many workers under many managers, driven by the product's own pure parts.
+//! The fleet scenario: jobs on many workers under many managers, driven by the product's own pure
+//! parts.
 //!
-//! Real: the owner of a job, the worker, claims, the queue, the ledger's state machine, statistics from the stream of
-//! an attempt to the merged result. Models: the group that replicates the ledger, membership, the engine, the target,
-//! the network, disks and clocks. Nothing runs between events, so an hour of a fleet takes seconds.
+//! Real: the owner of a job, the worker, claims, the queue, the ledger's state machine, statistics
+//! from the stream of an attempt to the merged result. Models: the group that replicates the
+//! ledger, membership, the engine, the target, the network, disks and clocks. Nothing runs between
+//! events, so an hour of a fleet takes seconds.
 
 mod book;
 mod chaos;
@@ -77,7 +79,7 @@ fn run(order: &Order, size: Size) -> Outcome {
     trace::start(order.verbose);
     let plan = Plan::draw(order.seed, size);
     event!("{plan:?}");
-    let mut world = World::new(plan, canary::in_the_fleet());
+    let mut world = World::new(plan, canary::in_a_model());
     let mut chaos = Chaos::default();
     chaos.begin(&mut world);
     drive(&mut world, &mut chaos);

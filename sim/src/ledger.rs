@@ -6,9 +6,10 @@
 //!    └─▶ oracle ─▶ linearizability
 //! ```
 //!
-//! A run has two phases. In the first, faults happen and safety is checked all the time. In the second, all faults
-//! stop, and within a bound the group must be whole: one leader, the same state everywhere, every question answered.
-//! Without the second phase a group that refuses everything would pass.
+//! A run has two phases. In the first, faults happen and safety is checked all the time. In the
+//! second, all faults stop, and within a bound the group must be whole: one leader, the same state
+//! everywhere, every question answered. Without the second phase a group that refuses everything
+//! would pass.
 
 mod agent;
 mod chaos;
@@ -41,7 +42,7 @@ use world::World;
 
 use crate::outcome::Outcome;
 use crate::scenario::{Order, Scenario};
-use crate::{event, shim, trace};
+use crate::{event, panics, shim, trace};
 
 pub const SCENARIO: Scenario = Scenario {
     name: "ledger",
@@ -61,7 +62,7 @@ fn run(order: &Order) -> Outcome {
     let plan = Plan::draw(order.seed);
     event!("{plan:?}");
     let world = World::new(plan);
-    panic::set_hook(Box::new(|info| world::note_panic(info.to_string())));
+    panic::set_hook(Box::new(|info| panics::note(info.to_string())));
     let office = WorkerReports::new(Rc::clone(&world));
     let mut sim = build(&world, &office);
     let histories = drive(&mut sim, &world, &office);
@@ -128,7 +129,9 @@ fn drive(
         if let Err(error) = sim.step() {
             world.violate("harness.step", error.to_string());
         }
-        world::panics(world);
+        for info in panics::taken() {
+            world.violate("P10.panic", info);
+        }
         checks.notices();
         let now_ms = trace::now_ms();
         checks.cut_off(&chaos.isolated(), now_ms);

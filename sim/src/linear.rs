@@ -1,8 +1,9 @@
 //! Is there an order of these operations, one at a time, that explains every answer that was given?
 //!
-//! The search is Wing and Gong's with Lowe's memory of where it has been: take any operation that may come first
-//! (nothing that ended before it began is still waiting), ask the model whether its answer fits, go on; if nothing
-//! fits, go back. An operation whose answer never came may take effect at any time after it was called, or never.
+//! The search is Wing and Gong's with Lowe's memory of where it has been: take any operation that
+//! may come first (nothing that ended before it began is still waiting), ask the model whether its
+//! answer fits, go on; if nothing fits, go back. An operation whose answer never came may take
+//! effect at any time after it was called, or never.
 //!
 //! The model is the caller's, small, and written without looking at the implementation.
 
@@ -55,7 +56,8 @@ impl Taken {
     }
 }
 
-/// Calls and answers in the order of time, as a list that calls can be taken out of and put back into.
+/// Calls and answers in the order of time, as a list that calls can be taken out of and put back
+/// into.
 struct Timeline {
     /// Call number of each event, and whether it is the answer.
     events: Vec<(usize, bool)>,
@@ -155,8 +157,8 @@ pub fn check<M: Model>(model: &M, calls: &[Call<M::Operation>], budget: u64) -> 
             at = timeline.next[at];
             continue;
         }
-        // An answer whose call is not in the order: nothing after it can come first. (At the anchor: only calls without
-        // an answer are left, and those were tried.)
+        // An answer whose call is not in the order: nothing after it can come first. (At the
+        // anchor: only calls without an answer are left, and those were tried.)
         let Some((last, before)) = order.pop() else { return Verdict::Illegal { explained } };
         state = before;
         let call = timeline.events[last].0;

@@ -59,7 +59,8 @@ struct CampaignArgs {
     /// Runs this seed twice with its trace on standard error, and says whether both runs were equal
     #[arg(long, value_name = "SEED")]
     replay: Option<u64>,
-    /// Measures instead of attacking, and says whether every figure is as good as promised; scenario `membership`
+    /// Measures instead of attacking, and says whether every figure is as good as promised;
+    /// scenario `membership`
     #[arg(long, value_name = "SIZE", num_args = 0..=1, default_missing_value = "full")]
     figures: Option<Size>,
     /// With `--figures`: only this one
@@ -68,8 +69,8 @@ struct CampaignArgs {
     /// With `--figures`: only with so many members
     #[arg(long, value_name = "N", requires = "figures")]
     members: Option<usize>,
-    /// Puts a known bug back (its name, or `all`) and stops when it is found; those of `ledger` need `--features
-    /// canary`
+    /// Puts a known bug back (its name, or `all`) and stops when it is found; those of `ledger`
+    /// need `--features canary`
     #[arg(long, value_name = "NAME")]
     canary: Option<String>,
     /// Children at a time; default: one per core
@@ -126,7 +127,8 @@ fn find(name: &str) -> Result<&'static Scenario, String> {
     })
 }
 
-/// The child. Its exit code says that it came to an end, not that all was well: that is in the report.
+/// The child. Its exit code says that it came to an end, not that all was well: that is in the
+/// report.
 fn one(args: &OneArgs) -> Result<bool, String> {
     let scenario = find(&args.scenario)?;
     sim::canary::set(args.canary.as_deref())?;

@@ -4,9 +4,9 @@
 //! chaos ──▶ world: a discrete-event network ──▶ Swim: the product's own pure code ──▶ changes ──▶ checks
 //! ```
 //!
-//! A run has two phases. In the first, faults happen and every change of every table is checked. In the second, all
-//! faults stop, and within a bound everybody must know exactly who is there, and in which life. `figures` measures
-//! with the same world what detection costs and how good it is.
+//! A run has two phases. In the first, faults happen and every change of every table is checked. In
+//! the second, all faults stop, and within a bound everybody must know exactly who is there, and in
+//! which life. `figures` measures with the same world what detection costs and how good it is.
 
 mod chaos;
 mod check;
@@ -81,7 +81,8 @@ fn drive(world: &mut World, chaos: &mut Chaos, checks: &mut Checks) {
     chaos.stop(world, checks);
     let (start, bound) = (world.now, chaos.plan.calm_bound(world.count()));
     event!("calm, for at most {} s", bound.as_secs());
-    // A probe that began in the storm may still fail in the calm, at a member that probes as slowly as can be.
+    // A probe that began in the storm may still fail in the calm, at a member that probes as slowly
+    // as can be.
     let aftermath = chaos.plan.settings.probe_period * (u32::from(LocalHealth::WORST) + 2);
     while (!checks.is_whole(world) || world.now - start < aftermath) && !checks.failed() {
         if world.now - start > bound {

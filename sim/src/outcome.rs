@@ -1,4 +1,5 @@
-//! What one seed reports, as one line of JSON from the child process; and what many of them add up to.
+//! What one seed reports, as one line of JSON from the child process; and what many of them add up
+//! to.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,5 @@
-//! The scenarios: what can be put on the simulated network. Each is a function from a seed to an outcome.
+//! The scenarios: what can be put on the simulated network. Each is a function from a seed to an
+//! outcome.
 
 use crate::outcome::Outcome;
 
@@ -24,6 +25,7 @@ pub struct Scenario {
 pub const ALL: &[Scenario] = &[
     crate::ledger::SCENARIO,
     crate::membership::SCENARIO,
+    crate::cluster::SCENARIO,
     crate::fleet::SCENARIO,
     crate::fleet::LARGE,
     crate::fleet::LOSSY,

@@ -1,8 +1,9 @@
 //! Where entropy and time come from while a seed runs: the seed, and the simulated clock.
 //!
-//! Libraries ask the operating system directly (std for the keys of its hash maps, tokio for its generator, hyper for
-//! the date header, rand for its seeds), so the questions are answered at the last place that they all share: the C
-//! library's functions. Each override is per thread and opt-in. A thread that did not ask for it gets the real call.
+//! Libraries ask the operating system directly (std for the keys of its hash maps, tokio for its
+//! generator, hyper for the date header, rand for its seeds), so the questions are answered at the
+//! last place that they all share: the C library's functions. Each override is per thread and
+//! opt-in. A thread that did not ask for it gets the real call.
 
 use base::random::SplitMix64;
 use std::cell::Cell;
@@ -21,7 +22,8 @@ thread_local! {
     static NOW: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
-/// From here on this thread's entropy follows from `seed`, and its time stands still until [`set_time`] moves it.
+/// From here on this thread's entropy follows from `seed`, and its time stands still until
+/// [`set_time`] moves it.
 pub fn install(seed: u64) {
     ENTROPY.set(Some(seed));
     NOW.set(Some(0));
@@ -82,8 +84,8 @@ pub unsafe extern "C" fn getrandom(buffer: *mut c_void, bytes: size_t, flags: c_
 /// Some libraries reach `getrandom` by its number.
 ///
 /// # Safety
-/// As the C library's. The original takes a variable number of words; on the machines this runs on they travel in the
-/// same registers as seven fixed ones.
+/// As the C library's. The original takes a variable number of words; on the machines this runs on
+/// they travel in the same registers as seven fixed ones.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn syscall(
     number: c_long,

@@ -1,8 +1,8 @@
 //! The trace of a run: everything that can be observed, folded into one number.
 //!
-//! Every byte that a socket carries, every fault, every answer to a client goes in, with its simulated time and its
-//! host. Two runs of a seed that differ anywhere differ in the hash; with `--replay` the events are printed as well,
-//! so that a difference is found by comparing two texts.
+//! Every byte that a socket carries, every fault, every answer to a client goes in, with its
+//! simulated time and its host. Two runs of a seed that differ anywhere differ in the hash; with
+//! `--replay` the events are printed as well, so that a difference is found by comparing two texts.
 
 use std::cell::RefCell;
 use std::fmt::Arguments;

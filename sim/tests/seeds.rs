@@ -1,5 +1,5 @@
-//! The simulator as a user calls it: seeds run, replay with an equal trace, add up, and a bug that was put back is
-//! found.
+//! The simulator as a user calls it: seeds run, replay with an equal trace, add up, and a bug that
+//! was put back is found.
 
 // Tests live in the real world.
 #![allow(clippy::disallowed_methods)]
@@ -44,6 +44,20 @@ fn members_keep_the_rules_and_find_each_other_again() {
     assert!(output.status.success());
 }
 
+/// P1, P5, R5, R26, R27: the product's own managers, workers and clients, whose every result is
+/// compared with what the target has seen; twice in the same way.
+#[test]
+fn jobs_of_a_whole_cluster_count_what_the_target_has_seen() {
+    let arguments = ["--scenario", "cluster", "--seeds", "8", "--replay-every", "4", "--json"];
+    let output = sim(&arguments);
+    let totals = json(&output);
+    assert_eq!(totals["seeds"], 8);
+    assert_eq!(totals["failed"], 0, "{totals:#}");
+    assert_eq!((&totals["replayed"], &totals["replayed_equal"]), (&2.into(), &2.into()));
+    assert!(totals["counts"]["requests at the target"].as_u64() > Some(0), "{totals:#}");
+    assert!(output.status.success());
+}
+
 /// P1, P2, P5, R26, R27, EXEC-143, LIFE-30: jobs on a fleet whose workers and managers die, stand
 /// still and lose each other run once, end once, and count what the target has counted; what was
 /// planned is what was run and dropped.
@@ -59,9 +73,10 @@ fn jobs_on_a_broken_fleet_run_once_and_end() {
     assert!(output.status.success());
 }
 
-/// What would go wrong without a fence is found: a worker that sends without a lease. It needs a worker that stood
-/// still for longer than its lease while another has its shard, which about one seed in 150 brings: 2,000 are enough
-/// whatever a change of the product does to the order of things, and the first one ends it.
+/// What would go wrong without a fence is found: a worker that sends without a lease. It needs a
+/// worker that stood still for longer than its lease while another has its shard, which about one
+/// seed in 150 brings: 2,000 are enough whatever a change of the product does to the order of
+/// things, and the first one ends it.
 #[test]
 fn a_fleet_without_a_fence_is_found() {
     let output =

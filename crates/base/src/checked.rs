@@ -1,4 +1,5 @@
-//! Small files that say what they are: a magic number, a version, fields, a checksum over all of it.
+//! Small files that say what they are: a magic number, a version, fields, a checksum over all of
+//! it.
 //!
 //! ```text
 //! magic, 8 bytes │ version, 1 byte │ fields (postcard) │ CRC-32C of everything before it, 4 bytes

@@ -1,7 +1,8 @@
 //! Readings of this machine's clocks.
 //!
-//! Durations and leases are measured by CLOCK_BOOTTIME, which goes on while the machine sleeps: a lease must lapse
-//! meanwhile (R4). The wall clock is for people and for certificates; it decides nothing else (R9).
+//! Durations and leases are measured by CLOCK_BOOTTIME, which goes on while the machine sleeps: a
+//! lease must lapse meanwhile (R4). The wall clock is for people and for certificates; it decides
+//! nothing else (R9).
 
 use std::cell::Cell;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -29,8 +30,8 @@ pub fn now() -> Moment {
     now
 }
 
-/// The last reading on this thread, for code that has waited for nothing since. Reading the clock eight times per
-/// request costs more than parsing its response.
+/// The last reading on this thread, for code that has waited for nothing since. Reading the clock
+/// eight times per request costs more than parsing its response.
 #[inline]
 pub fn recent() -> Moment {
     RECENT.get()

@@ -1,5 +1,5 @@
-//! Who has fallen silent, of those that one node hears all the time: a failure detector that learns which silences
-//! mean nothing.
+//! Who has fallen silent, of those that one node hears all the time: a failure detector that learns
+//! which silences mean nothing.
 //!
 //! ```text
 //! heard ──── gap ──── heard          the gap was noise: the next silence is given three times as much
@@ -7,12 +7,14 @@
 //! heard ── refused ── 100 ms ── refused ──▶ silent at once: its machine says that nobody listens there
 //! ```
 //!
-//! A fixed time-out is wrong twice. On a good network it is too long; on a bad one, where a lost packet delays a
-//! stream by 0.2, 0.6, 1.4, 3 s, any short one is too short every few minutes. So the patience begins short and is
-//! three times the longest gap that was followed by a sign of life lately. What lasted longer than the most that is
-//! ever waited was an outage, and one in which connections were refused was a restart: neither is noise.
+//! A fixed time-out is wrong twice. On a good network it is too long; on a bad one, where a lost
+//! packet delays a stream by 0.2, 0.6, 1.4, 3 s, any short one is too short every few minutes. So
+//! the patience begins short and is three times the longest gap that was followed by a sign of life
+//! lately. What lasted longer than the most that is ever waited was an outage, and one in which
+//! connections were refused was a restart: neither is noise.
 //!
-//! Being silent proves nothing (R26). It may cause a proposal, or a revoke, and never replaces the wait after it.
+//! Being silent proves nothing (R26). It may cause a proposal, or a revoke, and never replaces the
+//! wait after it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -108,8 +110,8 @@ impl<K: Ord + Copy> Detector<K> {
         Self { patience, lines: BTreeMap::new(), noise: Noise::default() }
     }
 
-    /// Watches exactly these from now on. Those that are new count as heard now; of the others it is known when they
-    /// were.
+    /// Watches exactly these from now on. Those that are new count as heard now; of the others it
+    /// is known when they were.
     pub fn watch(&mut self, others: impl IntoIterator<Item = K>, now: Moment) {
         let new = Line { heard: now, refused: None };
         let line = |other: K| (other, self.lines.get(&other).copied().unwrap_or(new));

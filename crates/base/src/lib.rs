@@ -1,7 +1,7 @@
 //! What every crate may need and none should write again.
 //!
-//! - [`clock`]: readings of the machine's clocks. Crates that decide (`control`, `stats`, `plan`) are handed the time
-//!   instead; their `clippy.toml` refuses this module.
+//! - [`clock`]: readings of the machine's clocks. Crates that decide (`control`, `stats`, `plan`)
+//!   are handed the time instead; their `clippy.toml` refuses this module.
 //! - [`random`]: deterministic random numbers from a seed.
 //! - [`names`]: the closest name to a misspelt one.
 //! - [`checked`]: small files with a magic number, a version and a checksum.
@@ -17,8 +17,8 @@ pub mod random;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Takes a mutex that guards plain data. A panic elsewhere cannot have left such data half written, so a poisoned mutex
-/// is as good as any.
+/// Takes a mutex that guards plain data. A panic elsewhere cannot have left such data half written,
+/// so a poisoned mutex is as good as any.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -41,7 +41,8 @@ pub fn closest<'a>(
         .map(|(_, name)| name)
 }
 
-/// The name that is most like another: in another case, with other separators, or with a letter or two that differ.
+/// The name that is most like another: in another case, with other separators, or with a letter or
+/// two that differ.
 #[must_use]
 pub fn similar<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let plain = |text: &str| text.to_lowercase().replace(['_', '-'], "");

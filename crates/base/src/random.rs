@@ -1,8 +1,10 @@
-//! Deterministic random numbers: SplitMix64. They spread load and make runs repeatable; they guard no secret.
+//! Deterministic random numbers: SplitMix64. They spread load and make runs repeatable; they guard
+//! no secret.
 
 use std::time::Duration;
 
-/// The finaliser of SplitMix64: every bit of the input changes about half of the bits of the output.
+/// The finaliser of SplitMix64: every bit of the input changes about half of the bits of the
+/// output.
 #[must_use]
 pub fn mix(word: u64) -> u64 {
     let mut z = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -33,7 +35,8 @@ impl SplitMix64 {
         drawn
     }
 
-    /// One of `0..end`; 0 if there is none. The bias of the remainder is below one in 2^32 for any `end` below 2^32.
+    /// One of `0..end`; 0 if there is none. The bias of the remainder is below one in 2^32 for any
+    /// `end` below 2^32.
     pub fn below(&mut self, end: u64) -> u64 {
         if end == 0 { 0 } else { self.draw() % end }
     }

@@ -9,7 +9,7 @@ use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
 /// ```text
 /// TLS 1.3, TLS_AES_256_GCM_SHA384, HTTP/2 by ALPN
-/// certificate for localhost, 127.0.0.1; subject CN=localhost; issued by CN=dev CA; valid 2026-11-18 to 2027-11-18
+/// certificate for localhost, 127.0.0.1; subject CN=localhost; issued by CN=dev CA; valid ...
 /// ```
 pub fn describe(session: &ClientConnection) -> String {
     let version = match session.protocol_version() {

@@ -296,8 +296,8 @@ impl AsyncWrite for Counted {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<std::io::Result<usize>> {
-        // What was queued before the gate was shut does not leave afterwards. Nobody wakes this task
-        // again; it ends with its virtual user.
+        // What was queued before the gate was shut does not leave afterwards. Nobody wakes this
+        // task again; it ends with its virtual user.
         if !self.send_control.may_continue() {
             return Poll::Pending;
         }

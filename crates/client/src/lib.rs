@@ -38,7 +38,7 @@ pub use peer::Peer;
 pub use pool::{Client, LazyTls, Outgoing, Settings};
 pub use proxy::{Proxies, Proxy, ProxyRules};
 pub use response::{Keep, Response};
-pub use tls::{client_config, key_fits};
+pub use tls::{ca_reads, client_config, key_fits};
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -122,6 +122,15 @@ impl Phases {
     pub fn duration(&self) -> u64 {
         self.sending + self.waiting + self.receiving
     }
+}
+
+/// How an exchange ended.
+#[derive(Debug, Clone, Copy)]
+pub struct ExchangeEnd {
+    /// `None`: no complete answer came.
+    pub status: Option<u16>,
+    pub error: Option<stats::ErrorKind>,
+    pub latency_ns: u64,
 }
 
 /// What is known of an exchange while it runs; it outlives a cancelled one, so that nothing written

@@ -97,6 +97,16 @@ pub fn key_fits(certificate: &Path, key: &Path) -> Result<(), TlsError> {
     }
 }
 
+/// Whether a file of certificates can be trusted as the plan's `ca`; what is wrong otherwise.
+pub fn ca_reads(path: &Path) -> Result<(), TlsError> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(path)? {
+        roots.add(certificate).map_err(|error| format!("{name}: {error}"))?;
+    }
+    Ok(())
+}
+
 /// k6 names suites as Go does, which leaves out the hash of two of them.
 fn is_wanted(suite: rustls::CipherSuite, names: &[String]) -> bool {
     let known = suite.as_str().unwrap_or_default().replace("TLS13_", "TLS_");

@@ -1,8 +1,8 @@
-//! Trust in one certificate as it is. A certificate that signed itself, as `openssl req -x509` makes
-//! it, says that it is an authority, and an authority's certificate is not a server's: the usual check
-//! refuses it even where it was named as trusted. Whoever names a file means what is in it, so a
-//! server that shows one of those certificates, byte by byte, is believed. Its name and its dates must
-//! be right all the same, and it vouches for nobody else by this.
+//! Trust in one certificate as it is. A certificate that signed itself, as `openssl req -x509`
+//! makes it, says that it is an authority, and an authority's certificate is not a server's: the
+//! usual check refuses it even where it was named as trusted. Whoever names a file means what is in
+//! it, so a server that shows one of those certificates, byte by byte, is believed. Its name and
+//! its dates must be right all the same, and it vouches for nobody else by this.
 
 use std::sync::Arc;
 

@@ -55,7 +55,7 @@ fn certificate_words(bad: &Bad) -> String {
             names => format!(
                 "the certificate is not for `{}` but for {}",
                 expected.to_str(),
-                names.join(", ")
+                names.iter().map(|name| plain_name(name)).collect::<Vec<_>>().join(", ")
             ),
         },
         Bad::Revoked => "the certificate was revoked".to_owned(),
@@ -69,6 +69,12 @@ fn certificate_words(bad: &Bad) -> String {
         }
         other => format!("the certificate cannot be used ({other:?})"),
     }
+}
+
+/// `DnsName("shop.example")` is not for people.
+fn plain_name(name: &str) -> String {
+    let inner = name.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')'));
+    format!("`{}`", inner.unwrap_or(name).trim_matches('"'))
 }
 
 /// The server shows the certificate of an authority as its own.

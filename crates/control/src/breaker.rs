@@ -1,4 +1,5 @@
-//! A circuit breaker: who has not answered three times within half a minute is left alone for a while, then tried once.
+//! A circuit breaker: who has not answered three times within half a minute is left alone for a
+//! while, then tried once.
 //!
 //! ```text
 //! CLOSED ── 3 failures within 30 s ──▶ OPEN ── 10 s ──▶ HALF OPEN, one trial ── answered ──▶ CLOSED
@@ -6,20 +7,21 @@
 //!                                       ╰────── not answered ──────╯
 //! ```
 //!
-//! **What counts** is what says something about the target: it could not be reached, or it did not answer in time. A
-//! refusal by name (a fence, no cores, draining, no majority) is an answer.
+//! **What counts** is what says something about the target: it could not be reached, or it did not
+//! answer in time. A refusal by name (a fence, no cores, draining, no majority) is an answer.
 //!
 //! **Failures that overlap are one**. When a connection breaks, everything that was under way on it
 //! fails at once; that is one piece of evidence. So a failure counts only if its message was sent
 //! after the last one counted. For the same reason nothing that was sent before the breaker opened
 //! or closed changes it any more.
 //!
-//! **A word from the target itself ends the cool-down** ([`Breaker::heard`]): a process that stood still and runs again
-//! says so long before ten seconds are over. It does not close the breaker, because a target that can speak need not be
-//! one that can be reached. It brings the trial forward, and a target that only speaks is tried once a second.
+//! **A word from the target itself ends the cool-down** ([`Breaker::heard`]): a process that stood
+//! still and runs again says so long before ten seconds are over. It does not close the breaker,
+//! because a target that can speak need not be one that can be reached. It brings the trial
+//! forward, and a target that only speaks is tried once a second.
 //!
-//! **Nothing latches.** A trial whose end nobody tells (its task was dropped) is given up after another cool-down, and
-//! failures are forgotten with their window.
+//! **Nothing latches.** A trial whose end nobody tells (its task was dropped) is given up after
+//! another cool-down, and failures are forgotten with their window.
 //!
 //! Some messages must go out whatever the breaker says, stops for instance: [`Breaker::insist`].
 
@@ -152,7 +154,8 @@ impl Breaker {
         Self { settings, phase, changed, failures: VecDeque::new() }
     }
 
-    /// `None`: nothing is to be sent now. After the cool-down one permit is given, which is the trial.
+    /// `None`: nothing is to be sent now. After the cool-down one permit is given, which is the
+    /// trial.
     pub fn ask(&mut self, now: Moment) -> Option<Permit> {
         match self.phase {
             Phase::Closed => Some(Permit { sent: now, trial: false }),

@@ -1,9 +1,9 @@
 //! How far an attempt that counts iterations may go (R5a, R28).
 //!
-//! An iteration must not be begun twice, and nobody can ask a machine that is gone how far it had come. So an attempt
-//! goes only as far as the ledger says: the owner grants it a stretch ahead, each grant is an entry before the worker
-//! hears of it, and whoever takes over reads the end of the last one. What a lost attempt may have begun lies below
-//! that end, and is never begun again.
+//! An iteration must not be begun twice, and nobody can ask a machine that is gone how far it had
+//! come. So an attempt goes only as far as the ledger says: the owner grants it a stretch ahead,
+//! each grant is an entry before the worker hears of it, and whoever takes over reads the end of
+//! the last one. What a lost attempt may have begun lies below that end, and is never begun again.
 //!
 //! ```text
 //!      begun            taken          end of the grant
@@ -11,16 +11,16 @@
 //!                         ├─ 3/4 L at least ─┤   refilled up to 5/4 L at the present pace
 //! ```
 //!
-//! **Why three quarters of a lease.** Load has to go on while a job changes hands, and a handover takes less than that.
-//! Where nobody can renew leases either, load stops after one lease anyway. A longer reach would only make more of what
-//! is lost with a worker.
+//! **Why three quarters of a lease.** Load has to go on while a job changes hands, and a handover
+//! takes less than that. Where nobody can renew leases either, load stops after one lease anyway. A
+//! longer reach would only make more of what is lost with a worker.
 //!
-//! The first stretch is short, because nothing is known of the pace, and a worker that comes to its end says so at
-//! once.
+//! The first stretch is short, because nothing is known of the pace, and a worker that comes to its
+//! end says so at once.
 //!
-//! **The pace is measured by the attempt's own time.** After a takeover or a cut, seconds of frames arrive within
-//! milliseconds, and by the time of their arrival an attempt would look a hundred times as fast as it is. Whatever it
-//! is granted by mistake is lost with its worker.
+//! **The pace is measured by the attempt's own time.** After a takeover or a cut, seconds of frames
+//! arrive within milliseconds, and by the time of their arrival an attempt would look a hundred
+//! times as fast as it is. Whatever it is granted by mistake is lost with its worker.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -36,12 +36,14 @@ const PACE_OVER: Duration = Duration::from_millis(1_500);
 const READINGS_APART: Duration = Duration::from_millis(20);
 /// Over less than this, the pace is noise: users that started together come to their ends together.
 const PACE_OVER_MIN: Duration = Duration::from_millis(100);
-/// An attempt that used up a stretch before its pace was known gets one that is so many times as long.
+/// An attempt that used up a stretch before its pace was known gets one that is so many times as
+/// long.
 const GROWTH: u64 = 4;
 /// With each reading the highest pace so far counts a little less.
 const FADE_PERCENT: u64 = 97;
 
-/// The end of the first stretch of an attempt that has so many users, behind what was begun before it.
+/// The end of the first stretch of an attempt that has so many users, behind what was begun before
+/// it.
 #[must_use]
 pub fn first(before: u64, users: u64) -> u64 {
     before.saturating_add(users.saturating_mul(FIRST_PER_USER).max(FIRST_MIN))
@@ -77,8 +79,8 @@ struct Reading {
 }
 
 impl Reading {
-    /// What arrives late tells of more time than passes between two arrivals, and what comes within one window of the
-    /// statistics of less.
+    /// What arrives late tells of more time than passes between two arrivals, and what comes within
+    /// one window of the statistics of less.
     fn since(&self, earlier: &Reading) -> Duration {
         let arrived = self.arrived.since(earlier.arrived);
         arrived.max(self.told.saturating_sub(earlier.told))
@@ -109,8 +111,8 @@ impl Budget {
         self.end
     }
 
-    /// The attempt has taken so many units, those of attempts before it included. `told`: the schedule time up to which
-    /// it has told.
+    /// The attempt has taken so many units, those of attempts before it included. `told`: the
+    /// schedule time up to which it has told.
     pub fn heard(&mut self, taken: u64, told: Duration, now: Moment) {
         self.taken = self.taken.max(taken);
         let last = self.readings.back();
@@ -134,7 +136,8 @@ impl Budget {
         self.pace = measured.max(self.pace.saturating_mul(FADE_PERCENT) / 100);
     }
 
-    /// The end of the next grant, if it is time for one. It is said once, until [`granted`](Self::granted).
+    /// The end of the next grant, if it is time for one. It is said once, until
+    /// [`granted`](Self::granted).
     pub fn due(&mut self, now: Moment) -> Option<u64> {
         if self.asked.is_some() {
             return None;
@@ -157,8 +160,8 @@ impl Budget {
         self.asked
     }
 
-    /// The pace is higher than what was measured. Not so where nobody granted anything for longer than a stretch is
-    /// meant to last.
+    /// The pace is higher than what was measured. Not so where nobody granted anything for longer
+    /// than a stretch is meant to last.
     fn was_used_up_early(&self, now: Moment) -> bool {
         match self.granted_at {
             Some(at) => now.since(at) < self.lease * 3 / 4,
@@ -321,7 +324,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is heard, in whatever order: an end never goes back, and an attempt that waits is given more.
+        /// Whatever is heard, in whatever order: an end never goes back, and an attempt that waits
+        /// is given more.
         #[test]
         fn ends_only_rise_and_nobody_waits_for_ever(
             users in 1u64..1_000,

@@ -1,5 +1,5 @@
-//! Which jobs a manager should own. Membership and silence only hint, the ledger decides (R6): a claim names the epoch
-//! that was seen, and of two claimants one wins.
+//! Which jobs a manager should own. Membership and silence only hint, the ledger decides (R6): a
+//! claim names the epoch that was seen, and of two claimants one wins.
 //!
 //! | An owner is gone if | because |
 //! |---|---|
@@ -9,7 +9,8 @@
 //!
 //! None of them revokes an attempt: what runs goes on under its leases, whoever leads the job.
 //!
-//! Ownership is spread by rendezvous hash over the living managers and does not move back when one returns (R7).
+//! Ownership is spread by rendezvous hash over the living managers and does not move back when one
+//! returns (R7).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,11 +24,13 @@ pub struct Managers<'a> {
     pub me: SessionId,
     /// Those that membership does not take for dead; this one among them.
     pub live: &'a BTreeSet<NodeId>,
-    /// Those that the ledger's leader does not hear; never this one, which hears of it from the leader.
+    /// Those that the ledger's leader does not hear; never this one, which hears of it from the
+    /// leader.
     pub silent: &'a BTreeSet<NodeId>,
     /// This one is leaving: it takes nothing, and gives up what it has.
     pub leaving: bool,
-    /// An owner that has written to the ledger within this time is not dead by what membership says alone.
+    /// An owner that has written to the ledger within this time is not dead by what membership says
+    /// alone.
     pub silent_ms: u64,
 }
 
@@ -74,7 +77,8 @@ pub fn duties(state: &State, managers: &Managers<'_>, led: &BTreeSet<JobId>) -> 
             continue;
         }
         let gone = job.owner.is_none_or(|owner| is_gone(state, managers, owner));
-        // An earlier life of this one: nobody else can know that it is over before this one has written something.
+        // An earlier life of this one: nobody else can know that it is over before this one has
+        // written something.
         let was_mine = |owner: SessionId| owner.node == me && owner.boot < managers.me.boot;
         let is_due = match gone {
             true => preferred_owner(id, &live) == Some(me),
@@ -89,8 +93,8 @@ pub fn duties(state: &State, managers: &Managers<'_>, led: &BTreeSet<JobId>) -> 
 
 /// Those of the led jobs, with the epochs by which they are led, that are no longer this manager's.
 ///
-/// The state may be older than the claim, which was answered by the leader: only one that has come as far as the claim
-/// can say that it was overtaken.
+/// The state may be older than the claim, which was answered by the leader: only one that has come
+/// as far as the claim can say that it was overtaken.
 #[must_use]
 pub fn lost(state: &State, me: SessionId, led: &BTreeMap<JobId, Epoch>) -> Vec<JobId> {
     let is_lost = |(id, epoch): &(&JobId, &Epoch)| {

@@ -1,18 +1,20 @@
 //! How the fleet's messages travel: one byte that says which contract they need, then postcard.
 //!
-//! The byte is not the version of the program that speaks. It is the contract that first knew everything which stands
-//! in this very message ([`Message::since`]). So a newer program says to an older one whatever both know, and what the
-//! older one cannot know is refused by name, before anything of it is read, and not taken for damage.
+//! The byte is not the version of the program that speaks. It is the contract that first knew
+//! everything which stands in this very message ([`Message::since`]). So a newer program says to an
+//! older one whatever both know, and what the older one cannot know is refused by name, before
+//! anything of it is read, and not taken for damage.
 //!
-//! **Append only.** postcard knows variants and fields by their place alone. A new variant goes to the end of its enum
-//! with the number of the new contract; nothing is reordered or removed; a new field needs a new variant.
-//! `tests/messages/golden.rs` pins the bytes.
+//! **Append only.** postcard knows variants and fields by their place alone. A new variant goes to
+//! the end of its enum with the number of the new contract; nothing is reordered or removed; a new
+//! field needs a new variant. `tests/messages/golden.rs` pins the bytes.
 //!
-//! **Nothing is allocated that the bytes do not pay for**: a length that is longer than what is left reserves nothing.
+//! **Nothing is allocated that the bytes do not pay for**: a length that is longer than what is
+//! left reserves nothing.
 
 use std::fmt;
 
-use fence::{Attempt, FenceRefusal, Refusal as TurnstileRefusal, ShardKey};
+use fence::{Attempt, FenceRefusal, Refusal as TableRefusal, ShardKey};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -33,8 +35,8 @@ pub trait Message: Serialize + DeserializeOwned {
     /// What people call it.
     const NAME: &'static str;
 
-    /// The contract that first knew everything in it. Written as a match without a default, so that whoever adds a
-    /// variant has to say.
+    /// The contract that first knew everything in it. Written as a match without a default, so that
+    /// whoever adds a variant has to say.
     fn since(&self) -> u8;
 }
 
@@ -100,7 +102,8 @@ pub fn encode<M: Message>(message: &M) -> Result<Vec<u8>, CodecError> {
 }
 
 /// # Errors
-/// With what is wrong: too large, of a later contract, or damaged. Bytes that are left over are damage, too.
+/// With what is wrong: too large, of a later contract, or damaged. Bytes that are left over are
+/// damage, too.
 pub fn decode<M: Message>(bytes: &[u8]) -> Result<M, CodecError> {
     let what = M::NAME;
     if bytes.len() > MESSAGE_BYTES_MAX {
@@ -170,7 +173,7 @@ fn steering_since(steering: &Steering) -> u8 {
 
 impl Dispatch {
     fn since(&self) -> u8 {
-        let seat = match self.seat {
+        let placement = match self.placement {
             Placement::Own(_) | Placement::Shared => 1,
         };
         let task = match self.task {
@@ -179,7 +182,7 @@ impl Dispatch {
         let context = match self.context {
             Payload::Inline(_) | Payload::Blob(_) => 1,
         };
-        seat.max(task).max(context)
+        placement.max(task).max(context)
     }
 }
 
@@ -207,18 +210,18 @@ impl Message for WorkerResponse {
 }
 
 fn since_fence(refusal: &FenceRefusal) -> u8 {
-    fn at_turnstile<T>(refusal: &TurnstileRefusal<T>) -> u8 {
+    fn since_table<T>(refusal: &TableRefusal<T>) -> u8 {
         match refusal {
-            TurnstileRefusal::Stale { .. }
-            | TurnstileRefusal::Over { .. }
-            | TurnstileRefusal::Foreign { .. }
-            | TurnstileRefusal::Full { .. } => 1,
+            TableRefusal::Stale { .. }
+            | TableRefusal::Over { .. }
+            | TableRefusal::Foreign { .. }
+            | TableRefusal::Full { .. } => 1,
         }
     }
     match refusal {
         FenceRefusal::OtherLife { .. } | FenceRefusal::OtherCluster { .. } => 1,
-        FenceRefusal::Epoch(refusal) => at_turnstile(refusal),
-        FenceRefusal::Step(refusal) => at_turnstile(refusal),
+        FenceRefusal::Epoch(refusal) => since_table(refusal),
+        FenceRefusal::Step(refusal) => since_table(refusal),
     }
 }
 

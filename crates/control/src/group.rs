@@ -1,9 +1,10 @@
-//! Which managers a worker obeys: the members of the ledger's group, as the managers themselves state it over mutual
-//! TLS.
+//! Which managers a worker obeys: the members of the ledger's group, as the managers themselves
+//! state it over mutual TLS.
 //!
-//! A manager's certificate proves a role, not that its holder was ever admitted. So a worker asks all managers that it
-//! can reach who the members are, and believes the statement that most of its own members make. One stranger is
-//! outvoted by a group of two or more; where both sides are equally many, what was believed before stays.
+//! A manager's certificate proves a role, not that its holder was ever admitted. So a worker asks
+//! all managers that it can reach who the members are, and believes the statement that most of its
+//! own members make. One stranger is outvoted by a group of two or more; where both sides are
+//! equally many, what was believed before stays.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,7 +30,8 @@ impl Group {
         self.believed.as_ref().map(|believed| believed.members.contains(&manager))
     }
 
-    /// One round of answers, by who gave them. Says whether anything has changed. No answers change nothing.
+    /// One round of answers, by who gave them. Says whether anything has changed. No answers change
+    /// nothing.
     pub fn hear(&mut self, said: &BTreeMap<NodeId, Statement>) -> bool {
         let mut supporters: BTreeMap<&Statement, usize> = BTreeMap::new();
         for (speaker, statement) in said {

@@ -6,8 +6,8 @@
 //!             ╰───▶ Nobodys  no attempt of this life of it: nothing is kept
 //! ```
 //!
-//! Any manager may take it: the word is not fenced (R3), and is told apart by (job, workflow, shard, attempt). It has
-//! no part in what came of the job, which is final (R5).
+//! Any manager may take it: the word is not fenced (R3), and is told apart by (job, workflow,
+//! shard, attempt). It has no part in what came of the job, which is final (R5).
 
 use super::message::EndReport;
 use super::owner::encode_report;
@@ -38,8 +38,8 @@ pub fn judge(job: &Job, report: &EndReport) -> Late {
     }
 }
 
-/// A report as it lies beside the ledger. One that is too large goes without its statistics, which nobody can add to a
-/// result that is made.
+/// A report as it lies beside the ledger. One that is too large goes without its statistics, which
+/// nobody can add to a result that is made.
 #[must_use]
 pub fn content(report: &EndReport, bytes_max: u64) -> Vec<u8> {
     let content = encode_report(report);

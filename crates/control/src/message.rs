@@ -1,6 +1,8 @@
-//! What owners and workers say to each other, as plain data. The wire (`proto/`) carries the same in its own clothes.
+//! What owners and workers say to each other, as plain data. The wire (`proto/`) carries the same
+//! in its own encoding.
 //!
-//! Times are durations, never readings of a clock: those of one machine mean nothing on another (R9).
+//! Times are durations, never readings of a clock: those of one machine mean nothing on another
+//! (R9).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,8 +14,8 @@ use stats::wire::StreamKey;
 use ledger_state::{AttemptStatus, BlobRef, Counters, Job, LapseProof, Payload, State};
 pub use ledger_state::{Steer, Steering};
 
-/// Cores held for a job on one worker until they are dispatched to, or the hold runs out. The number is the owner's
-/// own; (job, epoch, number) names one hold.
+/// Cores held for a job on one worker until they are dispatched to, or the hold runs out. The
+/// number is the owner's own; (job, epoch, number) names one hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ReservationId {
     pub job: JobId,
@@ -21,8 +23,8 @@ pub struct ReservationId {
     pub number: u32,
 }
 
-/// What an owner asks of a worker. Everything but [`WorkerRequest::Inspect`] names the life of the worker that it is
-/// meant for.
+/// What an owner asks of a worker. Everything but [`WorkerRequest::Inspect`] names the life of the
+/// worker that it is meant for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WorkerRequest {
     /// First phase: all cores or none, for a time.
@@ -37,12 +39,14 @@ pub enum WorkerRequest {
         hold: ReservationId,
         receiver: BootId,
     },
-    /// Second phase: this attempt, on one core of the hold. The worker prepares and says [`WorkerReport::Ready`].
+    /// Second phase: this attempt, on one core of the hold. The worker prepares and says
+    /// [`WorkerReport::Ready`].
     Dispatch(Box<Dispatch>),
-    /// Begin, this long after the message was received. The owner has taken half the round trip off.
+    /// Begin, this long after the message was received. The owner has taken half the round trip
+    /// off.
     ///
-    /// `elapsed` is the time in the schedule at that instant. It stands in for the one of the dispatch: preparing takes
-    /// its time, and a start may have to be said again.
+    /// `elapsed` is the time in the schedule at that instant. It stands in for the one of the
+    /// dispatch: preparing takes its time, and a start may have to be said again.
     Start {
         job: JobId,
         epoch: Epoch,
@@ -50,8 +54,9 @@ pub enum WorkerRequest {
         attempts: Vec<(ShardKey, Attempt)>,
         after: Duration,
         elapsed: Duration,
-        /// The time of the job itself at that instant, since anything of it first began. Windows of statistics are
-        /// numbered by it: a workflow of a later layer begins its schedule at zero, and its windows do not.
+        /// The time of the job itself at that instant, since anything of it first began. Windows of
+        /// statistics are numbered by it: a workflow of a later layer begins its schedule at zero,
+        /// and its windows do not.
         clock: Duration,
         /// What the attempts begin with: an arrival's number depends on every change of its rate.
         steering: Steering,
@@ -61,15 +66,16 @@ pub enum WorkerRequest {
         how: StopMode,
         reason: String,
     },
-    /// All that is in force, not what has changed: one message that arrives makes up for those that did not. Attempts
-    /// that are dispatched to this worker afterwards follow it too.
+    /// All that is in force, not what has changed: one message that arrives makes up for those that
+    /// did not. Attempts that are dispatched to this worker afterwards follow it too.
     Steer {
         job: JobId,
         epoch: Epoch,
         receiver: BootId,
         steering: Steering,
     },
-    /// The answer to [`WorkerReport::RowsWanted`], committed before it was sent. An empty block: there are none left.
+    /// The answer to [`WorkerReport::RowsWanted`], committed before it was sent. An empty block:
+    /// there are none left.
     Rows {
         shard: ShardKey,
         attempt: Attempt,
@@ -90,7 +96,8 @@ pub enum WorkerRequest {
         shard: ShardKey,
         attempt: Attempt,
     },
-    /// A new owner says its epoch before it acts (R3), and is told what is there, as by [`WorkerRequest::Inspect`].
+    /// A new owner says its epoch before it acts (R3), and is told what is there, as by
+    /// [`WorkerRequest::Inspect`].
     Install {
         job: JobId,
         epoch: Epoch,
@@ -102,16 +109,17 @@ pub enum WorkerRequest {
     },
 }
 
-/// What a worker's present start, in its own words over mutual TLS, proves about one of its earlier lives. Gossip
-/// tells of higher boots as well, and proves nothing (R26).
+/// What a worker's present start, in its own words over mutual TLS, proves about one of its earlier
+/// lives. Gossip tells of higher boots as well, and proves nothing (R26).
 #[must_use]
 pub fn lapse_of(life: BootId, own: BootId, since: BootId) -> Option<LapseProof> {
     (since <= life && life < own).then_some(LapseProof::HigherBoot(own))
 }
 
 impl WorkerRequest {
-    /// Whether a worker can do without it for a while: new work, and who only looks. A worker whose breaker is open
-    /// gets none of it. The rest concerns what is there already, and is tried in any case: stops above all.
+    /// Whether a worker can do without it for a while: new work, and who only looks. A worker whose
+    /// breaker is open gets none of it. The rest concerns what is there already, and is tried in
+    /// any case: stops above all.
     #[must_use]
     pub fn can_wait(&self) -> bool {
         match self {
@@ -142,8 +150,9 @@ pub enum StopMode {
 pub enum Task {
     /// A share of a workflow's load.
     Load,
-    /// The setup or teardown of the plan itself, or of one of its workflows: at least once per job, on one core. Its
-    /// `workflow` is one past the last; what a setup leaves is in its report's `provided`, by the name of the variable.
+    /// The setup or teardown of the plan itself, or of one of its workflows: at least once per job,
+    /// on one core. Its `workflow` is one past the last; what a setup leaves is in its report's
+    /// `provided`, by the name of the variable.
     Setup {
         of: Option<WorkflowNo>,
     },
@@ -157,15 +166,17 @@ pub enum Task {
 pub enum Placement {
     /// A core of this hold, its own until it ends.
     Own(ReservationId),
-    /// Beside an attempt of the same workflow that runs on this worker, because no other core is free (R14).
+    /// Beside an attempt of the same workflow that runs on this worker, because no other core is
+    /// free (R14).
     Shared,
 }
 
-/// An attempt, with everything that a worker needs to run it: nothing is fetched but blobs, by hash.
+/// An attempt, with everything that a worker needs to run it: nothing is fetched but blobs, by
+/// hash.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dispatch {
     pub order: FencedCommand,
-    pub seat: Placement,
+    pub placement: Placement,
     pub task: Task,
     /// This is shard `order.shard` of so many of its workflow.
     pub shards: u32,
@@ -178,10 +189,11 @@ pub struct Dispatch {
     pub context_version: u32,
     /// Where in its schedule the attempt begins: zero, or the job's elapsed time (R5a).
     pub elapsed: Duration,
-    /// Units of its schedule (arrivals, or iterations where those are counted) that attempts before have begun, or may
-    /// have: they are not begun again.
+    /// Units of its schedule (arrivals, or iterations where those are counted) that attempts before
+    /// have begun, or may have: they are not begun again.
     pub units_before: u64,
-    /// It may begin units below this, until more are granted; `None`: its load is not a number of iterations.
+    /// It may begin units below this, until more are granted; `None`: its load is not a number of
+    /// iterations.
     pub units_end: Option<u64>,
     pub rows: Vec<RowBlock>,
     /// The attempt is stopped by force if it has not ended by itself this long after its start.
@@ -296,8 +308,8 @@ pub enum WorkerReport {
         reason: String,
     },
     Ended(Box<EndReport>),
-    /// The job's time may run out, and there is still progress: a number that only rises. Each grant is smaller than
-    /// the one before, and none is made without progress since.
+    /// The job's time may run out, and there is still progress: a number that only rises. Each
+    /// grant is smaller than the one before, and none is made without progress since.
     MoreTime {
         job: JobId,
         worker: NodeId,
@@ -326,9 +338,9 @@ impl WorkerReport {
     }
 }
 
-/// A manager's acknowledgement of a [`WorkerReport`]. What settles a report comes from the owner: `Start` settles
-/// `Ready`, `Rows` settles `RowsWanted`, `Forget` settles `Ended`. Until then it is told
-/// again, more slowly once it was taken.
+/// A manager's acknowledgement of a [`WorkerReport`]. What settles a report comes from the owner:
+/// `Start` settles `Ready`, `Rows` settles `RowsWanted`, `Forget` settles `Ended`. Until then it is
+/// told again, more slowly once it was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ReportAck {
     /// The owner has it.
@@ -341,7 +353,8 @@ pub enum ReportAck {
     Settled,
 }
 
-/// A worker's last word on an attempt; it lies in its outbox until it is durable on the managers' side.
+/// A worker's last word on an attempt; it lies in its outbox until it is durable on the managers'
+/// side.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndReport {
     pub shard: ShardKey,
@@ -354,17 +367,19 @@ pub struct EndReport {
     pub counters: Counters,
     /// Values that the workflow provides to later ones; ignored unless it completed.
     pub provided: BTreeMap<String, Vec<u8>>,
-    /// The last frame of its statistics stream: the report is complete when the owner has applied it.
+    /// The last frame of its statistics stream: the report is complete when the owner has applied
+    /// it.
     pub frames: u64,
-    /// The frames of its statistics that were not durable when it ended (`stats::stream::Tail`), to be stored beside
-    /// the ledger: whoever has the job's last checkpoint and this has all of it.
+    /// The frames of its statistics that were not durable when it ended (`stats::stream::Tail`), to
+    /// be stored beside the ledger: whoever has the job's last checkpoint and this has all of it.
     pub totals: Vec<u8>,
     /// The last lines that it wrote, for people.
     pub log: String,
-    /// Its counts are all that it did. Not so if its machine was restarted under it: then what its files say may be
-    /// older than its death.
+    /// Its counts are all that it did. Not so if its machine was restarted under it: then what its
+    /// files say may be older than its death.
     pub certain: bool,
-    /// The job's clock (see [`WorkerRequest::Start`]) when the attempt could last send; none if it never started.
+    /// The job's clock (see [`WorkerRequest::Start`]) when the attempt could last send; none if it
+    /// never started.
     pub sent_until: Option<Duration>,
 }
 
@@ -429,8 +444,8 @@ impl RenewRequest {
         if job.end.is_some() {
             return refused("the job has ended");
         }
-        // R28: the owner stops it as the plan says, and that takes time. The deadline holds whether there is an owner
-        // or not.
+        // R28: the owner stops it as the plan says, and that takes time. The deadline holds whether
+        // there is an owner or not.
         if job.cancel.as_ref().is_some_and(|cancel| now_ms >= cancel.lease_until_ms(shard)) {
             return refused("the job is cancelled, and its time to end is over");
         }
@@ -456,8 +471,9 @@ impl RenewRequest {
 /// What a manager's linearizable read said of each.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Renewal {
-    /// With what the ledger allows it by now: so load goes on while nobody owns the job (R28). And with what the job is
-    /// steered to, if that is news: so whoever has not heard of a change sends for a lease at the longest.
+    /// With what the ledger allows it by now: so load goes on while nobody owns the job (R28). And
+    /// with what the job is steered to, if that is news: so whoever has not heard of a change sends
+    /// for a lease at the longest.
     Granted { units_end: Option<u64>, steering: Option<Box<Steering>> },
     /// Not the current attempt, revoked, or its job has ended: stop.
     Refused { why: String },

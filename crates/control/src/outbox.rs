@@ -6,11 +6,13 @@
 //!                   ╰───── recover ◀───╯ (what has no report gets one from its issued file)
 //! ```
 //!
-//! A report is told without waiting for the disk: if the owner makes it durable first, the file is not needed, and if
-//! the process dies in between, the issued file is still there and says what may have been sent.
+//! A report is told without waiting for the disk: if the owner makes it durable first, the file is
+//! not needed, and if the process dies in between, the issued file is still there and says what may
+//! have been sent.
 //!
-//! The room is bounded in bytes. Each attempt that is let in reserves a floor that holds everything but its totals, so
-//! status and counters always find room; totals that find none are left behind, and counted.
+//! The room is bounded in bytes. Each attempt that is let in reserves a floor that holds everything
+//! but its totals, so status and counters always find room; totals that find none are left behind,
+//! and counted.
 
 use std::collections::BTreeMap;
 

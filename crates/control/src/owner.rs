@@ -179,7 +179,7 @@ impl Owner {
             Event::Unknown { tag } => self.unknown(tag),
             Event::Answered { tag, answer, took } => self.answered(tag, answer, took),
             Event::Unanswered { tag, why } => self.unanswered(tag, why),
-            Event::ReportAck(tell) => self.told(tell),
+            Event::Reported(tell) => self.told(tell),
             Event::Stored { tag } => self.stored(tag),
             Event::Fetched { tag, content } => self.fetched(tag, &content),
             Event::Sealed { shard, attempt, counters, frames, totals } => {

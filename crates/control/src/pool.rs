@@ -1,4 +1,5 @@
-//! The workers of a datacenter as an owner sees them: hints from membership, corrected by what the workers answer.
+//! The workers of a datacenter as an owner sees them: hints from membership, corrected by what the
+//! workers answer.
 //!
 //! Shares are computed from all cores of healthy workers (EXEC-60), room from the free ones.
 //! Whether there is room is decided by the worker alone, when it is asked to reserve.
@@ -65,8 +66,8 @@ impl Pool {
         }
     }
 
-    /// What was learned since the last heartbeats is forgotten. A worker that was full and is free again sends the same
-    /// heartbeat as before, and nobody is told of it.
+    /// What was learned since the last heartbeats is forgotten. A worker that was full and is free
+    /// again sends the same heartbeat as before, and nobody is told of it.
     pub fn believe_hints(&mut self) {
         for worker in self.workers.values_mut() {
             if let Some((free, total)) = self.hints.get(&worker.node) {
@@ -149,7 +150,8 @@ impl Pool {
         worker.free.saturating_sub(self.asked.get(&node).copied().unwrap_or(0))
     }
 
-    /// Living workers that would take work and are given none, because something is wrong with them.
+    /// Living workers that would take work and are given none, because something is wrong with
+    /// them.
     #[must_use]
     pub fn set_aside(&self) -> usize {
         let is_aside = |w: &&Worker| w.live && !w.draining && !w.takes_work();
@@ -167,7 +169,8 @@ impl Pool {
         self.workers.keys().map(|node| self.free_on(*node)).sum()
     }
 
-    /// The free cores of these workers, one entry each: of the first choice, and of those with whom something is odd.
+    /// The free cores of these workers, one entry each: of the first choice, and of those with whom
+    /// something is odd.
     pub fn slots<'a>(&self, of: impl IntoIterator<Item = &'a Worker>) -> [Vec<Worker>; 2] {
         let mut slots = [Vec::new(), Vec::new()];
         for worker in of {
@@ -178,8 +181,8 @@ impl Pool {
         slots
     }
 
-    /// EXEC-92: so many cores, each drawn from all that are free; from those of the last choice only what the others
-    /// have no room for (ARCH-72). `None` if there are too few.
+    /// EXEC-92: so many cores, each drawn from all that are free; from those of the last choice
+    /// only what the others have no room for (ARCH-72). `None` if there are too few.
     pub fn draw(&self, cores: usize, random: &mut SplitMix64) -> Option<Vec<NodeId>> {
         let [mut slots, mut odd] = self.slots(self.workers.values());
         if slots.len() + odd.len() < cores {

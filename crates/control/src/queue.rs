@@ -1,16 +1,17 @@
-//! Whose turn it is to reserve cores. A thousand queued jobs must not storm the workers, so only the oldest few try.
+//! Whose turn it is to reserve cores. A thousand queued jobs must not storm the workers, so only
+//! the oldest few try.
 //!
-//! Every manager computes the same answer from the ledger's state. Jobs that have begun are not in the queue: what they
-//! need next they may reserve at any time.
+//! Every manager computes the same answer from the ledger's state. Jobs that have begun are not in
+//! the queue: what they need next they may reserve at any time.
 //!
-//! The queue is fair by client: a client's first waiting job comes before another's second. Jobs of the client that
-//! have begun count as if they stood before it. So one client's ten thousand jobs delay another's one job by a place,
-//! not by ten thousand.
+//! The queue is fair by client: a client's first waiting job comes before another's second. Jobs of
+//! the client that have begun count as if they stood before it. So one client's ten thousand jobs
+//! delay another's one job by a place, not by ten thousand.
 //!
-//! A job that needs much could be overtaken for ever by younger ones that need little. So once the first has waited
-//! for [`Turns::patience_ms`] it tries alone, until it has begun or has had its time; a job that fits into no pool
-//! there is must not hold up the others until its own deadline. Alone means: beside those of other clients who have a
-//! better place.
+//! A job that needs much could be overtaken for ever by younger ones that need little. So once the
+//! first has waited for [`Turns::patience_ms`] it tries alone, until it has begun or has had its
+//! time; a job that fits into no pool there is must not hold up the others until its own deadline.
+//! Alone means: beside those of other clients who have a better place.
 
 use std::collections::{BTreeMap, BTreeSet};
 

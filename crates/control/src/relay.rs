@@ -1,5 +1,5 @@
-//! What a manager does for a worker and the owner of its job when they do not reach each other and both reach it
-//! (R26).
+//! What a manager does for a worker and the owner of its job when they do not reach each other and
+//! both reach it (R26).
 //!
 //! ```text
 //! worker ──RenewRequest──▶ this manager ──notice──▶ owner          who renews anywhere is not lost
@@ -22,13 +22,15 @@ const RENEWERS_MAX: usize = 100_000;
 /// Where a worker's word on a job goes from a manager that does not lead it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// It is passed on to the owner, and the owner's answer back. If there is none, the worker hears who the owner is.
+    /// It is passed on to the owner, and the owner's answer back. If there is none, the worker
+    /// hears who the owner is.
     Owner(NodeId),
     /// Nobody leads the job, or this manager will in a moment: the worker tries again.
     Nobody,
     /// The job has ended.
     Ended,
-    /// There is no such job, as far as this manager has read. Only a majority can say that there is none.
+    /// There is no such job, as far as this manager has read. Only a majority can say that there is
+    /// none.
     Unknown,
 }
 
@@ -44,7 +46,8 @@ impl Way {
     }
 }
 
-/// By owner: the leases of its jobs that were renewed just now. It does not see the renewals that others grant.
+/// By owner: the leases of its jobs that were renewed just now. It does not see the renewals that
+/// others grant.
 #[must_use]
 pub fn notices(
     state: &State,
@@ -81,7 +84,8 @@ impl Renewers {
         }
     }
 
-    /// Through whom `me` asks a worker that does not answer it. None: it has renewed nowhere, or here.
+    /// Through whom `me` asks a worker that does not answer it. None: it has renewed nowhere, or
+    /// here.
     #[must_use]
     pub fn through(&self, worker: NodeId, me: NodeId) -> Option<NodeId> {
         self.0.get(&worker).copied().filter(|manager| *manager != me)
@@ -150,7 +154,8 @@ mod tests {
         }
     }
 
-    /// R26: a word goes to the owner in one step, and nowhere if this manager is about to lead the job itself.
+    /// R26: a word goes to the owner in one step, and nowhere if this manager is about to lead the
+    /// job itself.
     #[test]
     fn a_word_goes_to_the_owner_and_never_back_to_this_manager() {
         let mut ledger = Ledger::new();

@@ -1,9 +1,12 @@
-//! Whether a worker is offered work: what membership, its heartbeats and one's own talk with it say, put together.
+//! Whether a worker is offered work: what membership, its heartbeats and one's own talk with it
+//! say, put together.
 //!
-//! The matrix of the three signals is CORE-74's, read for placement (ARCH-121). A worker that is full is not drained:
-//! it has no room, which is said by its free cores, and shards of a lost worker may still share those it has (R14).
+//! The matrix of the three signals is CORE-74's, read for placement (ARCH-121). A worker that is
+//! full is not drained: it has no room, which is said by its free cores, and shards of a lost
+//! worker may still share those it has (R14).
 //!
-//! **Hints only** (R6). Nothing that runs is ended or revoked by what is decided here; it decides where new work goes.
+//! **Hints only** (R6). Nothing that runs is ended or revoked by what is decided here; it decides
+//! where new work goes.
 
 use std::fmt;
 

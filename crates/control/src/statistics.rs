@@ -1,12 +1,14 @@
 //! A job's statistics at its owner: frames in, windows out, and checkpoints that make them durable.
 //!
-//! An attempt's counts reach the owner as frames while it runs, and once more as the tail of its end report: whatever
-//! was not durable when it ended. So the owner has everything as soon as it has the report, and a new owner has
-//! everything from the last checkpoint, the reports in the ledger, and what running workers send again.
+//! An attempt's counts reach the owner as frames while it runs, and once more as the tail of its
+//! end report: whatever was not durable when it ended. So the owner has everything as soon as it
+//! has the report, and a new owner has everything from the last checkpoint, the reports in the
+//! ledger, and what running workers send again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use fence::canary::{self, Canary};
 use fence::{Attempt, JobId, NodeId, ShardKey, WorkflowNo};
 use plan::Threshold;
 use stats::DropCause;
@@ -32,8 +34,8 @@ pub struct Statistics {
     under_way: Option<u64>,
     /// When the last checkpoint was begun.
     last: Option<Duration>,
-    /// How many were made since an attempt was first heard of. It may wait for the first ones (R5a), so they come
-    /// quickly.
+    /// How many were made since an attempt was first heard of. It may wait for the first ones
+    /// (R5a), so they come quickly.
     since_opened: u32,
     /// Who sends which stream.
     senders: BTreeMap<StreamKey, NodeId>,
@@ -87,7 +89,8 @@ impl Statistics {
         self.merge.note_incomplete(what);
     }
 
-    /// A new owner learns how attempts ended: their reports, and those that ended without one because they never ran.
+    /// A new owner learns how attempts ended: their reports, and those that ended without one
+    /// because they never ran.
     pub fn learn(&mut self, job: &Job, reports: &[EndReport], clock: Duration) {
         reports.iter().for_each(|report| self.ended(report, clock));
         for ((workflow, number), shard) in &job.shards {
@@ -104,7 +107,8 @@ impl Statistics {
         }
     }
 
-    /// What the owner is to hear of attempts that were taken up: their workers may be gone, and never say it again.
+    /// What the owner is to hear of attempts that were taken up: their workers may be gone, and
+    /// never say it again.
     pub fn told(&self, job: JobId) -> Vec<Event> {
         let streams = self.merge.resume_points();
         let attempts: BTreeSet<(u32, u32, u32)> =
@@ -125,8 +129,8 @@ impl Statistics {
         clock + self.shift
     }
 
-    /// What a worker has sent, and the attempts that it was about. `is_known` says which attempts of this worker there
-    /// are.
+    /// What a worker has sent, and the attempts that it was about. `is_known` says which attempts
+    /// of this worker there are.
     pub fn frames(
         &mut self,
         post: &FrameBatch,
@@ -171,18 +175,21 @@ impl Statistics {
             }
         }
         self.dirty |= any;
-        // All streams of this worker: one that sends nothing, because too much of it is not durable, waits for this.
+        // All streams of this worker: one that sends nothing, because too much of it is not
+        // durable, waits for this.
         let own = self.senders.iter().filter(|(_, worker)| **worker == post.worker);
         let acks = own.map(|(key, _)| self.merge.ack(*key));
         let acks = acks.map(|ack| (ack.key, ack.applied_through, ack.durable_through)).collect();
         (FrameBatchAck::Taken { resume, acks, refused }, touched)
     }
 
-    /// The end of an attempt, in its worker's words: the rest of its frames. Said twice, it counts once.
+    /// The end of an attempt, in its worker's words: the rest of its frames. Said twice, it counts
+    /// once.
     ///
-    /// Only for the word that counts as the end of the attempt ([`Owner::expects_last_word`], or the ledger). It may
-    /// come while the attempt is being sealed, or after an owner before has done that for nothing: what the owner goes
-    /// by must be in the sums, so the seal is broken. The end that a seal has made has no frames.
+    /// Only for the word that counts as the end of the attempt ([`Owner::expects_last_word`], or
+    /// the ledger). It may come while the attempt is being sealed, or after an owner before has
+    /// done that for nothing: what the owner goes by must be in the sums, so the seal is broken.
+    /// The end that a seal has made has no frames.
     pub fn ended(&mut self, report: &EndReport, clock: Duration) {
         let now = self.at(clock);
         let (workflow, shard, attempt) = numbers(&report.shard, report.attempt);
@@ -217,13 +224,30 @@ impl Statistics {
         self.closed.insert((workflow, shard, attempt));
         self.senders
             .retain(|key, _| (key.workflow, key.shard, key.attempt) != (workflow, shard, attempt));
-        for key in self.merge.streams_of(workflow, shard, attempt) {
+        let streams = self.merge.streams_of(workflow, shard, attempt);
+        if streams.is_empty() && report.counters.issued > 0 {
+            self.miss_all(report);
+        }
+        for key in streams {
             // Without its last frame its tail is lost: the process died under it.
             let why = report.error.as_deref().unwrap_or("its worker has no more of it");
             self.merge.give_up(key, why);
-            // A frame that is still on its way would be in the sums, and not in what the owner has counted.
+            // A frame that is still on its way would be in the sums, and not in what the owner has
+            // counted.
             let through = self.merge.ack(key).applied_through;
             self.merge.seal(key, through);
+        }
+    }
+
+    /// An attempt has sent, its report has no frames any more, and none of them had come before:
+    /// they were too large to keep, or their process died. Whoever reads the report again finds the
+    /// same.
+    fn miss_all(&mut self, report: &EndReport) {
+        let (shard, attempt) = (report.shard, report.attempt);
+        let what = format!("all counts of attempt {attempt} of shard {shard} are missing");
+        if !self.merge.incomplete().contains(&what) {
+            self.merge.note_incomplete(what);
+            self.dirty = true;
         }
     }
 
@@ -285,8 +309,12 @@ impl Statistics {
         }
     }
 
-    /// Units of a schedule that were lost with this attempt's worker: dropped, as nobody else counts them (R27).
+    /// Units of a schedule that were lost with this attempt's worker: dropped, as nobody else
+    /// counts them (R27).
     pub fn lost(&mut self, shard: ShardKey, attempt: Attempt, count: u64, clock: Duration) {
+        if canary::active(Canary::DropsSilently) {
+            return;
+        }
         let (now, workflow) = (self.at(clock), shard.workflow.0);
         if let Some(stage) = self.merge.first_stage(workflow) {
             let (shard, attempt, cause) = (shard.shard, attempt.0, DropCause::WorkerLost as u32);
@@ -302,7 +330,8 @@ impl Statistics {
         self.merge.step(now)
     }
 
-    /// A checkpoint, if one is due and none is under way. `owner`: what a successor of the owner has to know.
+    /// A checkpoint, if one is due and none is under way. `owner`: what a successor of the owner
+    /// has to know.
     pub fn checkpoint(&mut self, clock: Duration, owner: &Owner) -> Option<Checkpoint> {
         self.checkpoint_with(clock, || owner.memory())
     }
@@ -336,8 +365,8 @@ impl Statistics {
         self.merge.of_last_owner()
     }
 
-    /// A checkpoint is due although nothing was counted: those that have the last one are no majority any more, or the
-    /// owner has something to say to its successor.
+    /// A checkpoint is due although nothing was counted: those that have the last one are no
+    /// majority any more, or the owner has something to say to its successor.
     pub fn keep_anew(&mut self) {
         self.dirty = true;
     }

@@ -146,8 +146,8 @@ impl Timeouts {
         self.age + now.since(self.taken_up)
     }
 
-    /// It is known to be at least this old now. The ledger's time stands still while nobody leads it, and what runs
-    /// does not.
+    /// It is known to be at least this old now. The ledger's time stands still while nobody leads
+    /// it, and what runs does not.
     pub fn at_least(&mut self, age: Duration, now: Moment) {
         self.age += age.saturating_sub(self.age(now));
     }
@@ -213,7 +213,8 @@ impl Timeouts {
         self.denied.remove(&worker);
     }
 
-    /// What is due to end the job. Overall first, then stuck (LIFE-46); strictly later than the limit (LIFE-42).
+    /// What is due to end the job. Overall first, then stuck (LIFE-46); strictly later than the
+    /// limit (LIFE-42).
     #[must_use]
     pub fn check(&self, now: Moment) -> Option<Expired> {
         if let Some(base) = self.budget.timeout {

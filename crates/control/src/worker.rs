@@ -1,31 +1,36 @@
 //! A worker as a machine: cores, attempts, leases, and the last word on each attempt.
 //!
 //! ```text
-//! manager ──WorkerRequest──▶ door (fence) ──▶ cores ──▶ attempt ──Fetch, Prepare, Start, StopMode, Kill──▶ engine
+//! manager ──WorkerRequest──▶ fence ──▶ cores ──▶ attempt ──Fetch, Prepare, Start, StopMode, Kill──▶ engine
 //!    ▲  ▲                                     │  ▲ ╰──ExtendPermit, WithdrawPermit──▶ the gate before every send
 //!    │  ╰──────────RenewRequest, every L/4───────────╯  ╰── Prepared, Progress, Ended
 //!    ╰──WorkerReport: Ready, RowsWanted, Abort, Ended ◀── outbox (files) ◀── report
 //! ```
 //!
-//! `step(event, now)` is the whole interface; the shell carries the effects out in their order. The clock is looked at
-//! before the event: what has run out while the process stood still is over, whatever lies in its inbox.
+//! `step(event, now)` is the whole interface; the shell carries the effects out in their order. The
+//! clock is looked at before the event: what has run out while the process stood still is over,
+//! whatever lies in its inbox.
 //!
-//! **What is refused leaves no trace** but a counter. A command is judged completely before it enters the door, so the
-//! same one can be sent again when what was missing is there.
+//! **What is refused leaves no trace** but a counter. A command is judged completely before it
+//! enters the fence, so the same one can be sent again when what was missing is there.
 //!
-//! **No contact is no licence.** There is no search for orphans here. An attempt whose job no manager knows is refused
-//! its renewal and stops at once; one that reaches no manager is not renewed and stops when its lease runs out, by the
-//! gate before every send, which needs neither this machine nor a network. A hold has its own end, an attempt that is
-//! never started has a deadline, and one that does not end is stopped by force, killed, and in the end given up with
-//! its gate shut. So whatever happens to the managers, everything here ends by itself within bounded time, and the
-//! managers need no list of workers to clean up. Scans (GATE-107) only find out sooner.
+//! **No contact is no licence.** There is no search for orphans here. An attempt whose job no
+//! manager knows is refused its renewal and stops at once; one that reaches no manager is not
+//! renewed and stops when its lease runs out, by the gate before every send, which needs neither
+//! this machine nor a network. A hold has its own end, an attempt that is never started has a
+//! deadline, and one that does not end is stopped by force, killed, and in the end given up with
+//! its permit withdrawn. So whatever happens to the managers, everything here ends by itself within
+//! bounded time, and the managers need no list of workers to clean up. Scans (GATE-107) only find
+//! out sooner.
 //!
-//! **Why a stop is acknowledged late.** `Stopped` is a licence to start the next attempt at once. It is therefore said
-//! when the attempt's own thread has seen its gate shut, not when the gate was shut: between the two a send may be
-//! under way that was checked before. If the thread does not answer, the caller hears `Done`, and R4's wait decides.
+//! **Why a stop is acknowledged late.** `Stopped` is a licence to start the next attempt at once.
+//! It is therefore said when the attempt's own thread has seen its permit withdrawn, not when the
+//! gate was shut: between the two a send may be under way that was checked before. If the thread
+//! does not answer, the caller hears `Done`, and R4's wait decides.
 //!
-//! **Invariant:** held + taken <= total cores, and every core is given back when its attempt's thread has ended.
-//! **Invariant:** every attempt that was let in is here, or its report is in the outbox, or its owner said `Forget`.
+//! **Invariant:** held + taken <= total cores, and every core is given back when its attempt's
+//! thread has ended. **Invariant:** every attempt that was let in is here, or its report is in the
+//! outbox, or its owner said `Forget`.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -79,7 +84,8 @@ struct Job {
     holds_over: VecDeque<super::message::ReservationId>,
     /// Since when nothing of it is here.
     idle_since: Option<Moment>,
-    /// When more time is asked for next, if its time is limited; and how much was done the last time.
+    /// When more time is asked for next, if its time is limited; and how much was done the last
+    /// time.
     more_time: Option<(Moment, u64)>,
 }
 
@@ -89,9 +95,9 @@ pub struct Worker {
     settings: Settings,
     /// The latest moment that was handed in. Time that goes back is taken for standing still.
     now: Moment,
-    door: CommandFence<()>,
+    fence: CommandFence<()>,
     cores: Cores,
-    local_attempt: BTreeMap<Run, LocalAttempt>,
+    attempts: BTreeMap<Run, LocalAttempt>,
     /// Cores of threads that did not end. They come back when the thread does.
     stuck: BTreeMap<Run, CoreLease>,
     jobs: BTreeMap<JobId, Job>,
@@ -110,13 +116,13 @@ impl Worker {
     fn empty(settings: Settings) -> Self {
         let limits = &settings.limits;
         Self {
-            door: CommandFence::new(settings.boot, settings.cluster, limits.jobs, limits.shards)
+            fence: CommandFence::new(settings.boot, settings.cluster, limits.jobs, limits.shards)
                 .outliving(settings.since),
             cores: Cores::new(settings.cores),
             outbox: Outbox::new(limits.outbox_bytes),
             settings,
             now: Moment::default(),
-            local_attempt: BTreeMap::new(),
+            attempts: BTreeMap::new(),
             stuck: BTreeMap::new(),
             jobs: BTreeMap::new(),
             report_queue: ReportQueue::default(),
@@ -154,8 +160,9 @@ impl Worker {
             Event::Abort { run, reason } => self.abort(run, reason),
             Event::PermitWithdrawn { run } => self.gate_shut(run, out),
             Event::Ended { run, end } => self.ended(run, end, out),
-            Event::Abandoned { run, progress } => {
+            Event::Abandoned { run, progress, totals } => {
                 self.progressed(run, progress);
+                self.leaves(run, totals);
                 self.abandon(run, out);
             }
             Event::RenewalAnswered { number, answers } => {
@@ -203,7 +210,7 @@ impl Worker {
             Event::Drain => self.drain(),
             Event::Shutdown => {
                 self.drain();
-                let runs: Vec<Run> = self.local_attempt.keys().copied().collect();
+                let runs: Vec<Run> = self.attempts.keys().copied().collect();
                 for run in runs {
                     self.halt(
                         run,
@@ -225,7 +232,7 @@ impl Worker {
         for hold in self.cores.release_where(|_, _| true) {
             self.hold_over(hold);
         }
-        let jobs: BTreeSet<JobId> = self.local_attempt.keys().map(|run| run.shard.job).collect();
+        let jobs: BTreeSet<JobId> = self.attempts.keys().map(|run| run.shard.job).collect();
         for job in jobs {
             let tell =
                 WorkerReport::Draining { worker: self.settings.node, boot: self.settings.boot };
@@ -237,11 +244,10 @@ impl Worker {
     #[must_use]
     pub fn next_due(&self) -> Option<Moment> {
         let phases = self
-            .local_attempt
+            .attempts
             .values()
             .filter_map(|local_attempt| local_attempt.phase_due(self.is_paused(local_attempt.run)));
-        let leases =
-            self.local_attempt.values().filter_map(|local_attempt| local_attempt.lease.until());
+        let leases = self.attempts.values().filter_map(|local_attempt| local_attempt.lease.until());
         let others = [
             self.more_time_due(),
             self.cores.next_due(),
@@ -266,25 +272,21 @@ impl Worker {
 
     /// Cores on which an attempt sits, or a thread that did not end.
     fn taken(&self) -> BTreeSet<u32> {
-        let local_attempt =
-            self.local_attempt.values().map(|local_attempt| local_attempt.core.core());
+        let local_attempt = self.attempts.values().map(|local_attempt| local_attempt.core.core());
         local_attempt.chain(self.stuck.values().map(CoreLease::core)).collect()
     }
 
     /// For membership's heartbeat.
     #[must_use]
     pub fn figures(&self) -> Figures {
-        let running = self
-            .local_attempt
-            .values()
-            .filter(|local_attempt| local_attempt.phase.is_begun())
-            .count();
+        let running =
+            self.attempts.values().filter(|local_attempt| local_attempt.phase.is_begun()).count();
         Figures {
             accepting: !self.draining && !self.disk_full,
             disk_full: self.disk_full && !self.draining,
             cores: self.cores.total(),
             cores_free: self.cores.free(&self.taken()),
-            shards: u32::try_from(self.local_attempt.len()).unwrap_or(u32::MAX),
+            shards: u32::try_from(self.attempts.len()).unwrap_or(u32::MAX),
             work_done: self.work_done,
             runnable: u32::try_from(running).unwrap_or(u32::MAX),
         }
@@ -295,11 +297,11 @@ impl Worker {
     pub fn holdings(&self, job: Option<JobId>) -> WorkerInventory {
         let wanted = |run: &Run| job.is_none_or(|job| run.shard.job == job);
         let held = |run: Run, phase, elapsed, ran| {
-            let epoch = self.door.epoch(&run.shard.job).unwrap_or_default();
+            let epoch = self.fence.epoch(&run.shard.job).unwrap_or_default();
             HeldAttempt { shard: run.shard, attempt: run.attempt, epoch, phase, elapsed, ran }
         };
         let local_attempt =
-            self.local_attempt.values().filter(|local_attempt| wanted(&local_attempt.run));
+            self.attempts.values().filter(|local_attempt| wanted(&local_attempt.run));
         let local_attempt = local_attempt.map(|local_attempt| {
             let ran = local_attempt.begun.map(|begun| self.now.since(begun));
             held(local_attempt.run, local_attempt.phase.shown(), self.elapsed(local_attempt), ran)
@@ -326,10 +328,10 @@ impl Worker {
         self.counts
     }
 
-    /// What the door said, and how many commands meant another life of this worker.
+    /// What the fence said, and how many commands meant another life of this worker.
     #[must_use]
     pub fn fence_counts(&self) -> (fence::Counts, u64) {
-        (self.door.counts(), self.door.other_life())
+        (self.fence.counts(), self.fence.other_life())
     }
 
     #[must_use]

@@ -72,8 +72,8 @@ impl<W: Write> Canvas<W> {
         self.write(&text)
     }
 
-    /// Puts text above the picture, where it scrolls away like any other; the picture has to be drawn
-    /// anew.
+    /// Puts text above the picture, where it scrolls away like any other; the picture has to be
+    /// drawn anew.
     pub(crate) fn above(&mut self, texts: &[String]) -> io::Result<()> {
         let mut out = String::from("\x1b[?2026h");
         out += &to_top(self.drawn.len());

@@ -57,8 +57,8 @@ pub fn wants_ascii() -> bool {
     is_ascii_locale(|name| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned()))
 }
 
-/// POSIX's order: the first of the three that is not empty decides. Containers often set none, and are looked at
-/// through terminals that know UTF-8; so only who says something gets ASCII.
+/// POSIX's order: the first of the three that is not empty decides. Containers often set none, and
+/// are looked at through terminals that know UTF-8; so only who says something gets ASCII.
 fn is_ascii_locale(variable: impl Fn(&str) -> Option<String>) -> bool {
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
         .into_iter()

@@ -1,12 +1,13 @@
 //! Lines for terminals that are too narrow for them.
 //!
-//! A number that is cut in the middle is a wrong number: `20.8ms` must not become `20.8m`. So a part of a line is
-//! shown whole or not at all; only words without digits are cut, with a mark.
+//! A number that is cut in the middle is a wrong number: `20.8ms` must not become `20.8m`. So a
+//! part of a line is shown whole or not at all; only words without digits are cut, with a mark.
 
 use ratatui::text::{Line, Span};
 use report::format;
 
-/// The parts of `line` that fit in `width` cells, from the left; what does not fit is left out with all that follows.
+/// The parts of `line` that fit in `width` cells, from the left; what does not fit is left out with
+/// all that follows.
 pub(crate) fn whole_parts(line: Line<'static>, width: usize) -> Line<'static> {
     if line.width() <= width {
         return line;
@@ -51,8 +52,8 @@ pub(crate) fn whole_words(text: &str, width: usize) -> String {
     }
 }
 
-/// Columns of a table beside its labels, as they fit: `true` for each that is shown. Those named first in `dispensable`
-/// go first.
+/// Columns of a table beside its labels, as they fit: `true` for each that is shown. Those named
+/// first in `dispensable` go first.
 pub(crate) fn columns(widths: &[usize], dispensable: &[usize], room: usize) -> Vec<bool> {
     let mut shown = vec![true; widths.len()];
     for column in dispensable {

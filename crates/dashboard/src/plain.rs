@@ -43,7 +43,8 @@ pub fn plain_line(snapshot: &Snapshot) -> String {
     parts.join("  ")
 }
 
-/// What can be said of a target that accepts and does not answer: zeros would look like a run that does nothing.
+/// What can be said of a target that accepts and does not answer: zeros would look like a run that
+/// does nothing.
 pub(crate) fn waiting(snapshot: &Snapshot) -> Option<String> {
     let total = &snapshot.total;
     (total.requests == 0 && total.under_way > 0).then(|| {

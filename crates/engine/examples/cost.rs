@@ -1,7 +1,8 @@
 //! What a request costs: the same load under a conductor and as an attempt under a lease, in turns.
 //!
-//! `cargo run --release -p engine --example cost -- URL [SECONDS] [ROUNDS] [VUS]`: CPU time per request of
-//! the generator's threads, and the ratio. Figures of one run are comparable with each other only.
+//! `cargo run --release -p engine --example cost -- URL [SECONDS] [ROUNDS] [VUS]`: CPU time per
+//! request of the generator's threads, and the ratio. Figures of one run are comparable with each
+//! other only.
 
 use base::clock;
 use permit::{IssuedFile, SendPermit};
@@ -10,7 +11,9 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use engine::attempt::{Ended, LoadOptions, Loaded, Report, ShardRun, ShardSpec, Wiring};
+use engine::attempt::{
+    Ended, LoadOptions, Loaded, Report, ShardControl, ShardRun, ShardSpec, Wiring,
+};
 use engine::{Conductor, RunOptions};
 use plan::{Format, Plan, ReadOptions};
 use stats::totals::grand_total;
@@ -67,7 +70,8 @@ fn conductor(plan: Plan) -> f64 {
     per_request(cpu, grand_total(&result.totals, &result.layout).completed)
 }
 
-/// With all that a worker has around it: a lease that is renewed, issued counts, a window every 100 ms.
+/// With all that a worker has around it: a lease that is renewed, issued counts, a window every 100
+/// ms.
 fn attempt(plan: Plan) -> f64 {
     let loaded = Loaded::from_plan(plan, LoadOptions::default()).expect("it loads");
     let path = std::env::temp_dir().join(format!("volley-cost-{}", std::process::id()));

@@ -31,7 +31,7 @@ pub fn take(aggregate: &mut Aggregate, swapped: Swapped) -> (Window, Option<Box<
         aggregate.note(step, kind, message.text, message.exchange);
     }
     aggregate.samples_dropped += samples_dropped;
-    aggregate.loop_lag.merge(&loop_lag);
+    aggregate.add_loop_lag(&loop_lag.to_sparse());
     aggregate.set_cpu(core, cpu);
     (window, series)
 }

@@ -9,9 +9,11 @@
 //! The conductor of a local run leads the same cores with the same commands; here each core has one
 //! shard, so that its windows are exactly the shard's own.
 //!
-//! **Invariant:** an attempt ends with one `Ended` report, whatever becomes of it, and its permit is withdrawn by
-//! then or shuts by itself. A thread that does not come to its end is abandoned, and cannot send.
+//! **Invariant:** an attempt ends with one `Ended` report, whatever becomes of it, and its permit
+//! is withdrawn by then or shuts by itself. A thread that does not come to its end is abandoned,
+//! and cannot send.
 
+mod engine;
 mod hook_run;
 mod loaded;
 mod packed;
@@ -20,7 +22,8 @@ mod shard_run;
 mod sums;
 mod thread;
 
-pub use hook_run::{HookEnded, HookRun, HookSpec, HookWiring};
+pub use engine::{Engine, HookControl, ShardControl, Threads};
+pub use hook_run::{HookRun, HookSpec, HookWiring};
 pub use loaded::{
     LoadError, LoadOptions, Loaded, Provided, UniqueSet, Values, layout_of, layout_of_script,
 };

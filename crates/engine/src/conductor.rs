@@ -267,7 +267,10 @@ impl Conductor {
             // Cores speak of reports only; what else reaches the conductor is not theirs.
             let report = Box::new(move |report| drop(reports.send(Input::Report(report))));
             let handle = CoreHandle::start(core, setup.clone(), report).map_err(|error| {
-                CompileError(format!("cannot start a thread for core {core}: {error}"))
+                let few = error.raw_os_error() == Some(libc::EMFILE);
+                let help =
+                    if few { "; raise `ulimit -n`, or use fewer cores (`--cores 1`)" } else { "" };
+                CompileError(format!("cannot start a thread for core {core}: {error}{help}"))
             })?;
             self.cores.push(handle);
         }
@@ -398,7 +401,7 @@ impl Conductor {
         self.aggregate.close_tick(elapsed, over);
         let vus = self.aggregate.vus_total();
         self.evaluator.observe(&self.aggregate.last, vus, elapsed, over);
-        if self.aggregate.history.len() % 5 == 1 {
+        if self.aggregate.ticks % 5 == 1 {
             self.descriptors_max = self.descriptors_max.max(machine::open_descriptors());
         }
         self.watch_series(elapsed);

@@ -54,19 +54,29 @@ impl CoreHandle {
         report: Reporter,
     ) -> std::io::Result<CoreHandle> {
         let (commands, inbox) = unbounded_channel();
+        let (made, is_made) = std::sync::mpsc::sync_channel(1);
         let thread =
             std::thread::Builder::new().name(format!("volley-core-{core}")).spawn(move || {
                 let report: Rc<dyn Fn(Report)> = Rc::new(report);
                 let alarm = PanicAlarm { core, report: report.clone(), armed: true };
                 let runtime = tokio::runtime::Builder::new_current_thread()
                     .enable_all()
-                    .build_local(tokio::runtime::LocalOptions::default())
-                    .expect("a runtime needs a few descriptors only");
+                    .build_local(tokio::runtime::LocalOptions::default());
+                let runtime = match runtime {
+                    Ok(runtime) => runtime,
+                    Err(error) => {
+                        alarm.disarm();
+                        return drop(made.send(Err(error)));
+                    }
+                };
+                let _ = made.send(Ok(()));
                 runtime.block_on(Core::new(core, setup, report).serve(inbox));
                 // What is left of virtual users ends here, while a crash would still be told.
                 drop(runtime);
                 alarm.disarm();
             })?;
+        // A thread that ended before it could say so has said why by a report.
+        is_made.recv().unwrap_or(Ok(()))?;
         Ok(CoreHandle { commands, thread: Some(thread) })
     }
 

@@ -37,7 +37,7 @@ mod vars;
 mod vu;
 mod words;
 
-pub use client::key_fits;
+pub use client::{ca_reads, key_fits};
 pub use conductor::Conductor;
 pub use options::{Control, Controller, RunOptions};
 pub use program::CompileError;

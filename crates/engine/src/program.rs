@@ -19,7 +19,7 @@ use stats::Layout;
 use url::Url;
 
 pub use block::{Block, Op, Order, StepProgram};
-pub use check::status_fits;
+pub use check::{CheckProgram, status_fits};
 pub use request::{RequestProgram, TargetProgram, finish_head, join};
 pub use workflow::WorkflowProgram;
 
@@ -46,7 +46,8 @@ pub struct Program {
     pub script: Option<Arc<ScriptRun>>,
     /// What must not be seen.
     pub secrets: Secrets,
-    /// What is blotted out in what is shown: these, and what looks like a credential in the environment.
+    /// What is blotted out in what is shown: these, and what looks like a credential in the
+    /// environment.
     pub shown: Secrets,
 }
 

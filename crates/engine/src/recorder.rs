@@ -2,14 +2,15 @@
 //! conductor asks.
 
 use base::clock;
+use fence::Moment;
 use permit::SendControl;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use stats::{Block, DropCause, ErrorKind, LANDED, Layout, Sample, SampleSink, Window};
+use stats::{Block, DropCause, ErrorKind, LANDED, Layout, Sample, SampleSink, Window, is_remark};
 
-use client::Progress;
+use client::{ExchangeEnd, Progress};
 
 /// Samples are handed on in batches of this size, or at the end of a window.
 const SAMPLE_BATCH: usize = 1024;
@@ -34,11 +35,27 @@ pub struct Recorder {
     send_control: SendControl,
 }
 
+/// A message of the same kind and step is taken again so long after the one before.
+const AGAIN_NS: [u64; 2] = [5_000_000_000, 60_000_000_000];
+
 #[derive(Debug, Clone)]
 pub struct Message {
     pub text: String,
     pub exchange: Option<String>,
     reported: bool,
+    /// When it was handed out.
+    at: Moment,
+    /// How many of its kind and step were taken before it.
+    before: usize,
+    /// The next of its kind takes its place.
+    again: bool,
+}
+
+impl Message {
+    fn new(text: String, exchange: Option<String>, before: usize) -> Message {
+        let at = Moment::default();
+        Message { text, exchange, reported: false, at, before, again: false }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -55,15 +72,6 @@ pub struct At {
     pub stage: usize,
     /// Number of the step within its workflow.
     pub step: usize,
-}
-
-/// How an exchange ended.
-#[derive(Debug, Clone, Copy)]
-pub struct Ended {
-    /// `None`: no complete answer came.
-    pub status: Option<u16>,
-    pub error: Option<ErrorKind>,
-    pub latency_ns: u64,
 }
 
 impl Recorder {
@@ -105,7 +113,7 @@ impl Recorder {
         self.under_way.set(self.under_way.get().saturating_sub(1));
     }
 
-    pub fn exchange(&self, at: At, progress: &Progress, ended: Ended, tags: Option<&str>) {
+    pub fn exchange(&self, at: At, progress: &Progress, ended: ExchangeEnd, tags: Option<&str>) {
         let phases = progress.phases.get();
         let retries = u64::from(progress.retries.get());
         self.count_sent(progress, retries);
@@ -187,8 +195,8 @@ impl Recorder {
 
     /// A request that the end of the run cut off: counted, and neither completed nor failed.
     ///
-    /// One that the permit has kept from leaving was no request: no byte of it is anywhere, and no target can have seen
-    /// it. Counted, it would make more requests than were seen (R17).
+    /// One that the permit has kept from leaving was no request: no byte of it is anywhere, and no
+    /// target can have seen it. Counted, it would make more requests than were seen (R17).
     pub fn interrupted(&self, at: At, progress: &Progress) {
         let retries = u64::from(progress.retries.get());
         let left = progress.sent.get() || retries > 0;
@@ -282,8 +290,8 @@ impl Recorder {
         self.sampling.borrow()[step] == Sampling::Wanted
     }
 
-    /// Notes a failure for people: the first message of its kind, and the first whole exchange
-    /// there is.
+    /// Notes a failure for people: the first message of its kind, the first whole exchange there
+    /// is, and some more over the time of the run.
     pub fn failure(
         &self,
         step: usize,
@@ -300,13 +308,15 @@ impl Recorder {
         let mut messages = self.messages.borrow_mut();
         match messages.get_mut(&(step, kind)) {
             None => {
-                messages.insert((step, kind), Message { text: text(), exchange, reported: false });
+                messages.insert((step, kind), Message::new(text(), exchange, 0));
+            }
+            Some(known) if known.again => {
+                *known = Message::new(text(), exchange, known.before + 1);
             }
             Some(known)
-                if known.exchange.is_none() && exchange.is_some()
-                    || known.text.starts_with(LANDED) =>
+                if known.exchange.is_none() && exchange.is_some() || is_remark(&known.text) =>
             {
-                *known = Message { text: text(), exchange, reported: false };
+                *known = Message::new(text(), exchange, known.before);
             }
             Some(_) => {}
         }
@@ -314,24 +324,38 @@ impl Recorder {
 
     /// Notes where the first redirect of a step led: of interest if all of them lead there.
     pub fn landed(&self, step: usize, path: &str) {
-        let mut messages = self.messages.borrow_mut();
-        let entry = messages.entry((step, ErrorKind::Redirect));
-        entry.or_insert_with(|| Message {
-            text: format!("{LANDED}{path}"),
-            exchange: None,
-            reported: false,
-        });
+        self.remark(step, ErrorKind::Redirect, || format!("{LANDED}{path}"));
     }
 
-    /// Messages that were not handed out before.
-    pub fn new_messages(&self) -> Vec<(usize, ErrorKind, Message)> {
+    /// Notes something beside the errors, once for each step; see `stats::is_remark`.
+    pub fn remark(&self, step: usize, kind: ErrorKind, text: impl FnOnce() -> String) {
         let mut messages = self.messages.borrow_mut();
-        let new = messages.iter_mut().filter(|(_, message)| !message.reported);
-        new.map(|(&(step, kind), message)| {
-            message.reported = true;
-            (step, kind, message.clone())
-        })
-        .collect()
+        let entry = messages.entry((step, kind));
+        entry.or_insert_with(|| Message::new(text(), None, 0));
+    }
+
+    /// Messages that were not handed out before. To be called once per window.
+    pub fn new_messages(&self) -> Vec<(usize, ErrorKind, Message)> {
+        let now = clock::now();
+        let mut messages = self.messages.borrow_mut();
+        let mut sampling = self.sampling.borrow_mut();
+        let mut new = Vec::new();
+        for (&(step, kind), message) in &mut *messages {
+            let wait = AGAIN_NS.get(message.before).filter(|_| !is_remark(&message.text));
+            if !message.reported {
+                (message.reported, message.at) = (true, now);
+                new.push((step, kind, message.clone()));
+            } else if message.again && sampling[step] == Sampling::Wanted {
+                // None has failed in a whole window: others need not be kept for it.
+                sampling[step] = Sampling::Taken;
+            } else if wait.is_some_and(|wait| now.nanos_since(message.at) >= *wait) {
+                if !message.again && sampling[step] == Sampling::Taken {
+                    sampling[step] = Sampling::Wanted;
+                }
+                message.again = true;
+            }
+        }
+        new
     }
 
     #[inline]

@@ -1,12 +1,13 @@
-//! `${secret.NAME}`: looked up on the machine that runs the load, and blotted out wherever a person or
-//! a file could see it.
+//! `${secret.NAME}`: looked up on the machine that runs the load, and blotted out wherever a person
+//! or a file could see it.
 //!
-//! Managers and the ledger see the reference and never the value. What leaves this machine other than to
-//! the target (messages, samples of exchanges, tags, values handed to other workflows) is searched for
-//! the value in every form in which a template can write it.
+//! Managers and the ledger see the reference and never the value. What leaves this machine other
+//! than to the target (messages, samples of exchanges, tags, values handed to other workflows) is
+//! searched for the value in every form in which a template can write it.
 //!
-//! Values of `${env.NAME}` are no secrets: they travel with the job. What looks like a credential among them, by its
-//! name, is blotted out in what is shown all the same, and so is what stands before the `@` in a URL.
+//! Values of `${env.NAME}` are no secrets: they travel with the job. What looks like a credential
+//! among them, by its name, is blotted out in what is shown all the same, and so is what stands
+//! before the `@` in a URL.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -88,10 +88,11 @@ pub struct ShardContext {
     iterations: Cell<(u64, u64)>,
     /// What earlier attempts at this shard have left.
     pub join: Cell<Join>,
-    /// Units of the schedule (arrivals, or iterations) that are spent, those of earlier attempts included.
+    /// Units of the schedule (arrivals, or iterations) that are spent, those of earlier attempts
+    /// included.
     taken: Cell<u64>,
-    /// Units with lower numbers may be begun; `None`: all of them. Somebody else goes on if this attempt is lost,
-    /// behind what it was granted (R5a).
+    /// Units with lower numbers may be begun; `None`: all of them. Somebody else goes on if this
+    /// attempt is lost, behind what it was granted (R5a).
     pub units_end: Cell<Option<u64>>,
     /// Since when a user waits for more to be granted, and for how long some did before.
     held: Cell<(Option<Moment>, u64)>,
@@ -114,8 +115,8 @@ pub type RowsWanted = Rc<dyn Fn(usize, u64)>;
 pub struct Join {
     /// Where the schedule stands when the load begins.
     pub elapsed: Duration,
-    /// Units of this shard's schedule that are not to be issued again: arrivals, or iterations where
-    /// those are counted. Arrivals before `elapsed` are spent in any case.
+    /// Units of this shard's schedule that are not to be issued again: arrivals, or iterations
+    /// where those are counted. Arrivals before `elapsed` are spent in any case.
     pub spent: u64,
 }
 
@@ -131,7 +132,8 @@ struct Provided {
 pub struct ShardControl {
     pub clock: ScheduleClock,
     pub vus_override: Cell<Option<u32>>,
-    /// New rates, and the schedule time from which each holds, in the order in which they were given.
+    /// New rates, and the schedule time from which each holds, in the order in which they were
+    /// given.
     pub rates: RefCell<Vec<(Rate, Duration)>>,
     pub stop: Cell<Stop>,
     pub changed: Notify,
@@ -277,7 +279,8 @@ impl ShardContext {
         }
     }
 
-    /// Whether another iteration may be begun by what was granted. The first user that may not says so.
+    /// Whether another iteration may be begun by what was granted. The first user that may not says
+    /// so.
     fn may_take(&self) -> bool {
         let may = self.units_end.get().is_none_or(|end| self.taken.get() < end);
         if !may && self.note_held() {
@@ -286,7 +289,8 @@ impl ShardContext {
         may
     }
 
-    /// Load begins to wait for whoever leads the job, which the result has to tell. True: it did not wait before.
+    /// Load begins to wait for whoever leads the job, which the result has to tell. True: it did
+    /// not wait before.
     fn note_held(&self) -> bool {
         let (since, before) = self.held.get();
         if since.is_none() {
@@ -313,7 +317,8 @@ impl ShardContext {
         before + since.map_or(0, |since| clock::now().nanos_since(since))
     }
 
-    /// For how long users could not begin an iteration because no more of them, or no data rows, were granted.
+    /// For how long users could not begin an iteration because no more of them, or no data rows,
+    /// were granted.
     pub fn held(&self) -> Duration {
         Duration::from_nanos(self.held_ns())
     }
@@ -454,8 +459,8 @@ impl ShardContext {
         if self.control.clock.has_begun() { Started::Yes } else { Started::NotYet }
     }
 
-    /// Waits until work outside of iterations has to end: at once, or, where a graceful stop concerns
-    /// it, when its grace is over.
+    /// Waits until work outside of iterations has to end: at once, or, where a graceful stop
+    /// concerns it, when its grace is over.
     pub async fn told_to_stop(&self, graceful: bool) {
         loop {
             let changed = self.control.changed.notified();

@@ -62,7 +62,8 @@ pub fn exchange(
 fn redact_line(line: &str) -> String {
     match line.split_once(':') {
         Some((name, value)) if SECRET.contains(&name.to_ascii_lowercase().as_str()) => {
-            // The scheme (`Bearer`) helps to find mistakes and gives nothing away; twice, it is one.
+            // The scheme (`Bearer`) helps to find mistakes and gives nothing away; twice, it is
+            // one.
             let mut shown = String::new();
             let mut rest = value.trim();
             if name.eq_ignore_ascii_case("authorization")

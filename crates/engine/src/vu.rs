@@ -270,7 +270,7 @@ impl Vu {
                         text.assign(*slot, &self.vars);
                     }
                 }
-                Op::Record(records) => self.record(records),
+                Op::Record(records) => self.record(records, 0),
                 Op::Group(block) => return self.run(block).await,
                 Op::Repeat { times, until, body } => {
                     for _ in 0..*times {
@@ -314,7 +314,8 @@ impl Vu {
         std::time::Duration::from_nanos(self.vars.rng.borrow_mut().u64(range))
     }
 
-    fn record(&self, records: &[(usize, crate::text::Text)]) {
+    /// Feeds metrics of the plan's own; `step` is the number within the workflow.
+    fn record(&self, records: &[(usize, crate::text::Text)], step: usize) {
         for (metric, text) in records {
             let value = text.to_bytes(&self.vars);
             let value = String::from_utf8_lossy(&value);
@@ -325,7 +326,16 @@ impl Vu {
             };
             match number {
                 Some(number) => self.context.recorder.custom(self.stage.get(), *metric, number),
-                None => self.context.unrecordable.set(self.context.unrecordable.get() + 1),
+                None => {
+                    self.context.unrecordable.set(self.context.unrecordable.get() + 1);
+                    let step = self.context.first_step() + step;
+                    self.context.recorder.remark(step, stats::ErrorKind::Extract, || {
+                        let name = &self.context.program.layout.metrics[*metric].name;
+                        let value: String = value.chars().take(40).collect();
+                        let text = format!("{}`{value}` for `{name}`", stats::UNRECORDED);
+                        self.context.program.shown.shown(text)
+                    });
+                }
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Known bugs that a simulation puts back on purpose, to prove that it would find them.
 //!
-//! Without the feature `canary` the question is answered `false` at compile time, and the bug is not in the program.
+//! Without the feature `canary` the question is answered `false` at compile time, and the bug is
+//! not in the program.
 
 /// A bug that a control plane of this kind has had somewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,15 +14,32 @@ pub enum Canary {
     ReuseFenceAfterRestart,
     /// A result that arrives twice is counted twice.
     ApplyResultTwice,
-}
-
-impl Canary {
-    pub const ALL: [Self; 4] = [
-        Self::QuorumCountsSelfTwice,
-        Self::AckBeforeFsync,
-        Self::ReuseFenceAfterRestart,
-        Self::ApplyResultTwice,
-    ];
+    /// A new attempt starts while the lease of the one before may still hold.
+    NoWaitForLease,
+    /// A new owner waits for the leases that it would grant, not for those that were granted.
+    OtherLease,
+    /// A renewal is granted by what this manager happens to know.
+    StaleRenewal,
+    /// A frame that comes again is counted again.
+    FrameTwice,
+    /// A manager that told a new owner its checkpoint takes another one from the owner before.
+    NoPromise,
+    /// A damaged checkpoint counts as none.
+    DamageIsNothing,
+    /// Iterations that nobody has run are not counted as dropped.
+    DropsSilently,
+    /// What does not reach its owner is not passed on.
+    NoRelay,
+    /// What an attempt counted before it was stopped is thrown away.
+    LastCountsLost,
+    /// Counts that went with their thread are not missed.
+    LossNotTold,
+    /// An error of the plan is taken for one of the machine, and run again elsewhere.
+    ErrorRetried,
+    /// A script's wish to end its job is not passed on.
+    AbortIgnored,
+    /// A block of rows begins with the last row of the one before.
+    RowsOverlap,
 }
 
 #[cfg(feature = "canary")]

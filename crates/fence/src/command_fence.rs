@@ -1,24 +1,28 @@
 //! CommandFence: the whole check of a command at a worker's door, as one step.
 //!
-//! A command says which life of the worker it is meant for, on whose authority it comes, and which attempt of which
-//! shard it starts or stops. Four questions, in this order:
+//! A command says which life of the worker it is meant for, on whose authority it comes, and which
+//! attempt of which shard it starts or stops. Four questions, in this order:
 //!
-//! 1. **Is it for this life of mine?** A restart has lost the memory that the next questions need, so a command for
-//!    another life is refused before them. This is why the memory need not be kept on a disk.
+//! 1. **Is it for this life of mine?** A restart has lost the memory that the next questions need,
+//!    so a command for another life is refused before them. This is why the memory need not be kept
+//!    on a disk.
 //! 2. **Is it from my cluster?** Numbers of another cluster mean nothing here.
-//! 3. **Is the sender still the job's owner?** The epoch is compared per job. Equal passes: one owner sends many
-//!    commands.
-//! 4. **Is it news?** The step is compared per shard. Equal repeats the first answer, also under a higher epoch: a new
-//!    owner that sends again what the former one had sent does not start the work twice.
+//! 3. **Is the sender still the job's owner?** The epoch is compared per job. Equal passes: one
+//!    owner sends many commands.
+//! 4. **Is it news?** The step is compared per shard. Equal repeats the first answer, also under a
+//!    higher epoch: a new owner that sends again what the former one had sent does not start the
+//!    work twice.
 //!
-//! All are asked before anything is remembered, so a refused command leaves no trace but a counter. Otherwise one that
-//! carries a high epoch and is refused for another reason (an old attempt, no room) would shut out the owner whose
-//! commands do arrive. Leaving the floor down is safe: what a replaced owner may still do is bounded by the ledger,
-//! where its entries have no effect, and by the lease, which is not renewed under its epoch. A command that passes
-//! raises both floors in the same step, and `&mut self` is what makes it one step.
+//! All are asked before anything is remembered, so a refused command leaves no trace but a counter.
+//! Otherwise one that carries a high epoch and is refused for another reason (an old attempt, no
+//! room) would shut out the owner whose commands do arrive. Leaving the floor down is safe: what a
+//! replaced owner may still do is bounded by the ledger, where its entries have no effect, and by
+//! the lease, which is not renewed under its epoch. A command that passes raises both floors in the
+//! same step, and `&mut self` is what makes it one step.
 //!
-//! Attempts are not compared within an epoch but over all of them, so a group that was rebuilt from nothing, and counts
-//! the attempts of a resubmitted job from 1 again, is refused here until the worker starts anew. That is the safe side.
+//! Attempts are not compared within an epoch but over all of them, so a group that was rebuilt from
+//! nothing, and counts the attempts of a resubmitted job from 1 again, is refused here until the
+//! worker starts anew. That is the safe side.
 
 use std::fmt;
 
@@ -34,8 +38,8 @@ pub enum Act {
     Stop,
 }
 
-/// An attempt and what is to happen with it, in the only order there is: start 1, stop 1, start 2, stop 2 ...
-/// A stop that overtakes its start thereby bars it.
+/// An attempt and what is to happen with it, in the only order there is: start 1, stop 1, start 2,
+/// stop 2 ... A stop that overtakes its start thereby bars it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Step {
     pub attempt: Attempt,
@@ -88,9 +92,10 @@ pub enum Admission<A> {
 pub enum FenceRefusal {
     /// Meant for another life of this worker.
     ///
-    /// `own` is the present one. The processes of the lives from `since` to before it are certainly gone: all of them
-    /// held the same exclusive lock on the same running kernel. What ran in a life before `since` may run on, in a
-    /// copied data folder or on the machine that a volume was taken from.
+    /// `own` is the present one. The processes of the lives from `since` to before it are certainly
+    /// gone: all of them held the same exclusive lock on the same running kernel. What ran in a
+    /// life before `since` may run on, in a copied data folder or on the machine that a volume was
+    /// taken from.
     OtherLife { own: BootId, since: BootId, named: BootId },
     /// Issued by a group of another cluster.
     OtherCluster { own: u64, offered: Epoch },
@@ -150,7 +155,8 @@ impl<A: Clone> CommandFence<A> {
         }
     }
 
-    /// The lives from this one to before the present one are certainly over. Without it none is known to be.
+    /// The lives from this one to before the present one are certainly over. Without it none is
+    /// known to be.
     #[must_use]
     pub fn outliving(mut self, since: BootId) -> Self {
         self.since = since;
@@ -183,10 +189,12 @@ impl<A: Clone> CommandFence<A> {
         admission
     }
 
-    /// A new owner says its epoch before it acts. Also the check of commands that concern the whole job.
+    /// A new owner says its epoch before it acts. Also the check of commands that concern the whole
+    /// job.
     ///
     /// # Errors
-    /// If the sender is no longer the owner, or means another life or another cluster. Nothing was changed then.
+    /// If the sender is no longer the owner, or means another life or another cluster. Nothing was
+    /// changed then.
     pub fn install(
         &mut self,
         receiver: BootId,
@@ -243,7 +251,8 @@ impl<A: Clone> CommandFence<A> {
         self.shards.held(shard).copied()
     }
 
-    /// Every command once, by what was said to it; those for another life are in [`other_life`](Self::other_life).
+    /// Every command once, by what was said to it; those for another life are in
+    /// [`other_life`](Self::other_life).
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts

@@ -1,8 +1,8 @@
 //! Epochs: numbers that only rise, issued by one Raft group.
 //!
-//! The number is the place in the group's log of the entry that granted it, so two grants cannot share one and no
-//! counter can be lost. A group that was rebuilt (from a backup, or from nothing) counts from 1 again; its generation
-//! is then higher, and stands before the number.
+//! The number is the place in the group's log of the entry that granted it, so two grants cannot
+//! share one and no counter can be lost. A group that was rebuilt (from a backup, or from nothing)
+//! counts from 1 again; its generation is then higher, and stands before the number.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -33,13 +33,15 @@ pub struct Epoch {
 }
 
 impl Epoch {
-    /// Commands travel in batches: the number is the entry's index and the command's position in it.
+    /// Commands travel in batches: the number is the entry's index and the command's position in
+    /// it.
     pub const POSITIONS: u32 = 1 << 16;
 
     /// The epoch of command `position` of the entry at `index`.
     ///
     /// # Panics
-    /// If the index does not fit; at a million entries a second that is after four years of nothing else.
+    /// If the index does not fit; at a million entries a second that is after four years of nothing
+    /// else.
     #[must_use]
     pub fn at(group: GroupId, index: u64, position: u16) -> Self {
         assert!(index < 1 << 48, "log index {index} does not fit an epoch");
@@ -76,7 +78,8 @@ impl fmt::Display for Epoch {
 pub struct Attempt(pub u32);
 
 impl Attempt {
-    /// The next try. The last number there is has itself as its next, which every fencing_table refuses.
+    /// The next try. The last number there is has itself as its next, which every fencing_table
+    /// refuses.
     #[must_use]
     pub fn next(self) -> Self {
         Self(self.0.saturating_add(1))

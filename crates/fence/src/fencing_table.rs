@@ -7,17 +7,18 @@
 //!                       neither        Refused    Foreign: another authority issued it
 //! ```
 //!
-//! The token is remembered before the caller acts, not after: between the two a second copy of the command may arrive,
-//! and it must find the first.
+//! The token is remembered before the caller acts, not after: between the two a second copy of the
+//! command may arrive, and it must find the first.
 //!
-//! The memory is bounded. A new key that finds no room is refused; no key is ever forgotten to make room, since the
-//! forgotten one could then be commanded by a former owner. A key leaves only by [`FencingTable::retire`],
-//! when its job is over, and its floor stays behind in a queue of tombstones: what arrives late
-//! and is not higher is refused as before.
-//! The queue is bounded too. When a tombstone falls out at its end, the key is unknown again and a command that is
-//! still under way after all that time would enter; `forgotten` counts these. The queue must therefore outlast the
-//! longest life of a message. The fencing_table is not the last line there: the command names a boot id, and a worker
-//! generates load only with a lease, which is refused for a job that is over.
+//! The memory is bounded. A new key that finds no room is refused; no key is ever forgotten to make
+//! room, since the forgotten one could then be commanded by a former owner. A key leaves only by
+//! [`FencingTable::retire`], when its job is over, and its floor stays behind in a queue of
+//! tombstones: what arrives late and is not higher is refused as before. The queue is bounded too.
+//! When a tombstone falls out at its end, the key is unknown again and a command that is still
+//! under way after all that time would enter; `forgotten` counts these. The queue must therefore
+//! outlast the longest life of a message. The fencing_table is not the last line there: the command
+//! names a boot id, and a worker generates load only with a lease, which is refused for a job that
+//! is over.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
@@ -272,7 +273,8 @@ impl<K: Ord + Clone, T: PartialOrd + Clone, A: Clone> FencingTable<K, T, A> {
         self.forgotten
     }
 
-    /// A retired key that is in use again has no tombstone. This walks the queue, but such a key is rare.
+    /// A retired key that is in use again has no tombstone. This walks the queue, but such a key is
+    /// rare.
     fn unbury(&mut self, key: &K) {
         if self.floors.remove(key).is_some() {
             self.order.retain(|other| other != key);

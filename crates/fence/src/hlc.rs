@@ -1,9 +1,10 @@
 //! Hybrid logical clock: stamps that agree with cause and effect and stay near the wall clock.
 //!
-//! Each node has one, with one owner. It never goes back: not when the wall clock is set back, not when more happens in
-//! a millisecond than fits, and not over a restart. For the last it reserves time ahead: no stamp reaches
-//! `reserved_until`, which the owner has made durable before, and the next life starts from there. So even stamps that
-//! were only ever sent in messages are not issued twice.
+//! Each node has one, with one owner. It never goes back: not when the wall clock is set back, not
+//! when more happens in a millisecond than fits, and not over a restart. For the last it reserves
+//! time ahead: no stamp reaches `reserved_until`, which the owner has made durable before, and the
+//! next life starts from there. So even stamps that were only ever sent in messages are not issued
+//! twice.
 //!
 //! ```text
 //!   issued stamps     free to issue     │ not before this line was moved and written down
@@ -11,11 +12,11 @@
 //!                  last           reserved_until: the next life starts here
 //! ```
 //!
-//! A peer whose clock is far ahead would drag everybody with it, so a stamp beyond the drift bound is not merged. It is
-//! counted, and the result names the sender.
+//! A peer whose clock is far ahead would drag everybody with it, so a stamp beyond the drift bound
+//! is not merged. It is counted, and the result names the sender.
 //!
-//! The stamps are for causality across jobs, audit and bounded staleness. They never decide between two entries of a
-//! log (its order does), and no safety rests on them.
+//! The stamps are for causality across jobs, audit and bounded staleness. They never decide between
+//! two entries of a log (its order does), and no safety rests on them.
 
 use std::fmt;
 
@@ -23,7 +24,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::NodeId;
 
-/// A stamp. Ordered by wall time, then by count, then by node, so no two stamps of a cluster are equal.
+/// A stamp. Ordered by wall time, then by count, then by node, so no two stamps of a cluster are
+/// equal.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -44,7 +46,8 @@ impl fmt::Display for Hlc {
 pub struct ClockSettings {
     /// A stamp that is further ahead of the own wall clock than this is not merged.
     pub max_drift_ms: u64,
-    /// How far ahead time is reserved. More means fewer durable writes, and a longer lead after a quick restart.
+    /// How far ahead time is reserved. More means fewer durable writes, and a longer lead after a
+    /// quick restart.
     pub reserve_ms: u64,
 }
 
@@ -69,9 +72,11 @@ pub enum Tick {
 pub enum Receipt {
     /// The stamp of the receiving: above the received one and above all before it.
     Stamp(Hlc),
-    /// The received stamp is taken in. Make this time durable, tell the clock, and tick for the stamp of the receiving.
+    /// The received stamp is taken in. Make this time durable, tell the clock, and tick for the
+    /// stamp of the receiving.
     NeedsReservation(u64),
-    /// Not taken in: the sender's clock is this far ahead of ours. Tick for a stamp that knows nothing of the sender's.
+    /// Not taken in: the sender's clock is this far ahead of ours. Tick for a stamp that knows
+    /// nothing of the sender's.
     TooFarAhead { sender: NodeId, ahead_ms: u64 },
 }
 
@@ -87,7 +92,8 @@ pub struct HybridClock {
 }
 
 impl HybridClock {
-    /// Starts from the reservation of the former life (0 if there was none). The first tick asks for a new one.
+    /// Starts from the reservation of the former life (0 if there was none). The first tick asks
+    /// for a new one.
     #[must_use]
     pub fn start(node: NodeId, reserved_until: u64, settings: ClockSettings) -> Self {
         Self {
@@ -100,8 +106,8 @@ impl HybridClock {
         }
     }
 
-    /// Never below this stamp, which the own log holds from a former life. What others have stamped goes through
-    /// [`receive`](Self::receive), which knows the drift bound.
+    /// Never below this stamp, which the own log holds from a former life. What others have stamped
+    /// goes through [`receive`](Self::receive), which knows the drift bound.
     pub fn never_below(&mut self, found: Hlc) {
         (self.wall_ms, self.logical) =
             (self.wall_ms, self.logical).max((found.wall_ms, found.logical));
@@ -116,14 +122,16 @@ impl HybridClock {
         }
     }
 
-    /// The stamp of the receiving of something that was stamped elsewhere. Every control message goes through here.
+    /// The stamp of the receiving of something that was stamped elsewhere. Every control message
+    /// goes through here.
     pub fn receive(&mut self, stamp: Hlc, now_ms: u64) -> Receipt {
         let ahead_ms = stamp.wall_ms.saturating_sub(now_ms);
         if ahead_ms > self.settings.max_drift_ms {
             self.drift_refused += 1;
             return Receipt::TooFarAhead { sender: stamp.node, ahead_ms };
         }
-        // Taken in even if no stamp can be issued yet: the next one, whenever it comes, is above it.
+        // Taken in even if no stamp can be issued yet: the next one, whenever it comes, is above
+        // it.
         self.never_below(stamp);
         match self.tick(now_ms) {
             Tick::Stamp(stamp) => Receipt::Stamp(stamp),
@@ -136,7 +144,8 @@ impl HybridClock {
         self.reserved_until = self.reserved_until.max(until);
     }
 
-    /// A reservation to make in time, so that no tick has to wait for it: when half of the last one is used.
+    /// A reservation to make in time, so that no tick has to wait for it: when half of the last one
+    /// is used.
     #[must_use]
     pub fn reservation_due(&self, now_ms: u64) -> Option<u64> {
         let at = self.wall_ms.max(now_ms);
@@ -144,8 +153,9 @@ impl HybridClock {
         (left <= self.settings.reserve_ms / 2).then(|| self.reservation_from(at))
     }
 
-    /// How far the clock is ahead of the wall clock. After a quick restart that is up to `reserve_ms`; a node that
-    /// waits this long (never more than `reserve_ms`) before it speaks is not taken for one with a bad clock.
+    /// How far the clock is ahead of the wall clock. After a quick restart that is up to
+    /// `reserve_ms`; a node that waits this long (never more than `reserve_ms`) before it speaks is
+    /// not taken for one with a bad clock.
     #[must_use]
     pub fn lead_ms(&self, now_ms: u64) -> u64 {
         self.wall_ms.saturating_sub(now_ms)
@@ -157,7 +167,8 @@ impl HybridClock {
         self.drift_refused
     }
 
-    /// The place after the last stamp. A full count carries into the wall time; only the end of time has no next.
+    /// The place after the last stamp. A full count carries into the wall time; only the end of
+    /// time has no next.
     fn after_last(&self) -> (u64, u32) {
         match self.logical.checked_add(1) {
             Some(logical) => (self.wall_ms, logical),

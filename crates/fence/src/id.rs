@@ -1,7 +1,8 @@
 //! Who and what: nodes, their starts, jobs, and the unit of execution.
 //!
-//! An address is never an identity. A `NodeId` is drawn once and kept in the node's data folder; its `BootId` is kept
-//! beside it and rises with every start, so that "the same node" and "the same life of that node" are two questions.
+//! An address is never an identity. A `NodeId` is drawn once and kept in the node's data folder;
+//! its `BootId` is kept beside it and rises with every start, so that "the same node" and "the same
+//! life of that node" are two questions.
 
 use std::fmt;
 use std::str::FromStr;
@@ -85,8 +86,8 @@ impl From<u64> for NodeId {
 }
 
 wide_id!(
-    /// A job. It is a function of the tenant and the idempotency key, so the same submission has the same id
-    /// everywhere.
+    /// A job. It is a function of the tenant and the idempotency key, so the same submission has
+    /// the same id everywhere.
     JobId,
     "job"
 );

@@ -1,7 +1,9 @@
-//! What must always hold, as plain functions: the simulator, the model checker and debug assertions call the same ones.
+//! What must always hold, as plain functions: the simulator, the model checker and debug assertions
+//! call the same ones.
 //!
-//! The ids are those of Volley's promises: P1 (at most one attempt of a shard generates load at any instant) and P4 (no
-//! boundary accepts a lower epoch). HLC is the promise of the clock: what comes after is stamped higher.
+//! The ids are those of Volley's promises: P1 (at most one attempt of a shard generates load at any
+//! instant) and P4 (no boundary accepts a lower epoch). HLC is the promise of the clock: what comes
+//! after is stamped higher.
 
 use std::fmt;
 

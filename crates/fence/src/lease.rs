@@ -1,4 +1,5 @@
-//! Execution lease: for how long a worker may generate load without hearing from anybody, and when the next may begin.
+//! Execution lease: for how long a worker may generate load without hearing from anybody, and when
+//! the next may begin.
 //!
 //! ```text
 //! worker   send s ─────────────── may act until s + L (own clock) ──┤ lapsed, for good
@@ -9,33 +10,39 @@
 //! owner                                   └ seen r ────────── 1.25 L (own clock) ──────────├ next attempt may start
 //! ```
 //!
-//! **Why no two hold at once.** A grant needs a linearizable read that begins after the request has arrived and shows
-//! the attempt as current. A read that begins after the revoke was committed would show the revoke. So for every grant,
-//! however late it arrives: sent s < read < committed c <= seen r, and the lease that it gives ends at s + L, before
-//! r + L. The owner waits 1.25 L from r. Neither reading leaves its host; both clocks only have to run at nearly the
-//! same rate ([`DRIFT_PERCENT`]): [`LeaseTerms::margin`] is what is left when one runs fast and the other slow.
+//! **Why no two hold at once.** A grant needs a linearizable read that begins after the request has
+//! arrived and shows the attempt as current. A read that begins after the revoke was committed
+//! would show the revoke. So for every grant, however late it arrives: sent s < read < committed c
+//! <= seen r, and the lease that it gives ends at s + L, before r + L. The owner waits 1.25 L from
+//! r. Neither reading leaves its host; both clocks only have to run at nearly the same rate
+//! ([`DRIFT_PERCENT`]): [`LeaseTerms::margin`] is what is left when one runs fast and the other
+//! slow.
 //!
-//! **Why the lease counts from the sending.** The worker cannot know when the read was made, only that it was not
-//! before the request was sent. Counting from the arrival of the grant would add the way back, which has no bound.
+//! **Why the lease counts from the sending.** The worker cannot know when the read was made, only
+//! that it was not before the request was sent. Counting from the arrival of the grant would add
+//! the way back, which has no bound.
 //!
-//! **Why a lapse is final.** By the argument above a late grant would still be within its bound, so its time alone does
-//! not forbid a revival. But a worker whose lease has lapsed may have said so, and the owner takes that for a stop
-//! acknowledgement and starts the next attempt at once. One that comes back after having stopped is a second holder.
-//! There are also the promise that load stops by itself, and a schedule that has gone on without this attempt. So the
-//! attempt is over for its holder, and whoever wants to go on needs a new attempt from the ledger.
+//! **Why a lapse is final.** By the argument above a late grant would still be within its bound, so
+//! its time alone does not forbid a revival. But a worker whose lease has lapsed may have said so,
+//! and the owner takes that for a stop acknowledgement and starts the next attempt at once. One
+//! that comes back after having stopped is a second holder. There are also the promise that load
+//! stops by itself, and a schedule that has gone on without this attempt. So the attempt is over
+//! for its holder, and whoever wants to go on needs a new attempt from the ledger.
 
 use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::canary::{self, Canary};
 use crate::{Attempt, BootId, NodeId, ShardKey};
 
-/// How much faster or slower than true time a host's clock may run, in percent. More than this is a broken machine.
+/// How much faster or slower than true time a host's clock may run, in percent. More than this is a
+/// broken machine.
 pub const DRIFT_PERCENT: u32 = 5;
 
-/// A reading of CLOCK_BOOTTIME, which goes on while the machine sleeps. It means nothing on another host or after a
-/// reboot, so it cannot be serialised.
+/// A reading of CLOCK_BOOTTIME, which goes on while the machine sleeps. It means nothing on another
+/// host or after a reboot, so it cannot be serialised.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment(u64);
 
@@ -123,11 +130,15 @@ impl LeaseTerms {
     /// How long the issuer waits when nothing else proves that the holder has stopped: 1.25 L.
     #[must_use]
     pub fn wait(self) -> Duration {
+        if canary::active(Canary::NoWaitForLease) {
+            return Duration::ZERO;
+        }
         self.length.saturating_add(self.length / 4)
     }
 
-    /// What is left, in true time, between the end of a lease on the slowest clock and the end of the wait on the
-    /// fastest. It also covers the moment between a check and the send that follows it.
+    /// What is left, in true time, between the end of a lease on the slowest clock and the end of
+    /// the wait on the fastest. It also covers the moment between a check and the send that follows
+    /// it.
     #[must_use]
     pub fn margin(self) -> Duration {
         let longest_lease = self.length.saturating_mul(100) / (100 - DRIFT_PERCENT);
@@ -136,7 +147,8 @@ impl LeaseTerms {
     }
 }
 
-/// Remembers when a renewal was asked for, and for what. The holder keeps it until the grant arrives.
+/// Remembers when a renewal was asked for, and for what. The holder keeps it until the grant
+/// arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket {
     shard: ShardKey,
@@ -204,7 +216,8 @@ impl ExecutionLease {
         matches!(self.standing, Standing::Held { .. })
     }
 
-    /// A renewal request goes out now. Call this before the bytes leave, never after. None if the attempt is over.
+    /// A renewal request goes out now. Call this before the bytes leave, never after. None if the
+    /// attempt is over.
     pub fn renewal_sent(&mut self, now: Moment) -> Option<Ticket> {
         self.look_at(now);
         if let Standing::Over(_) = self.standing {
@@ -214,10 +227,11 @@ impl ExecutionLease {
         Some(Ticket { shard: self.shard, attempt: self.attempt, sent: now })
     }
 
-    /// A grant has arrived. It is worth the time of its own request plus L, whenever and how often it comes.
+    /// A grant has arrived. It is worth the time of its own request plus L, whenever and how often
+    /// it comes.
     pub fn renewal_granted(&mut self, ticket: &Ticket, now: Moment) -> Granted {
-        // The clock comes first: a lease that ran out while the process stood still is over, whatever lies in its
-        // inbox.
+        // The clock comes first: a lease that ran out while the process stood still is over,
+        // whatever lies in its inbox.
         self.look_at(now);
         if (ticket.shard, ticket.attempt) != (self.shard, self.attempt) {
             return Granted::NotMine;
@@ -256,7 +270,8 @@ impl ExecutionLease {
         }
     }
 
-    /// Until when the holder may act if nothing else is granted. For a timer; the check is [`may_act`](Self::may_act).
+    /// Until when the holder may act if nothing else is granted. For a timer; the check is
+    /// [`may_act`](Self::may_act).
     #[must_use]
     pub fn until(&self) -> Option<Moment> {
         match self.standing {
@@ -315,8 +330,8 @@ pub struct Holding {
 
 /// The issuer's side: from the committed revoke of one attempt to the start of the next.
 ///
-/// It is not kept when the owner dies. The next owner makes its own from the revoke that it reads, at its own later
-/// time; that only makes the wait longer.
+/// It is not kept when the owner dies. The next owner makes its own from the revoke that it reads,
+/// at its own later time; that only makes the wait longer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Handover {
     from: Holding,
@@ -325,8 +340,8 @@ pub struct Handover {
 }
 
 impl Handover {
-    /// The revoke was seen committed, now. To have proposed it is not enough: until it is committed, leases are
-    /// renewed.
+    /// The revoke was seen committed, now. To have proposed it is not enough: until it is
+    /// committed, leases are renewed.
     #[must_use]
     pub fn revoke_seen_committed(from: Holding, terms: LeaseTerms, now: Moment) -> Self {
         Self { from, next_at: now.after(terms.wait()), proof: None }
@@ -339,7 +354,8 @@ impl Handover {
         }
     }
 
-    /// A worker was seen in this life, in a message of its own. Hearsay about its death proves nothing.
+    /// A worker was seen in this life, in a message of its own. Hearsay about its death proves
+    /// nothing.
     pub fn boot_seen(&mut self, worker: NodeId, boot: BootId) {
         if worker == self.from.worker && boot > self.from.boot {
             self.proof.get_or_insert(Lapse::HigherBoot(boot));

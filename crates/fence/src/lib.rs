@@ -8,10 +8,12 @@
 //!     └── grants a renewal only while the attempt is current      (own clock, own send time)
 //! ```
 //!
-//! One idea is under all of Volley: every right to act is an epoch that one authority has issued, and every boundary
-//! refuses a lower one. It is written here once; the ledger, workers, barriers and captures use it.
+//! One idea is under all of Volley: every right to act is an epoch that one authority has issued,
+//! and every boundary refuses a lower one. It is written here once; the ledger, workers, barriers
+//! and captures use it.
 //!
-//! **Invariant:** nothing here reads a clock, draws a number, or does I/O. Time and ids are handed in.
+//! **Invariant:** nothing here reads a clock, draws a number, or does I/O. Time and ids are handed
+//! in.
 
 pub mod canary;
 mod command_fence;

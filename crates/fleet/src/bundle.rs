@@ -1,9 +1,9 @@
 //! What a job is made of, as one blob: what workers run, and what managers have to know of it.
 //!
-//! A manager never runs what a user wrote (R1). The client has read the plan, or run the script's init code, and says
-//! what follows from it: the manifest, the names behind the numbers of the statistics, the thresholds. A worker reads
-//! the plan or the script itself. If the two disagree, their schemas have different fingerprints, and frames are
-//! refused.
+//! A manager never runs what a user wrote (R1). The client has read the plan, or run the script's
+//! init code, and says what follows from it: the manifest, the names behind the numbers of the
+//! statistics, the thresholds. A worker reads the plan or the script itself. If the two disagree,
+//! their schemas have different fingerprints, and frames are refused.
 
 #[cfg(test)]
 mod tests;
@@ -24,7 +24,8 @@ const MAGIC: &[u8; 4] = b"VBDL";
 const VERSION: u8 = 2;
 /// The most that a plan may have with all its files; the ledger keeps no larger blob.
 pub const BUNDLE_BYTES_MAX: usize = 256 << 20;
-/// The most of it that managers have to know: everything before the plan, the scripts and the files.
+/// The most of it that managers have to know: everything before the plan, the scripts and the
+/// files.
 pub const HEAD_BYTES_MAX: usize = 8 << 20;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -37,11 +38,11 @@ pub struct Bundle {
     pub thresholds: Vec<Threshold>,
     /// A script that is to fail when it throws.
     pub strict: bool,
-    cargo: Cargo,
+    content: Payload,
 }
 
-/// What managers know of a job: a bundle without what only workers read. It stands at the beginning of the blob, so
-/// that no manager has to hold a plan with all its files in memory.
+/// What managers know of a job: a bundle without what only workers read. It stands at the beginning
+/// of the blob, so that no manager has to hold a plan with all its files in memory.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct BundleHead {
     pub name: String,
@@ -49,14 +50,14 @@ pub struct BundleHead {
     schema: Vec<u8>,
     pub thresholds: Vec<Threshold>,
     pub strict: bool,
-    cargo: u32,
+    content: u32,
 }
 
-/// The number of [`Cargo::Script`], as it is written.
+/// The number of [`Payload::Script`], as it is written.
 const SCRIPT: u32 = 1;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-enum Cargo {
+enum Payload {
     Plan {
         name: String,
         text: String,
@@ -78,7 +79,7 @@ enum Cargo {
 }
 
 /// What is to be run.
-pub enum Parcel {
+pub enum Packed {
     Plan(PackedPlan),
     Script(PackedScript),
 }
@@ -146,7 +147,7 @@ impl BundleHead {
 
     #[must_use]
     pub fn is_script(&self) -> bool {
-        self.cargo == SCRIPT
+        self.content == SCRIPT
     }
 }
 
@@ -173,7 +174,7 @@ impl Bundle {
             schema,
             thresholds: plan.thresholds.clone(),
             strict: false,
-            cargo: Cargo::Plan {
+            content: Payload::Plan {
                 name: packed.name,
                 text: packed.text,
                 format: u8::try_from(format).unwrap_or_default(),
@@ -184,7 +185,8 @@ impl Bundle {
         })
     }
 
-    /// Of a script that was opened here: its scenarios and metrics have the same numbers everywhere.
+    /// Of a script that was opened here: its scenarios and metrics have the same numbers
+    /// everywhere.
     ///
     /// # Errors
     /// If it cannot be compiled.
@@ -204,7 +206,7 @@ impl Bundle {
             schema: encode_schema(&schema),
             thresholds: Vec::new(),
             strict: packed.strict,
-            cargo: Cargo::Script {
+            content: Payload::Script {
                 name: packed.name,
                 entry: packed.entry,
                 files,
@@ -244,7 +246,7 @@ impl Bundle {
         if !left.is_empty() {
             return Err(bad(format!("{} bytes too many", left.len())));
         }
-        if let Cargo::Plan { format, .. } = &bundle.cargo
+        if let Payload::Plan { format, .. } = &bundle.content
             && usize::from(*format) >= FORMATS.len()
         {
             return Err(bad("the plan is written in no language that is known".to_owned()));
@@ -264,9 +266,9 @@ impl Bundle {
 
     /// What a worker loads.
     #[must_use]
-    pub fn into_parcel(self) -> Parcel {
-        match self.cargo {
-            Cargo::Plan { name, text, format, target, env, files } => Parcel::Plan(PackedPlan {
+    pub fn into_packed(self) -> Packed {
+        match self.content {
+            Payload::Plan { name, text, format, target, env, files } => Packed::Plan(PackedPlan {
                 name,
                 text,
                 format: FORMATS.get(usize::from(format)).copied().unwrap_or(Format::Yaml),
@@ -277,21 +279,28 @@ impl Bundle {
                     .map(|(name, bytes)| (name, Content::Bytes(bytes.into())))
                     .collect(),
             }),
-            Cargo::Script { name, entry, files, env, options, sections, no_thresholds, strict } => {
-                Parcel::Script(PackedScript {
-                    name,
-                    entry,
-                    files: files
-                        .into_iter()
-                        .map(|(path, bytes)| LoadedFile { path, bytes: bytes.into() })
-                        .collect(),
-                    env,
-                    options,
-                    sections,
-                    no_thresholds,
-                    strict,
-                })
-            }
+            Payload::Script {
+                name,
+                entry,
+                files,
+                env,
+                options,
+                sections,
+                no_thresholds,
+                strict,
+            } => Packed::Script(PackedScript {
+                name,
+                entry,
+                files: files
+                    .into_iter()
+                    .map(|(path, bytes)| LoadedFile { path, bytes: bytes.into() })
+                    .collect(),
+                env,
+                options,
+                sections,
+                no_thresholds,
+                strict,
+            }),
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The client's side of [`Jobs`](crate::wire::proto): submit, watch, steer and fetch, at whichever manager can do it.
+//! The client's side of [`Jobs`](crate::wire::proto): submit, watch, steer and fetch, at whichever
+//! manager can do it.
 //!
 //! ```text
 //! ask ──▶ the manager that answered last ──unreachable, not now──▶ the next ──▶ ... ──▶ a pause, from the beginning
@@ -7,14 +8,15 @@
 //!              done
 //! ```
 //!
-//! Everything can be asked again: submissions have a key, blobs a hash, a watch its position. So a question whose
-//! answer was lost is simply put to the next manager.
+//! Everything can be asked again: submissions have a key, blobs a hash, a watch its position. So a
+//! question whose answer was lost is simply put to the next manager.
 
 mod blobs;
 mod calls;
 pub mod enrol;
 mod error;
 pub mod keys;
+mod look;
 pub mod pack;
 mod scale;
 mod watch;
@@ -36,7 +38,7 @@ use calls::{PAUSE_FIRST, PAUSE_LAST};
 
 pub use blobs::{Progress, blob_of};
 pub use error::{Failure, FleetError, Why};
-pub use watch::{JobWatch, Told};
+pub use watch::{Broken, JobWatch, WatchUpdate};
 
 /// Jobs that are named when an abbreviated id means several.
 const ALIKE_MAX: u32 = 100;
@@ -56,7 +58,8 @@ pub struct ClientOptions {
     pub managers: Vec<String>,
     /// For one connection, and for one answer. 5 s.
     pub deadline: Duration,
-    /// How long a change is tried while no manager can do it. 30 s. Questions make one round over all managers.
+    /// How long a change is tried while no manager can do it. 30 s. Questions make one round over
+    /// all managers.
     pub patience: Duration,
     pub notice: Option<Notice>,
 }
@@ -269,7 +272,8 @@ impl FleetClient {
         Ok(self.ask(Duration::ZERO, ask).await?.1)
     }
 
-    /// The newest jobs first; with those that have ended, if they are wanted. What runs is asked of its owners.
+    /// The newest jobs first; with those that have ended, if they are wanted. What runs is asked of
+    /// its owners.
     ///
     /// # Errors
     /// If nobody answers.
@@ -313,7 +317,8 @@ impl FleetClient {
         }
     }
 
-    /// Ends a job as its plan says: with graceful stop and teardown. `now`, or said a second time: at once.
+    /// Ends a job as its plan says: with graceful stop and teardown. `now`, or said a second time:
+    /// at once.
     ///
     /// # Errors
     /// If the job is unknown, or nobody can do it in time.
@@ -366,7 +371,8 @@ impl FleetClient {
         Ok(self.ask(Duration::ZERO, ask).await?.1.logs)
     }
 
-    /// Lets a node finish what it runs, and take no more. Can be repeated, and then says how far it has come.
+    /// Lets a node finish what it runs, and take no more. Can be repeated, and then says how far it
+    /// has come.
     ///
     /// # Errors
     /// If the node is unknown, or nobody can do it in time.
@@ -422,7 +428,8 @@ impl FleetClient {
         Ok(self.ask_within(self.patience, CHANGE_WITHIN, ask).await?.1.node)
     }
 
-    /// What happens in a job, from its beginning to its result. `views`: with snapshots for a dashboard.
+    /// What happens in a job, from its beginning to its result. `views`: with snapshots for a
+    /// dashboard.
     #[must_use]
     pub fn watch(&self, job: JobId, views: bool) -> JobWatch {
         JobWatch::new(self.clone(), job, views)

@@ -6,10 +6,11 @@
 //!                        ledger (Raft) ◀┘  └──── ready, frames, end report ◀────┘
 //! ```
 //!
-//! The machines that decide are pure and live in `control` (one owner per job, one worker per machine); merging
-//! is in `stats`. Here are sockets, files, clocks and tasks around them.
+//! The machines that decide are pure and live in `control` (one owner per job, one worker per
+//! machine); merging is in `stats`. Here are sockets, files, clocks and tasks around them.
 //!
-//! **Invariant:** nothing here decides. What a machine wants is done in its order, and what came of it is told to it.
+//! **Invariant:** nothing here decides. What a machine wants is done in its order, and what came of
+//! it is told to it.
 
 pub mod bundle;
 pub mod client;
@@ -20,7 +21,8 @@ mod verdict;
 pub mod wire;
 pub mod worker;
 
-/// A folder for this user alone: plans lie in it as they were submitted, with the values of their environment.
+/// A folder for this user alone: plans lie in it as they were submitted, with the values of their
+/// environment.
 fn private_folder(folder: &std::path::Path) -> std::io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)

@@ -1,4 +1,5 @@
-//! A whole datacenter on one machine: its certificates, folders and ports, for trying out and for tests.
+//! A whole datacenter on one machine: its certificates, folders and ports, for trying out and for
+//! tests.
 //!
 //! ```text
 //! DIR/ca          the authority of this cluster; its first manager has it, so that more workers can join
@@ -100,7 +101,8 @@ fn random<const N: usize>() -> Result<[u8; N], LocalError> {
 }
 
 impl LocalCluster {
-    /// Makes a new cluster in `folder`, which must not hold one: its certificates, and places for its nodes.
+    /// Makes a new cluster in `folder`, which must not hold one: its certificates, and places for
+    /// its nodes.
     ///
     /// # Errors
     /// If something is there already or cannot be written.
@@ -221,7 +223,8 @@ impl LocalCluster {
         self.managers.iter().map(|place| place.bind.to_string()).collect()
     }
 
-    /// How a node of it is started. Everybody looks for the first manager, which may be down, and for the others.
+    /// How a node of it is started. Everybody looks for the first manager, which may be down, and
+    /// for the others.
     ///
     /// # Errors
     /// If its key cannot be read.

@@ -1,7 +1,7 @@
 //! A manager: a member of the ledger's group, and the owner of some of the datacenter's jobs.
 //!
 //! ```text
-//! the services: jobs (clients), worker_reports (workers), manager_peers (managers), enrolment (future workers)
+//! services: jobs (clients), worker_reports (workers), manager_peers (managers), enrolment
 //!        │                    │
 //!        ▼                    ▼
 //! claims ── one job task per job: the pure owner, its statistics, its feed ── effects ──▶ ledger, workers, blobs
@@ -9,8 +9,9 @@
 //!    └── the ledger's state and the membership, watched
 //! ```
 //!
-//! A manager holds nothing that cannot be lost: jobs are in the ledger, running load is on the workers, statistics
-//! are in checkpoints and in the workers' senders. Another manager takes a job up from these.
+//! A manager holds nothing that cannot be lost: jobs are in the ledger, running load is on the
+//! workers, statistics are in checkpoints and in the workers' senders. Another manager takes a job
+//! up from these.
 
 mod addenda;
 mod authority;
@@ -45,7 +46,7 @@ use control::pool::Worker;
 use control::routing::{self, Routing, Why};
 use fence::{JobId, NodeId};
 use membership::Entry;
-use node::Member;
+use node::{Host, Member};
 use tokio::sync::watch;
 use tonic::Status;
 
@@ -59,6 +60,7 @@ use voters::Membership;
 
 /// What the tasks and services of one manager share.
 pub(crate) struct Shared {
+    host: Host,
     /// None until both have started, and after the end: a call is then told to come back.
     parts: Mutex<Option<Arc<Parts>>>,
     settings: control::owner::Settings,

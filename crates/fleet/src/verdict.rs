@@ -8,8 +8,8 @@ use tonic::Status;
 
 /// `None`: nothing. It was not tried, because the last connection failed a moment ago.
 pub(crate) fn of_status(status: &Status) -> Option<Outcome> {
-    // What tonic says of a connection that failed or broke has a source; what the other side says has none, and is an
-    // answer, whatever it says.
+    // What tonic says of a connection that failed or broke has a source; what the other side says
+    // has none, and is an answer, whatever it says.
     let Some(mut error) = status.source() else { return Some(Outcome::Answered) };
     loop {
         if let Some(ConnectError::Resting { .. }) = error.downcast_ref::<ConnectError>() {

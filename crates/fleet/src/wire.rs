@@ -1,4 +1,5 @@
-//! The wire of the fleet: generated messages, and how ids, blobs and sealed messages travel in them.
+//! The wire of the fleet: generated messages, and how ids, blobs and sealed messages travel in
+//! them.
 
 use bytes::Bytes;
 use control::codec::{self, CodecError, Message};
@@ -14,6 +15,8 @@ pub mod proto {
     tonic::include_proto!("volley.fleet.v1");
 }
 
+mod states;
+
 /// The largest message of a service of nodes: a sealed one, with what is around it.
 pub const MESSAGE_BYTES_MAX: usize = codec::MESSAGE_BYTES_MAX + 64;
 /// The largest message of a client: a chunk of a blob. A list in it costs many times its bytes.
@@ -21,10 +24,11 @@ pub const REQUEST_BYTES_MAX: usize = 1 << 20;
 /// Content of one chunk of a blob.
 pub const CHUNK_BYTES: usize = 256 << 10;
 
-// What a message may need is what the protocol has come to: a node that says its minor has said both.
+// What a message may need is what the protocol has come to: a node that says its minor has said
+// both.
 const _: () = assert!(trust::PROTOCOL.minor as usize + 1 == codec::CONTRACT as usize);
 
-/// A message in the clothes of [`codec`].
+/// A message as [`codec`] writes it.
 ///
 /// Beside a question that a manager passes on: whose it is.
 pub const FOR_OWNER: &str = "volley-for-owner";
@@ -52,7 +56,8 @@ fn refuse(error: &CodecError) -> Status {
     ledger::wire::named(Status::new(code, error.to_string()), error.name())
 }
 
-/// Whether somebody of an earlier version has refused a message because it cannot know what is in it.
+/// Whether somebody of an earlier version has refused a message because it cannot know what is in
+/// it.
 #[must_use]
 pub fn is_too_new(status: &Status) -> bool {
     ledger::wire::refusal_name(status) == Some("future_version")
@@ -86,7 +91,8 @@ pub fn blob_in(blob: &proto::BlobRef) -> Result<BlobRef, Status> {
     Ok(BlobRef { hash, bytes: blob.bytes })
 }
 
-/// Who calls, if it is one of these roles. `None` only on a simulated network, which has no certificates.
+/// Who calls, if it is one of these roles. `None` only on a simulated network, which has no
+/// certificates.
 ///
 /// # Errors
 /// If it is somebody else.

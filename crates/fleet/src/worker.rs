@@ -9,10 +9,11 @@
 //!    ╰── WorkerReports: PushFrames ◀── frames, one task per job ◀── streams of its attempts
 //! ```
 //!
-//! **Invariant:** an attempt sends only through its permit, and only the machine's effects move it. Whatever dies here,
-//! the permit's own look at the clock ends the sending (R4).
+//! **Invariant:** an attempt sends only through its permit, and only the machine's effects move it.
+//! Whatever dies here, the permit's own look at the clock ends the sending (R4).
 //!
-//! **Invariant:** a report is on the disk before anybody else relies on it, and stays there until it is forgotten.
+//! **Invariant:** a report is on the disk before anybody else relies on it, and stays there until
+//! it is forgotten.
 
 mod actor;
 mod attempt;
@@ -32,14 +33,14 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use control::worker::{BadSettings, Event, Figures, Limits, Run, Settings, Times};
-use engine::attempt::{HookEnded, LoadOptions, Report};
+use engine::attempt::{Engine, LoadOptions, Report, Threads};
 use engine::secrets::{self, SecretLookup};
 use fence::BootId;
 use membership::heartbeat::{Beat, Stage, Work, WorkerBeat};
-use node::Member;
 use node::config::CredentialFiles;
 use node::network::{ChannelTiming, Channels};
 use node::vitals::{self, Vitals};
+use node::{Member, Platform};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
@@ -150,13 +151,13 @@ pub struct Worker {
     tasks: JoinSet<()>,
 }
 
-/// What comes to the actor from everywhere but the network. Not bounded by the channel: each word answers something
-/// that the machine has asked for, and it asks for a bounded number of things at a time.
+/// What comes to the actor from everywhere but the network. Not bounded by the channel: each word
+/// answers something that the machine has asked for, and it asks for a bounded number of things at
+/// a time.
 enum ActorInput {
     Event(Event),
     PreparedAttempt(Run, Result<PreparedAttempt, PrepareError>),
     Report(Run, Report),
-    Hook(Run, HookEnded),
 }
 
 #[derive(Clone)]
@@ -176,10 +177,6 @@ impl Inbox {
         self.word(ActorInput::Report(run, report));
     }
 
-    fn hook(&self, run: Run, ended: HookEnded) {
-        self.word(ActorInput::Hook(run, ended));
-    }
-
     fn not_made(&self, run: Run, why: PrepareError) {
         self.word(ActorInput::PreparedAttempt(run, Err(why)));
     }
@@ -191,20 +188,33 @@ impl Worker {
     /// # Errors
     /// If the settings cannot work, or the member cannot start; see [`node::StartError`].
     pub async fn start(config: WorkerConfig) -> Result<Self, StartError> {
-        let WorkerConfig { mut member, cores, secrets, blob_bytes, .. } = config;
-        let WorkerConfig { share_max, times, limits, breaker, .. } = config;
-        let probe = Settings {
-            share_max,
-            times,
-            limits,
-            ..Settings::new(fence::NodeId(0), BootId(0), 0, cores)
-        };
-        probe.check().map_err(StartError::Settings)?;
         // Before anybody hears of it: with another's certificate it would speak for that one.
-        if let Some(role) = role_of(&member.credentials).filter(|role| *role != Role::Worker) {
+        let role = role_of(&config.member.credentials);
+        if let Some(role) = role.filter(|role| *role != Role::Worker) {
             return Err(StartError::NotAWorker(role));
         }
+        check(&config)?;
+        let platform = Platform::of_this_machine(&config.member).map_err(StartError::Member)?;
+        Self::start_on(config, platform, Arc::new(Threads)).await
+    }
 
+    /// The same on a platform that is handed in, with whatever runs attempts there.
+    ///
+    /// # Errors
+    /// As [`Worker::start`].
+    pub async fn start_on(
+        config: WorkerConfig,
+        platform: Platform,
+        engine: Arc<dyn Engine>,
+    ) -> Result<Self, StartError> {
+        let probe = check(&config)?;
+        let identity = &platform.identity;
+        if identity.role != Role::Worker {
+            return Err(StartError::NotAWorker(identity.role));
+        }
+        let host = platform.host;
+        let WorkerConfig { mut member, cores, secrets, blob_bytes, .. } = config;
+        let breaker = config.breaker;
         let (questions_in, questions) = mpsc::channel(QUESTIONS_MAX);
         let (words_in, words) = mpsc::unbounded_channel();
         let inbox = Inbox(words_in);
@@ -217,16 +227,13 @@ impl Worker {
             Some(routes) => routes.add_service(service),
             None => Routes::new(service),
         });
-        member.report = Some(report(Arc::clone(&figures)));
+        member.report = Some(report(host.vitals(Role::Worker), Arc::clone(&figures)));
         let (pace, data) = (member.pace, member.data.clone());
-        let member = Arc::new(Member::start(member).await.map_err(StartError::Member)?);
-        let identity = member.identity();
-        if identity.role != Role::Worker {
-            return Err(StartError::NotAWorker(identity.role));
-        }
+        let member = Member::start_on(member, platform).await.map_err(StartError::Member)?;
+        let member = Arc::new(member);
 
         // The folder is ours now.
-        let opened = tokio::task::spawn_blocking(move || Folders::open(&data)).await;
+        let opened = host.blocking(move || Folders::open(&data)).await;
         let opened = opened.map_err(|error| (PathBuf::new(), io::Error::other(error)));
         let (folders, leftovers) = opened
             .and_then(|opened| opened)
@@ -236,14 +243,16 @@ impl Worker {
         let managers = Arc::new(Managers::new(life.node, channels, breaker));
         let known = Arc::new(Group::new(Arc::downgrade(&member), Arc::clone(&managers)));
         let known = Arc::clone(group.get_or_init(|| known));
-        let blobs = Arc::new(Blobs::new(folders.blobs.clone(), blob_bytes, Arc::clone(&managers)));
+        let blobs = Blobs::new(host, folders.blobs.clone(), blob_bytes, Arc::clone(&managers));
+        let blobs = Arc::new(blobs);
         let options = LoadOptions {
             scratch: folders.scratch.clone(),
             secrets,
             cores: cores as usize,
             ..LoadOptions::default()
         };
-        let preparer = Preparer { boot: life.boot, folders: folders.clone(), blobs, options };
+        let boot = life.boot;
+        let preparer = Preparer { host, engine, boot, folders: folders.clone(), blobs, options };
         let (files_in, files_out) = mpsc::unbounded_channel();
         let (end_in, end) = watch::channel(None);
         let actor = Actor {
@@ -265,7 +274,7 @@ impl Worker {
         };
         // Dropping the set ends them.
         let mut tasks = JoinSet::new();
-        tasks.spawn(files::keep(folders, files_out, inbox.clone()));
+        tasks.spawn(files::keep(host, folders, files_out, inbox.clone()));
         tasks.spawn(actor.run());
         tasks.spawn(known.run());
         Ok(Self { member, inbox, figures, end, tasks })
@@ -304,8 +313,8 @@ impl Worker {
         }
     }
 
-    /// Stops what runs, tells the owners, and leaves. Half of the time is for what is owed to them; reports that nobody
-    /// has acknowledged by then stay on the disk for the next start.
+    /// Stops what runs, tells the owners, and leaves. Half of the time is for what is owed to them;
+    /// reports that nobody has acknowledged by then stay on the disk for the next start.
     pub async fn shutdown(self, deadline: Duration) {
         let until = Instant::now() + deadline;
         self.inbox.event(Event::Shutdown);
@@ -326,6 +335,15 @@ impl Worker {
     }
 }
 
+/// The settings, but for who it is.
+fn check(config: &WorkerConfig) -> Result<Settings, StartError> {
+    let plain = Settings::new(fence::NodeId(0), BootId(0), 0, config.cores);
+    let WorkerConfig { share_max, times, limits, .. } = *config;
+    let settings = Settings { share_max, times, limits, ..plain };
+    settings.check().map_err(StartError::Settings)?;
+    Ok(settings)
+}
+
 /// The role that the certificate says, if it can be read; if not, whoever needs it says why.
 fn role_of(credentials: &CredentialFiles) -> Option<Role> {
     let facts = trust::show(&credentials.certificate).ok()?;
@@ -339,8 +357,7 @@ fn colleagues(group: &Arc<OnceLock<Arc<Group>>>) -> node::config::Colleagues {
 }
 
 /// What heartbeats say: the machine's load, and the worker's cores.
-fn report(figures: Arc<Mutex<Figures>>) -> vitals::Report {
-    let of_machine = vitals::of_machine(Role::Worker);
+fn report(of_machine: vitals::Report, figures: Arc<Mutex<Figures>>) -> vitals::Report {
     Arc::new(move || {
         let figures = *lock(&figures);
         let machine = of_machine();

@@ -1,11 +1,14 @@
-//! Kills the leader of three real processes again and again, and measures how long nobody could write.
+//! Kills the leader of three real processes again and again, and measures how long nobody could
+//! write.
 //!
-//! `cargo run --release -p ledger --example failover -- VOLLEY [kills] [folder]`, or `bench/run failover`.
+//! `cargo run --release -p ledger --example failover -- VOLLEY [kills] [folder]`, or
+//! `bench/run failover`.
 //!
-//! Four writers write all the time, through members that are up. A failover lasts from the `kill -9` to the first
-//! acknowledgement of a call that was *made* after it: an answer that was already on its way proves nothing. The killed
-//! member is started again and has to have caught up before the next one is killed. In the end every acknowledged write
-//! is asked for again: it must be there, once, where it was acknowledged.
+//! Four writers write all the time, through members that are up. A failover lasts from the
+//! `kill -9` to the first acknowledgement of a call that was *made* after it: an answer that was
+//! already on its way proves nothing. The killed member is started again and has to have caught up
+//! before the next one is killed. In the end every acknowledged write is asked for again: it must
+//! be there, once, where it was acknowledged.
 
 #![allow(clippy::disallowed_methods, reason = "measures real time, outside of any simulation")]
 
@@ -141,7 +144,8 @@ fn job(key: &IdempotencyKey) -> CreateJob {
     }
 }
 
-/// Submits one job until it is acknowledged; the answer, and when the call was made that brought it.
+/// Submits one job until it is acknowledged; the answer, and when the call was made that brought
+/// it.
 async fn submit(
     client: &Client,
     addresses: &[String],

@@ -1,4 +1,5 @@
-//! Measures a group of three on loopback, with fsync: commits per second, and how long a failover takes.
+//! Measures a group of three on loopback, with fsync: commits per second, and how long a failover
+//! takes.
 //!
 //! `cargo run --release -p ledger --example figures -- [seconds per step] [kills] [folder]`
 

@@ -13,7 +13,8 @@ pub struct Redirect {
     pub address: String,
 }
 
-/// The result of a write. A timeout is never "failed": it is unknown until a retry resolves it (LEDG-69).
+/// The result of a write. A timeout is never "failed": it is unknown until a retry resolves it
+/// (LEDG-69).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Written {
@@ -21,7 +22,8 @@ pub enum Written {
     Committed { reply: Reply, epoch: Epoch },
     /// Proved never to happen: nothing was appended anywhere.
     NotCommitted(NotCommitted),
-    /// It may be committed, or may still be, or not. `Node::retry` resolves it, and never runs it twice.
+    /// It may be committed, or may still be, or not. `Node::retry` resolves it, and never runs it
+    /// twice.
     Unknown(RequestId),
 }
 

@@ -1,10 +1,12 @@
 //! Large things beside the log, named by what they contain: plans, scripts, data files, results.
 //!
-//! An entry of the log names a blob by its SHA-256, and is proposed only when a majority has the blob on disk (R17a).
-//! So a blob comes before its entry, and for a while nothing in the state machine speaks of it: collection leaves it
-//! alone for a grace period, and counts that only up to an instant at which the state was known to be current.
+//! An entry of the log names a blob by its SHA-256, and is proposed only when a majority has the
+//! blob on disk (R17a). So a blob comes before its entry, and for a while nothing in the state
+//! machine speaks of it: collection leaves it alone for a grace period, and counts that only up to
+//! an instant at which the state was known to be current.
 //!
-//! A blob is verified whenever it is read. A damaged one is reported as damaged, never returned, and can be put again.
+//! A blob is verified whenever it is read. A damaged one is reported as damaged, never returned,
+//! and can be put again.
 
 mod parts;
 
@@ -311,7 +313,8 @@ impl Blobs {
         loaded.map_err(|error| BlobError::Io { doing: "reading", error })?
     }
 
-    /// Whether there is such a blob, by name; its content is only known to be good when it was read.
+    /// Whether there is such a blob, by name; its content is only known to be good when it was
+    /// read.
     #[must_use]
     pub fn has(&self, blob: &BlobRef) -> bool {
         lock(&self.index).blobs.contains_key(blob)
@@ -330,8 +333,8 @@ impl Blobs {
         (index.blobs.len() as u64, index.used)
     }
 
-    /// For so long nobody could write to the ledger: whoever has put a blob could not yet name it, and the time does
-    /// not count towards its grace period.
+    /// For so long nobody could write to the ledger: whoever has put a blob could not yet name it,
+    /// and the time does not count towards its grace period.
     pub fn not_counted(&self, gap: Duration) {
         let now = Instant::now();
         let mut index = lock(&self.index);
@@ -342,9 +345,10 @@ impl Blobs {
 
     /// Removes blobs that nothing refers to.
     ///
-    /// `in_use` is what the state machine named at `current`, an instant at which that state was known to be up to date
-    /// (a linearizable read began then). A member that has fallen behind cannot give such an instant, and so cannot
-    /// throw away a blob whose entry it has not seen yet.
+    /// `in_use` is what the state machine named at `current`, an instant at which that state was
+    /// known to be up to date (a linearizable read began then). A member that has fallen behind
+    /// cannot give such an instant, and so cannot throw away a blob whose entry it has not seen
+    /// yet.
     pub async fn collect(
         &self,
         in_use: &BTreeSet<BlobRef>,
@@ -395,8 +399,8 @@ fn remove_unfinished(disk: &dyn Disk, root: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes files, except of blobs that were put again meanwhile. Names that come back after a power failure are found
-/// at the next start, so nothing need be durable here.
+/// Removes files, except of blobs that were put again meanwhile. Names that come back after a power
+/// failure are found at the next start, so nothing need be durable here.
 fn remove(disk: &dyn Disk, root: &Path, blobs: &[BlobRef], index: &Mutex<Index>) -> io::Result<()> {
     for blob in blobs {
         if !lock(index).wants(blob) {

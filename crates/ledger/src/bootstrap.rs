@@ -66,8 +66,8 @@ pub(crate) enum Founding {
     Found(BTreeMap<NodeId, Member>),
 }
 
-/// Whether the group may be founded. `mine` is the group that this node has already drawn, if it was interrupted
-/// after that.
+/// Whether the group may be founded. `mine` is the group that this node has already drawn, if it
+/// was interrupted after that.
 pub(crate) fn judge(
     mine: Option<GroupId>,
     digest: u64,

@@ -1,4 +1,5 @@
-//! Asking a member from outside: submit, status, changes of the members. For commands and tools, which are no members.
+//! Asking a member from outside: submit, status, changes of the members. For commands and tools,
+//! which are no members.
 
 use base::millis;
 use std::sync::Arc;
@@ -69,7 +70,8 @@ impl Client {
         Self { peers: Peers::new(transport, Timing::default(), Limits::default(), metrics) }
     }
 
-    /// Hands a submission to a member. An error says nothing about whether it was taken: ask again with the same key.
+    /// Hands a submission to a member. An error says nothing about whether it was taken: ask again
+    /// with the same key.
     pub async fn submit(
         &self,
         address: &str,

@@ -7,8 +7,9 @@ use std::time::Duration;
 pub enum Bootstrap {
     /// It makes a group of which it is the only member. The embedded default.
     Alone,
-    /// The first members, by address, this node's own among them. All of them must be started with the same list; the
-    /// one with the lowest address makes the group when all have answered and none belongs to one.
+    /// The first members, by address, this node's own among them. All of them must be started with
+    /// the same list; the one with the lowest address makes the group when all have answered and
+    /// none belongs to one.
     Peers(Vec<String>),
     /// It waits until a member of an existing group admits it.
     Join,
@@ -17,21 +18,24 @@ pub enum Bootstrap {
 /// What a node is started with.
 #[derive(Clone, Debug)]
 pub struct NodeConfig {
-    /// How the others reach this node: `host:port`. A name is asked for again whenever a connection is made, so that
-    /// what is behind it may move. 127.0.0.1:7400.
+    /// How the others reach this node: `host:port`. A name is asked for again whenever a connection
+    /// is made, so that what is behind it may move. 127.0.0.1:7400.
     pub address: String,
     /// Where it listens, if that is not `address`: an IP address with a port.
     pub listen: Option<String>,
     pub bootstrap: Bootstrap,
     pub timing: Timing,
     pub limits: Limits,
-    /// What the state machine may hold. Fixed when a group is founded; a node that joins gets the group's.
+    /// What the state machine may hold. Fixed when a group is founded; a node that joins gets the
+    /// group's.
     pub state_limits: ledger_state::Limits,
-    /// Reads the wall clock, in milliseconds since 1970. Only for stamps that people read; nothing is decided by it.
+    /// Reads the wall clock, in milliseconds since 1970. Only for stamps that people read; nothing
+    /// is decided by it.
     pub wall_ms: fn() -> u64,
     /// Reads how long the machine has been up, sleep included. None: how long this process has.
     pub uptime: Option<fn() -> Duration>,
-    /// When an earlier process has last read the ledger's time, if the machine was not restarted since.
+    /// When an earlier process has last read the ledger's time, if the machine was not restarted
+    /// since.
     pub time_noted: Option<crate::timekeeper::Reading>,
 }
 
@@ -60,8 +64,9 @@ pub struct Timing {
     pub heartbeat: Duration,
     /// The shortest time without a leader after which a vote is given up. 300 ms.
     pub election_min: Duration,
-    /// The lease: no vote for another while a leader was heard within it. The wait after it is drawn from
-    /// `election_max - election_min`. A leader without a majority for this long stops claiming. 600 ms.
+    /// The lease: no vote for another while a leader was heard within it. The wait after it is
+    /// drawn from `election_max - election_min`. A leader without a majority for this long stops
+    /// claiming. 600 ms.
     pub election_max: Duration,
     /// For making a connection. 500 ms.
     pub connect: Duration,
@@ -141,7 +146,8 @@ pub struct Limits {
     pub proposal_bytes: usize,
     /// Log entries under way at once. 2.
     pub entries_in_flight: usize,
-    /// Requests of this node without an answer, the unknown ones among them; at most the ledger's window. 1,000.
+    /// Requests of this node without an answer, the unknown ones among them; at most the ledger's
+    /// window. 1,000.
     pub open_requests: usize,
     /// The largest message on the wire. 8 MiB.
     pub message_bytes: usize,

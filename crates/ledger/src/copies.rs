@@ -1,5 +1,5 @@
-//! Large things beside the log: a blob is acknowledged when it is fsynced on a majority of the voters (R17a), so that
-//! whoever is elected later can find it.
+//! Large things beside the log: a blob is acknowledged when it is fsynced on a majority of the
+//! voters (R17a), so that whoever is elected later can find it.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -87,7 +87,8 @@ pub(crate) async fn put(
     }
     let bytes = Bytes::from(bytes);
     let blob = blobs::reference(&bytes);
-    // This disk is one of several: what it does not take the others may, as long as they are a majority.
+    // This disk is one of several: what it does not take the others may, as long as they are a
+    // majority.
     let mut trouble = None;
     match timeout_at(deadline, core.blobs.put_as(&blob, bytes.to_vec())).await {
         Ok(Ok(())) => {}
@@ -159,7 +160,8 @@ async fn spread(
     Ok(())
 }
 
-/// To one member, again and again until the deadline: the first try may meet a connection that has died.
+/// To one member, again and again until the deadline: the first try may meet a connection that has
+/// died.
 async fn send(
     core: &Core,
     node: NodeId,
@@ -168,7 +170,8 @@ async fn send(
     source: &Source,
     deadline: Instant,
 ) -> (NodeId, Result<(), Status>) {
-    // A try is given up before the deadline: the connection may have died under it. A mebibyte a second is slow enough.
+    // A try is given up before the deadline: the connection may have died under it. A mebibyte a
+    // second is slow enough.
     let per_try = core.timing.request + Duration::from_millis(blob.bytes >> 10);
     loop {
         let sent = async {
@@ -197,7 +200,8 @@ async fn send(
     }
 }
 
-/// The parts of a blob on their way, under a name: the compiler loses track of a nameless stream in a call.
+/// The parts of a blob on their way, under a name: the compiler loses track of a nameless stream in
+/// a call.
 struct Outgoing(BoxStream<'static, BlobPart>);
 
 impl Stream for Outgoing {
@@ -215,7 +219,8 @@ fn until_error(
     Box::pin(parts.scan((), |(), part| std::future::ready(part.ok())))
 }
 
-/// From here, or else from whoever has it undamaged; then it is stored here too. Only for what is small.
+/// From here, or else from whoever has it undamaged; then it is stored here too. Only for what is
+/// small.
 pub(crate) async fn get(
     core: &Core,
     blob: &BlobRef,
@@ -321,8 +326,8 @@ async fn fetch_to_file(
     core.links.peers.call(Lane::Bulk, &member.address, within, call).await
 }
 
-/// The first bytes of a blob, from here, or else from whoever has it. Where this disk has no room for it, it is held
-/// in memory for that moment.
+/// The first bytes of a blob, from here, or else from whoever has it. Where this disk has no room
+/// for it, it is held in memory for that moment.
 pub(crate) async fn head(
     core: &Core,
     blob: &BlobRef,

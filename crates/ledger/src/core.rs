@@ -47,7 +47,8 @@ pub(crate) struct Core {
     pub(crate) election: mpsc::Sender<Event>,
     /// This node asks for pre-votes at the moment.
     pub(crate) asking: AtomicBool,
-    /// How much longer than the lease a leader counts as alive, because this node was not run in time.
+    /// How much longer than the lease a leader counts as alive, because this node was not run in
+    /// time.
     pub(crate) slack_ms: AtomicU64,
     /// When an append of a live leader was last taken.
     pub(crate) heard: Mutex<Option<Instant>>,
@@ -75,8 +76,8 @@ pub(crate) struct Core {
 impl Core {
     pub(crate) fn clock(node: NodeId, floor: Hlc) -> HybridClock {
         let mut clock = HybridClock::start(node, 0, ClockSettings::default());
-        // Stamps in the log are never issued twice; those that were only ever sent in messages are not worth a disk
-        // write.
+        // Stamps in the log are never issued twice; those that were only ever sent in messages are
+        // not worth a disk write.
         clock.reserved(u64::MAX);
         clock.never_below(floor);
         clock
@@ -117,7 +118,8 @@ impl Core {
         self.standing.borrow().claims(Instant::now(), self.timing.election_max)
     }
 
-    /// A leader other than this node was heard within the lease, or this node leads with a majority.
+    /// A leader other than this node was heard within the lease, or this node leads with a
+    /// majority.
     pub(crate) fn leader_alive(&self) -> bool {
         let heard = *self.heard.lock().unwrap_or_else(PoisonError::into_inner);
         let slack = Duration::from_millis(self.slack_ms.load(Ordering::Relaxed));
@@ -127,7 +129,8 @@ impl Core {
 
     pub(crate) fn note_heard(&self) {
         *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
-        // If the queue is full, the driver has enough to wake up for, and looks at the same instant.
+        // If the queue is full, the driver has enough to wake up for, and looks at the same
+        // instant.
         let _ = self.election.try_send(Event::Heard);
     }
 
@@ -173,8 +176,8 @@ impl Core {
         header.check(self.me, self.group())
     }
 
-    /// Joins the group that a member has named. The limits are the group's: members that applied the log under
-    /// different ones would come to different states.
+    /// Joins the group that a member has named. The limits are the group's: members that applied
+    /// the log under different ones would come to different states.
     pub(crate) async fn adopt(&self, group: GroupId, limits: Limits) -> Result<(), Refusal> {
         let _one = self.adopting.lock().await;
         if let Some(mine) = self.group() {
@@ -229,8 +232,8 @@ impl Core {
         }
     }
 
-    /// Takes a proposal into the log, if this node leads. A disk that is almost full takes no new jobs: what is left is
-    /// for those that have begun, and for the snapshot that frees space.
+    /// Takes a proposal into the log, if this node leads. A disk that is almost full takes no new
+    /// jobs: what is left is for those that have begun, and for the snapshot that frees space.
     pub(crate) async fn take(&self, proposal: Proposal, deadline: Instant) -> Answer {
         if matches!(proposal.command, Command::CreateJob(_)) && self.storage.space_is_low() {
             return Answer::Not(NotCommitted::NoSpace);

@@ -1,8 +1,8 @@
 //! When to stand for election: a pure machine around Raft's own.
 //!
-//! Raft alone lets a node that was cut off for a while come back with a higher term and throw the leader out. So a node
-//! first asks the others whether they would vote for it, which changes nothing on either side; only a majority of yes
-//! starts a real election (CORE-20 to CORE-22).
+//! Raft alone lets a node that was cut off for a while come back with a higher term and throw the
+//! leader out. So a node first asks the others whether they would vote for it, which changes
+//! nothing on either side; only a majority of yes starts a real election (CORE-20 to CORE-22).
 //!
 //! ```text
 //!            lease + jitter without a leader          majority of yes
@@ -11,9 +11,10 @@
 //!     └────── a leader is heard, or time is up ─┘
 //! ```
 //!
-//! A machine that is overloaded must not change its leaders: that costs more than it has. A node whose own task was not
-//! run in time knows that what the leader said may lie unread, here or on its way; it waits that much longer, before it
-//! asks and before it grants. And one whose elections come to nothing stands less and less often.
+//! A machine that is overloaded must not change its leaders: that costs more than it has. A node
+//! whose own task was not run in time knows that what the leader said may lie unread, here or on
+//! its way; it waits that much longer, before it asks and before it grants. And one whose elections
+//! come to nothing stands less and less often.
 //!
 //! **Invariant:** no clock, no randomness, no I/O in here: `now` and the jitter are handed in.
 
@@ -54,7 +55,8 @@ pub struct View {
     pub configs: Vec<BTreeSet<NodeId>>,
     /// This node leads.
     pub leading: bool,
-    /// An election was asked for, and Raft has not come to it yet: its disk may hold it up for seconds.
+    /// An election was asked for, and Raft has not come to it yet: its disk may hold it up for
+    /// seconds.
     pub electing: bool,
 }
 
@@ -72,7 +74,8 @@ impl View {
 pub enum Event {
     /// Time has passed.
     Tick,
-    /// The last [`Event::Tick`] should have come so much earlier: the task or the machine did not get to run.
+    /// The last [`Event::Tick`] should have come so much earlier: the task or the machine did not
+    /// get to run.
     Late { by: Duration },
     /// An append of a live leader was taken.
     Heard,
@@ -163,7 +166,8 @@ impl Election {
                 None
             }
             Event::Promised { vote } => {
-                // One that asks and asks, and cannot hear the answers, must not keep everybody else from standing.
+                // One that asks and asks, and cannot hear the answers, must not keep everybody else
+                // from standing.
                 if !vote && self.yielded >= YIELDS {
                     return None;
                 }
@@ -202,7 +206,8 @@ impl Election {
             return None;
         }
         if view.electing {
-            // One more now would be held later, when nobody may be there any more, and raise the term for nothing.
+            // One more now would be held later, when nobody may be there any more, and raise the
+            // term for nothing.
             self.asking = None;
             self.due = self.due.max(now + self.timing.round);
             return None;
@@ -251,7 +256,8 @@ impl Election {
         if self.healthy { jitter } else { jitter + self.timing.unhealthy }
     }
 
-    /// How much longer than the lease a leader counts as alive, because this node was not run in time.
+    /// How much longer than the lease a leader counts as alive, because this node was not run in
+    /// time.
     pub fn slack(&self, now: Duration) -> Duration {
         let (by, until) = self.late;
         if now < until { by } else { Duration::ZERO }
@@ -357,8 +363,8 @@ impl Judge {
         if candidate.last_log < self.last_log {
             return Err(No::LogOlder);
         }
-        // Two that ask at the same moment must not both be promised: the second election would end the first
-        // leadership.
+        // Two that ask at the same moment must not both be promised: the second election would end
+        // the first leadership.
         if self.asking && (candidate.last_log, candidate.node) < (self.last_log, self.node) {
             return Err(No::AskingItself);
         }

@@ -50,8 +50,8 @@ fn a_majority_of_yes_starts_one_election() {
     assert_eq!(election.step(yes(1, 3), ms(711), ms(0), &three()), None, "one election a round");
 }
 
-/// A starved machine: the task that should have looked at 700 ms is run at 2 s. What the leader said meanwhile lies
-/// unread, and is read now. Nobody is asked, and no term rises.
+/// A starved machine: the task that should have looked at 700 ms is run at 2 s. What the leader
+/// said meanwhile lies unread, and is read now. Nobody is asked, and no term rises.
 #[test]
 fn a_task_that_was_run_late_hears_the_leader_before_it_doubts_him() {
     let mut election = fresh();
@@ -59,7 +59,8 @@ fn a_task_that_was_run_late_hears_the_leader_before_it_doubts_him() {
     assert_eq!(election.step(Event::Late { by: ms(1_300) }, ms(2_000), ms(0), &three()), None);
     assert_eq!(election.step(Event::Tick, ms(2_000), ms(0), &three()), None);
     assert!(election.leader_alive(ms(1_899)), "nor does it promise its vote to another");
-    // Words that come 1.5 s apart are no reason, as long as this node is run no better than that itself.
+    // Words that come 1.5 s apart are no reason, as long as this node is run no better than that
+    // itself.
     for at in (2_010..9_500).step_by(1_500) {
         election.step(Event::Heard, ms(at), ms(0), &three());
         for now in (at..at + 1_500).step_by(100) {
@@ -75,7 +76,8 @@ fn a_task_that_was_run_late_hears_the_leader_before_it_doubts_him() {
     assert!(matches!(asked, Some(Effect::Ask { .. })), "{asked:?}");
 }
 
-/// Elections that bring no leader, because votes arrive too late, become rarer: a term is not spent in every round.
+/// Elections that bring no leader, because votes arrive too late, become rarer: a term is not spent
+/// in every round.
 #[test]
 fn elections_that_come_to_nothing_become_rarer() {
     let mut election = fresh();
@@ -97,8 +99,9 @@ fn elections_that_come_to_nothing_become_rarer() {
     assert_eq!(election.wake_at(), next + TIMING.round, "a leader was there: as at first");
 }
 
-/// CORE-20: while Raft has not come to an election that was asked for, because its disk is slow, there is no other: it
-/// would be held when nobody may be there any more, and raise the term for nothing.
+/// CORE-20: while Raft has not come to an election that was asked for, because its disk is slow,
+/// there is no other: it would be held when nobody may be there any more, and raise the term for
+/// nothing.
 #[test]
 fn elections_do_not_pile_up_behind_a_slow_disk() {
     let mut election = fresh();
@@ -152,7 +155,8 @@ fn a_leader_that_is_heard_ends_the_round() {
     assert!(matches!(asked, Some(Effect::Ask { round: 2, .. })), "{asked:?}");
 }
 
-/// Whoever has promised a vote lets that one go first; without this a second election ends the first leadership.
+/// Whoever has promised a vote lets that one go first; without this a second election ends the
+/// first leadership.
 #[test]
 fn a_promise_to_another_ends_the_own_round() {
     let mut election = fresh();
@@ -167,7 +171,8 @@ fn a_promise_to_another_ends_the_own_round() {
         "if nothing came of it"
     );
 
-    // One-way cut: somebody asks all the time and never hears. It is let go first twice, and then no more.
+    // One-way cut: somebody asks all the time and never hears. It is let go first twice, and then
+    // no more.
     let mut election = fresh();
     for at in [100, 200, 300, 400, 500] {
         election.step(Event::Promised { vote: false }, ms(at), ms(300), &three());
@@ -301,8 +306,8 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 proptest! {
-    /// Whatever happens in whatever order, an election needs fresh grants of a majority in one round, and no leader
-    /// heard since.
+    /// Whatever happens in whatever order, an election needs fresh grants of a majority in one
+    /// round, and no leader heard since.
     #[test]
     fn every_election_has_a_majority_behind_it(
         events in prop::collection::vec((event(), 0u64..400, 0u64..300), 1..200),

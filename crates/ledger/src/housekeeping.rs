@@ -1,4 +1,5 @@
-//! What has to be done now and then: the ledger's own time, snapshots by size, blobs, half-done changes of the members.
+//! What has to be done now and then: the ledger's own time, snapshots by size, blobs, half-done
+//! changes of the members.
 
 use std::sync::Arc;
 
@@ -13,8 +14,8 @@ use crate::{copies, members, reads};
 /// Ended jobs that a leader forgets in one round while its disk is nearly full.
 const FORGET_AT_ONCE: u32 = 64;
 
-/// Moves the ledger's time while this node leads, and counts it while nobody does (see [`crate::timekeeper`]). A wall
-/// clock that jumps moves nothing (R9).
+/// Moves the ledger's time while this node leads, and counts it while nobody does (see
+/// [`crate::timekeeper`]). A wall clock that jumps moves nothing (R9).
 pub(crate) async fn advance(core: Arc<Core>) {
     let node = Node::of(Arc::clone(&core));
     let mut ticks = interval(core.timing.advance);
@@ -26,8 +27,8 @@ pub(crate) async fn advance(core: Arc<Core>) {
         tokio::select! {
             biased;
             _ = ticks.tick() => {}
-            // Entries carry their leader's time. Who reads it when it comes knows it to the millisecond, should it lead
-            // next.
+            // Entries carry their leader's time. Who reads it when it comes knows it to the
+            // millisecond, should it lead next.
             changed = applied.changed() => {
                 if changed.is_err() {
                     return;
@@ -86,7 +87,8 @@ pub(crate) async fn tidy(core: Arc<Core>) {
             members::finish(&core).await;
             if core.storage.space_is_low() && core.applied.read(ledger_state::State::can_make_room)
             {
-                // Old results must not keep new jobs out; their blobs go in the next rounds, on all members.
+                // Old results must not keep new jobs out; their blobs go in the next rounds, on all
+                // members.
                 let command = Command::MakeRoom { jobs: FORGET_AT_ONCE };
                 node.propose_and_forget(command, core.timing.request).await;
             }
@@ -99,8 +101,8 @@ pub(crate) async fn tidy(core: Arc<Core>) {
     }
 }
 
-/// Fetches blobs that are missing here and removes those that nothing refers to. `read_at`: when the state was last
-/// known to be current.
+/// Fetches blobs that are missing here and removes those that nothing refers to. `read_at`: when
+/// the state was last known to be current.
 async fn blobs(core: &Core, read_at: &mut Instant) {
     if core.group().is_none() || core.standing.borrow().configs().is_empty() {
         return;
@@ -113,7 +115,8 @@ async fn blobs(core: &Core, read_at: &mut Instant) {
     let in_use = in_use.value;
     let gap = began.saturating_duration_since(std::mem::replace(read_at, began));
     if gap > core.timing.housekeeping * 3 {
-        // A majority was missing. A submission that has waited for it must find its blobs when it is back.
+        // A majority was missing. A submission that has waited for it must find its blobs when it
+        // is back.
         core.blobs.not_counted(gap);
     }
     let missing = in_use.iter().filter(|blob| !core.blobs.has(blob));

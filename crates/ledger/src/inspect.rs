@@ -1,7 +1,8 @@
-//! Looking into a data folder without touching it: what `volley debug ledger inspect` and `verify` show.
+//! Looking into a data folder without touching it: what `volley debug ledger inspect` and `verify`
+//! show.
 //!
-//! Nothing here takes a lock or writes, so a running node is not disturbed. What it is writing at that moment may look
-//! like an unfinished tail; that is said, and is no damage.
+//! Nothing here takes a lock or writes, so a running node is not disturbed. What it is writing at
+//! that moment may look like an unfinished tail; that is said, and is no damage.
 
 mod line;
 mod verify;
@@ -84,8 +85,8 @@ impl Inspection {
         self.identity
     }
 
-    /// The records of a range of LSNs (half-open), in order, each verified; the first that does not verify is the last
-    /// item. The log may begin later than the range: it then begins there.
+    /// The records of a range of LSNs (half-open), in order, each verified; the first that does not
+    /// verify is the last item. The log may begin later than the range: it then begins there.
     pub fn records(
         &self,
         range: Range<u64>,

@@ -9,8 +9,9 @@
 //! election (pure) ◀─▶ driver: pre-votes before Raft's own vote      standing: check-quorum
 //! ```
 //!
-//! **Invariants:** an acknowledged write is on a majority of disks; an unknown outcome is called unknown; a node
-//! answers only messages for its own group, node and disk; nothing here waits without a bound and a deadline.
+//! **Invariants:** an acknowledged write is on a majority of disks; an unknown outcome is called
+//! unknown; a node answers only messages for its own group, node and disk; nothing here waits
+//! without a bound and a deadline.
 
 mod answer;
 pub mod blobs;

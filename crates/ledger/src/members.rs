@@ -1,7 +1,8 @@
 //! Changing the members: one change at a time, each an entry of the log (LEDG-101).
 //!
-//! A node is admitted as a learner, catches up, and is then promoted. One that comes back with another disk is
-//! removed and admitted anew: it has forgotten what it once acknowledged, so it starts from nothing.
+//! A node is admitted as a learner, catches up, and is then promoted. One that comes back with
+//! another disk is removed and admitted anew: it has forgotten what it once acknowledged, so it
+//! starts from nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -29,7 +30,8 @@ use crate::wire::{Refusal, node_bytes, node_from, unseal};
 /// A change of the members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Takes the node at this address in as a learner: a new one, or one that has come back with another disk.
+    /// Takes the node at this address in as a learner: a new one, or one that has come back with
+    /// another disk.
     Admit { address: String },
     /// Makes a learner a voter, when it has caught up.
     Promote { node: NodeId },
@@ -165,9 +167,9 @@ async fn make(core: &Core, change: &Change, deadline: Instant) -> Result<NodeId,
     }
 }
 
-/// Waits until the members that this node knows are committed and no change of them is half done, and has a majority
-/// confirm that it still leads. Without this a voter on its way out would pass for a member: "it was so already"
-/// would be said of a node that is gone a moment later.
+/// Waits until the members that this node knows are committed and no change of them is half done,
+/// and has a majority confirm that it still leads. Without this a voter on its way out would pass
+/// for a member: "it was so already" would be said of a node that is gone a moment later.
 async fn settle(core: &Core, deadline: Instant) -> Result<(), Changed> {
     loop {
         reads::confirm(core, deadline).await.map_err(|error| {

@@ -1,5 +1,5 @@
-//! The sealed parts of messages, and the one place where each of them is read. Whatever bytes come in, the answer is
-//! the message or a refusal with a name.
+//! The sealed parts of messages, and the one place where each of them is read. Whatever bytes come
+//! in, the answer is the message or a refusal with a name.
 
 use fence::NodeId;
 use ledger_state::{CreateJob, Limits, Proposal};
@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use crate::types::{LogId, SnapshotMeta, TypeConfig, Vote};
 use crate::wire::{Refusal, unseal};
 
-/// A real vote, with what the voter needs to judge whether the candidate's disk is the admitted one.
+/// A real vote, with what the voter needs to judge whether the candidate's disk is the admitted
+/// one.
 #[derive(Serialize, Deserialize)]
 pub struct Ballot {
     pub rpc: VoteRequest<NodeId>,

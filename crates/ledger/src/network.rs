@@ -81,9 +81,9 @@ pub(crate) struct Line {
     entries: Arc<AtomicU64>,
 }
 
-/// An append on its way. Raft gives it up after a heartbeat and would send the same again; over a slow line, or to a
-/// slow disk, it would never arrive. So each one that is given up halves what the next may carry, and each answer
-/// doubles it.
+/// An append on its way. Raft gives it up after a heartbeat and would send the same again; over a
+/// slow line, or to a slow disk, it would never arrive. So each one that is given up halves what
+/// the next may carry, and each answer doubles it.
 struct Sent {
     entries: Arc<AtomicU64>,
     count: u64,
@@ -108,7 +108,8 @@ impl Line {
         Ok(Sealed { header: Some(header.to_wire()), sealed, silent: Vec::new() })
     }
 
-    /// A member that has no group yet is told of it; the next try then reaches it. True if it was told.
+    /// A member that has no group yet is told of it; the next try then reaches it. True if it was
+    /// told.
     async fn welcome_if_new(&self, status: &Status, within: Duration) -> bool {
         if refusal_name(status) != Some("no_group") {
             return false;
@@ -203,7 +204,8 @@ impl RaftNetwork<TypeConfig> for Line {
         let again = message.clone();
         let call = |mut client: Client| async move { client.vote(message).await };
         let mut reply = self.links.peers.call(Lane::Raft, &self.member.address, within, call).await;
-        // Nobody repeats a vote, and the first one of a new group meets members that do not know it yet.
+        // Nobody repeats a vote, and the first one of a new group meets members that do not know it
+        // yet.
         if let Err(status) = &reply
             && self.welcome_if_new(status, within).await
         {

@@ -1,5 +1,5 @@
-//! A member of a ledger group: what can be asked of it, and how it stops. [`crate::start`] and [`crate::writing`]
-//! have the rest.
+//! A member of a ledger group: what can be asked of it, and how it stops. [`crate::start`] and
+//! [`crate::writing`] have the rest.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -39,7 +39,8 @@ pub struct NodeStatus {
     /// The last entry of the newest snapshot.
     pub snapshot: Option<u64>,
     pub voters: Vec<(NodeId, Member)>,
-    /// Where the entry that made them voters stands in the log: term and index. A later one is greater.
+    /// Where the entry that made them voters stands in the log: term and index. A later one is
+    /// greater.
     pub membership: (u64, u64),
     pub learners: Vec<(NodeId, Member)>,
     /// A change of the voters is half done: those that leave are still among them.
@@ -52,7 +53,8 @@ pub struct NodeStatus {
     pub failed: Option<String>,
 }
 
-/// A running member. Dropping it stops it at once, as a crash would; [`Node::shutdown`] stops it in order.
+/// A running member. Dropping it stops it at once, as a crash would; [`Node::shutdown`] stops it in
+/// order.
 pub struct Node {
     pub(crate) core: Arc<Core>,
     /// The node's own tasks; none in a mere handle.
@@ -115,7 +117,8 @@ impl Node {
         let _ = self.core.election.try_send(Event::Health { good });
     }
 
-    /// The ledger's time as it was last read here, and the uptime then: for the next process of this machine.
+    /// The ledger's time as it was last read here, and the uptime then: for the next process of
+    /// this machine.
     pub fn time_read(&self) -> Option<crate::timekeeper::Reading> {
         self.core.time.last()
     }
@@ -168,8 +171,8 @@ impl Node {
         self.core.applied.watch()
     }
 
-    /// Members that do not answer the leader, as it says; none while no leader is heard. A hint (R6): it may cause a
-    /// proposal, and proves nothing.
+    /// Members that do not answer the leader, as it says; none while no leader is heard. A hint
+    /// (R6): it may cause a proposal, and proves nothing.
     pub fn silent(&self) -> watch::Receiver<BTreeSet<NodeId>> {
         self.core.links.silence.watch()
     }
@@ -255,7 +258,8 @@ impl Node {
         triggered.map_err(|error| ReadError::Stopped(error.to_string()))
     }
 
-    /// Stops in order: nothing new is taken, what was accepted is written out, the folder is let go.
+    /// Stops in order: nothing new is taken, what was accepted is written out, the folder is let
+    /// go.
     pub async fn shutdown(mut self) {
         let core = Arc::clone(&self.core);
         core.stopping.send_replace(true);

@@ -1,4 +1,5 @@
-//! Hooks for whoever watches a node from inside its process: a simulator that checks what may never happen.
+//! Hooks for whoever watches a node from inside its process: a simulator that checks what may never
+//! happen.
 
 use fence::NodeId;
 use ledger_state::{BlobRef, Reply, RequestId};
@@ -10,7 +11,8 @@ pub trait Observer: Send + Sync + 'static {
         false
     }
 
-    /// The state after some entry. Not every index is told: entries that were applied together are told once.
+    /// The state after some entry. Not every index is told: entries that were applied together are
+    /// told once.
     fn applied(&self, _node: NodeId, _index: u64, _digest: u64) {}
 
     /// The node leads under this vote.

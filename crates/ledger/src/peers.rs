@@ -1,9 +1,9 @@
 //! Connections to the other members.
 //!
-//! One HTTP/2 connection per address and lane, made when it is first needed: a large blob or a thousand waiting
-//! proposals must not stand in the way of a heartbeat. A connection can die without a word (a cut cable, a simulated
-//! network that does not send again), so it is pinged while idle, and it is given up and made anew when calls on it
-//! have failed for a while.
+//! One HTTP/2 connection per address and lane, made when it is first needed: a large blob or a
+//! thousand waiting proposals must not stand in the way of a heartbeat. A connection can die
+//! without a word (a cut cable, a simulated network that does not send again), so it is pinged
+//! while idle, and it is given up and made anew when calls on it have failed for a while.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -162,7 +162,8 @@ impl Peers {
         refused.get(address).is_some_and(|at| *at >= since)
     }
 
-    /// Makes a call with a deadline. The answer is an error with a code also if the deadline passed.
+    /// Makes a call with a deadline. The answer is an error with a code also if the deadline
+    /// passed.
     pub(crate) async fn call<T, F>(
         &self,
         lane: Lane,
@@ -204,7 +205,8 @@ fn causes(status: &Status) -> impl Iterator<Item = &(dyn Error + 'static)> {
     std::iter::successors(status.source(), |error| (*error).source())
 }
 
-/// Whether there was no connection to send anything on. Told by the type of the error, not by its text.
+/// Whether there was no connection to send anything on. Told by the type of the error, not by its
+/// text.
 fn never_connected(status: &Status) -> bool {
     causes(status).any(|error| error.is::<ConnectError>())
 }

@@ -1,7 +1,7 @@
 //! The leader's side of a write: many commands, one log entry.
 //!
-//! openraft waits for the disk after every entry, so commands that arrive meanwhile share the next one. One task
-//! takes what waits, and at most two entries are under way.
+//! openraft waits for the disk after every entry, so commands that arrive meanwhile share the next
+//! one. One task takes what waits, and at most two entries are under way.
 //!
 //! ```text
 //! callers ─▶ bounded queue ─▶ batch ─▶ Raft entry ─▶ one answer per command
@@ -33,7 +33,8 @@ const WAITING: u8 = 0;
 const TAKEN: u8 = 1;
 const GIVEN_UP: u8 = 2;
 
-/// Decides one question once: was the command taken for an entry, or had its caller given up before?
+/// Decides one question once: was the command taken for an entry, or had its caller given up
+/// before?
 #[derive(Default)]
 struct Ticket(AtomicU8);
 
@@ -155,7 +156,8 @@ impl Batcher {
         while writes.next().await.is_some() {}
     }
 
-    /// Takes what fits into one entry. If this node must not write at the moment, everything that waits is answered.
+    /// Takes what fits into one entry. If this node must not write at the moment, everything that
+    /// waits is answered.
     fn next_batch(&self, waiting: &mut VecDeque<Item>) -> Option<Vec<Item>> {
         if waiting.is_empty() {
             return None;
@@ -238,10 +240,10 @@ impl Write {
         }
     }
 
-    /// Whether it was appended is decided exactly: the vote is read in Raft's own task right before and right after the
-    /// entry is handed over, and a node whose vote is the same both times and not its own has refused it at once. A
-    /// refusal that comes later, because another leader has cut the entry off, proves nothing: a third node may still
-    /// hold it.
+    /// Whether it was appended is decided exactly: the vote is read in Raft's own task right before
+    /// and right after the entry is handed over, and a node whose vote is the same both times and
+    /// not its own has refused it at once. A refusal that comes later, because another leader has
+    /// cut the entry off, proves nothing: a third node may still hold it.
     async fn write(&mut self, proposals: Vec<Proposal>) -> Result<Vec<Answer>, Answer> {
         let Leading { me, raft, applied, time, .. } = &self.0;
         let me = *me;
@@ -266,7 +268,8 @@ impl Write {
                 biased;
                 result = &mut written => break result,
                 changed = self.0.standing.changed() => {
-                    // Another vote: this node no longer leads, and may never learn what became of the entry.
+                    // Another vote: this node no longer leads, and may never learn what became of
+                    // the entry.
                     let lost = {
                         let standing = self.0.standing.borrow_and_update();
                         standing.stopped.is_some() || standing.vote > after
@@ -284,7 +287,8 @@ impl Write {
             Ok(Ok(done)) => {
                 let index = done.log_id.index;
                 let answers = done.data.into_iter().zip(0u32..).map(|(reply, position)| {
-                    // At most 65,536 commands are in an entry: the settings are checked at the start.
+                    // At most 65,536 commands are in an entry: the settings are checked at the
+                    // start.
                     let epoch = Epoch::at(group, index, position as u16);
                     Answer::Committed { reply, epoch }
                 });

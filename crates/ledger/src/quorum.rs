@@ -1,7 +1,7 @@
 //! Majorities of the configured voters.
 //!
-//! The configured set counts, never the members that happen to be alive. While the set changes there are two of it,
-//! and a decision needs a majority of each.
+//! The configured set counts, never the members that happen to be alive. While the set changes
+//! there are two of it, and a decision needs a majority of each.
 
 use std::collections::BTreeSet;
 
@@ -14,8 +14,8 @@ pub fn majority(voters: usize) -> usize {
     voters / 2 + 1
 }
 
-/// Whether `me` and the others who said yes are a majority of every set. Only configured voters count, each of them
-/// once.
+/// Whether `me` and the others who said yes are a majority of every set. Only configured voters
+/// count, each of them once.
 #[must_use]
 pub fn reached(configs: &[BTreeSet<NodeId>], me: NodeId, yes: &BTreeSet<NodeId>) -> bool {
     !configs.is_empty()

@@ -1,7 +1,8 @@
 //! Reads: EVENTUAL from what is here, STRONG after a majority has confirmed the leader (LEDG-115).
 //!
-//! A strong read fixes an index first: everything that anybody was told is committed lies at or below it. Then it waits
-//! until this node has applied that far. A leader that is cut off cannot confirm, and answers nothing.
+//! A strong read fixes an index first: everything that anybody was told is committed lies at or
+//! below it. Then it waits until this node has applied that far. A leader that is cut off cannot
+//! confirm, and answers nothing.
 
 use ledger_state::State;
 use openraft::error::{CheckIsLeaderError, RaftError};
@@ -29,8 +30,8 @@ pub(crate) async fn confirm(core: &Core, deadline: Instant) -> Result<u64, ReadE
         match confirmed.map_err(|_| ReadError::NoQuorum)? {
             Ok((read, _)) => {
                 let index = read.map_or(0, |read| read.index);
-                // A leader that was restarted leads on under its old vote, and may have forgotten how far it had
-                // committed. Whatever was in its log then has to be applied first.
+                // A leader that was restarted leads on under its old vote, and may have forgotten
+                // how far it had committed. Whatever was in its log then has to be applied first.
                 return Ok(match core.restarted_at {
                     Some((vote, floor)) if vote == standing.vote => index.max(floor),
                     _ => index,

@@ -1,8 +1,10 @@
-//! The requests of this life of this node: numbered once, settled in order, kept while their outcome is unknown.
+//! The requests of this life of this node: numbered once, settled in order, kept while their
+//! outcome is unknown.
 //!
-//! The ledger keeps the answer to a request until the node says that it has it (`settled`). An outcome that stays
-//! unknown holds that line back, so there is a bound: when the window is full, the oldest unknown one is forgotten,
-//! and its caller will never learn the outcome. It is never run a second time either way.
+//! The ledger keeps the answer to a request until the node says that it has it (`settled`). An
+//! outcome that stays unknown holds that line back, so there is a bound: when the window is full,
+//! the oldest unknown one is forgotten, and its caller will never learn the outcome. It is never
+//! run a second time either way.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
 //! The runtime that openraft runs on: tokio, with a generator that a simulation can seed.
 //!
-//! openraft draws its election time-outs from "the thread's generator". The default one takes its seed from the
-//! operating system and would make every simulated run different; this one is seeded from there too, unless [`seed`]
-//! was called on the thread before.
+//! openraft draws its election time-outs from "the thread's generator". The default one takes its
+//! seed from the operating system and would make every simulated run different; this one is seeded
+//! from there too, unless [`seed`] was called on the thread before.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -35,7 +35,8 @@ pub(crate) fn random_u64() -> u64 {
     draw(RngCore::next_u64)
 }
 
-/// The wall clock in milliseconds since 1970, for stamps that people read. A simulation hands in its own.
+/// The wall clock in milliseconds since 1970, for stamps that people read. A simulation hands in
+/// its own.
 #[allow(clippy::disallowed_methods)]
 pub(crate) fn wall_ms() -> u64 {
     std::time::SystemTime::now()

@@ -59,7 +59,8 @@ impl Service {
         }
     }
 
-    /// For calls without a header: whoever has a certificate must be a member. One that was removed is none any more.
+    /// For calls without a header: whoever has a certificate must be a member. One that was removed
+    /// is none any more.
     fn member(&self, peer: Option<NodeId>) -> Result<(), Status> {
         match peer {
             Some(node) if self.0.standing.borrow().member(node).is_none() => {
@@ -144,8 +145,9 @@ impl Ledger for Service {
         let header = self.header(peer, header)?;
         self.0.check(&header).map_err(|refusal| self.refuse(refusal))?;
         let rpc = messages::append(&sealed).map_err(|refusal| self.refuse(refusal))?;
-        // Before Raft has come to it: its disk may take longer than the leader waits for the answer, and a leader that
-        // is heard all the time and answered too late is no reason for an election.
+        // Before Raft has come to it: its disk may take longer than the leader waits for the
+        // answer, and a leader that is heard all the time and answered too late is no reason for an
+        // election.
         if rpc.vote >= self.0.standing.borrow().vote {
             self.0.note_heard();
             self.0.links.silence.heard(header.sender.node);

@@ -6,14 +6,15 @@
 //!        ──append { silent }──▶ the others      who hand it to whoever asks, while they hear the leader
 //! ```
 //!
-//! The leader alone hears every member. One that it does not hear can write nothing to the ledger, however alive it is
-//! to membership, whose gossip takes ways around a cut. The report rides on the appends that are sent anyway: it is a
-//! hint about now (R6), and an entry in the log would outlast what it says. Whoever hears no leader has no report, and
-//! a leader without a majority makes none: it may be the one that is cut off.
+//! The leader alone hears every member. One that it does not hear can write nothing to the ledger,
+//! however alive it is to membership, whose gossip takes ways around a cut. The report rides on the
+//! appends that are sent anyway: it is a hint about now (R6), and an entry in the log would outlast
+//! what it says. Whoever hears no leader has no report, and a leader without a majority makes none:
+//! it may be the one that is cut off.
 //!
-//! Three election time-outs are the patience on a quiet network. A pause of one second, with the heartbeat and the
-//! back-off around it, is 1.3 s at worst and must mean nothing; two of them would leave no room. See
-//! [`base::detector`] for how it grows where packets are lost.
+//! Three election time-outs are the patience on a quiet network. A pause of one second, with the
+//! heartbeat and the back-off around it, is 1.3 s at worst and must mean nothing; two of them would
+//! leave no room. See [`base::detector`] for how it grows where packets are lost.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -108,7 +109,8 @@ impl Silence {
         self.silent.subscribe()
     }
 
-    /// Looks anew, as the leader of these or as a follower of that one. Returns whom the leader should ask back.
+    /// Looks anew, as the leader of these or as a follower of that one. Returns whom the leader
+    /// should ask back.
     fn look(&self, role: &Role, late: Duration) -> Vec<NodeId> {
         let now = self.now();
         let mut watched = self.watched();
@@ -120,7 +122,8 @@ impl Silence {
                 watched.detector.watch(others.iter().map(|(node, _)| *node), now);
                 watched.reported = None;
                 if std::mem::take(&mut watched.alone) {
-                    // Whoever answers first has brought the majority back; the others get the same chance.
+                    // Whoever answers first has brought the majority back; the others get the same
+                    // chance.
                     watched.detector.stood_still(Duration::MAX, now);
                 }
                 let silent: BTreeSet<NodeId> = watched.detector.silent(now).collect();
@@ -215,8 +218,8 @@ pub(crate) async fn run(core: Arc<Core>) {
     }
 }
 
-/// Whether it answers on another connection than that of Raft, which one lost packet may hold up. A node whose ledger
-/// has stopped is as good as silent.
+/// Whether it answers on another connection than that of Raft, which one lost packet may hold up. A
+/// node whose ledger has stopped is as good as silent.
 async fn answers(core: &Core, node: NodeId, member: &Member) -> bool {
     let within = core.timing.election_max;
     let call = |mut client: Client| async move { client.status(StatusRequest {}).await };

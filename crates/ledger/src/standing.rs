@@ -1,7 +1,8 @@
 //! Where this node stands: what Raft says of itself, with the time at which it said so.
 //!
-//! openraft's leader stays leader for ever when it is cut off, and its numbers are as old as its last report. Here
-//! the age of the last majority is counted on, so that a leader without one stops claiming (check-quorum).
+//! openraft's leader stays leader for ever when it is cut off, and its numbers are as old as its
+//! last report. Here the age of the last majority is counted on, so that a leader without one stops
+//! claiming (check-quorum).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

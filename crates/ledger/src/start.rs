@@ -55,8 +55,8 @@ impl fmt::Display for StartError {
 impl std::error::Error for StartError {}
 
 impl Node {
-    /// Starts a member on its storage. It serves when this returns; whether it belongs to a group by then depends on
-    /// [`NodeConfig::bootstrap`].
+    /// Starts a member on its storage. It serves when this returns; whether it belongs to a group
+    /// by then depends on [`NodeConfig::bootstrap`].
     pub async fn start(
         config: NodeConfig,
         storage: Storage,
@@ -187,7 +187,8 @@ impl Node {
         if core.observer.wants_digests() {
             tasks.spawn(watched(c(), "digests", driver::digests(c())));
         }
-        // Not one of the tasks that are cut off: it ends by itself, and closes its connections in order.
+        // Not one of the tasks that are cut off: it ends by itself, and closes its connections in
+        // order.
         tokio::spawn(serve(Arc::clone(&core), incoming));
         tracing::info!(node = %me.node, address = core.config.address, "a ledger node has started");
         Ok(Self { core, tasks: Some(tasks) })
@@ -254,7 +255,8 @@ async fn serve(core: Arc<Core>, incoming: Incoming) {
         .max_encoding_message_size(limits.message_bytes);
     let places = Arc::new(Semaphore::new(limits.connections));
     let refusals = Refusals::default();
-    // A failed accept is one connection, not the server; the pause keeps a lack of descriptors from spinning.
+    // A failed accept is one connection, not the server; the pause keeps a lack of descriptors from
+    // spinning.
     let incoming = incoming.filter_map(|accepted| async {
         match accepted {
             Ok(io) => match Arc::clone(&places).try_acquire_owned() {

@@ -1,4 +1,5 @@
-//! The ledger on disk: who the node is, the Raft log, the state machine's snapshots, and the blobs beside them.
+//! The ledger on disk: who the node is, the Raft log, the state machine's snapshots, and the blobs
+//! beside them.
 //!
 //! ```text
 //! DATA/identity    node, start, disk, group; replaced as a whole
@@ -9,7 +10,8 @@
 //!      aside-N/    logs that were given up, for a human to look at
 //! ```
 //!
-//! Everything goes through the disk that is handed in, so that the simulator can fail it at any call.
+//! Everything goes through the disk that is handed in, so that the simulator can fail it at any
+//! call.
 
 mod applied;
 mod convert;
@@ -73,7 +75,8 @@ pub struct StoreOptions {
     pub snapshot_bytes: u64,
 }
 
-/// A node's data folder, open. Dropping it leaves the folder as a crash would; `close` ends it in order.
+/// A node's data folder, open. Dropping it leaves the folder as a crash would; `close` ends it in
+/// order.
 pub struct Storage {
     folder: PathBuf,
     identity: Mutex<IdentityFile>,
@@ -102,8 +105,8 @@ impl Storage {
         &self.recovered
     }
 
-    /// Whether the disk has (or had, before this node is admitted again) nothing on it of what this node may have voted
-    /// for: it must not vote.
+    /// Whether the disk has (or had, before this node is admitted again) nothing on it of what this
+    /// node may have voted for: it must not vote.
     pub fn fresh_disk(&self) -> bool {
         self.recovered.new_folder || self.identity().awaits_admission
     }
@@ -124,8 +127,8 @@ impl Storage {
         self.blobs.clone()
     }
 
-    /// Fixes the group, once and for all, before the node takes part in it. The limits are those of the group's
-    /// founder.
+    /// Fixes the group, once and for all, before the node takes part in it. The limits are those of
+    /// the group's founder.
     pub async fn set_group(&self, group: GroupId, limits: Limits) -> Result<(), OpenError> {
         let mut file = lock(&self.identity).clone();
         match file.identity.group {
@@ -158,7 +161,8 @@ impl Storage {
         Ok(())
     }
 
-    /// Bytes of log that a snapshot made now would save a restart from replaying. The trigger of snapshots by size.
+    /// Bytes of log that a snapshot made now would save a restart from replaying. The trigger of
+    /// snapshots by size.
     pub fn log_bytes_since_snapshot(&self) -> u64 {
         let newest = self.snapshots.newest().map(|newest| newest.index);
         self.log.look(|live| live.bytes_after(newest))
@@ -173,18 +177,20 @@ impl Storage {
         self.log.wal().metrics()
     }
 
-    /// Whether the disk runs full. What the group has decided is still written down; new work should be refused.
+    /// Whether the disk runs full. What the group has decided is still written down; new work
+    /// should be refused.
     pub fn space_is_low(&self) -> bool {
         self.log.wal().metrics().low_space
     }
 
-    /// Why the log takes nothing more, if so. The node must then stop; nothing of it can be acknowledged.
+    /// Why the log takes nothing more, if so. The node must then stop; nothing of it can be
+    /// acknowledged.
     pub fn poisoned(&self) -> Option<String> {
         self.log.wal().poisoned()
     }
 
-    /// Verifies a snapshot that was received, before it is handed to the consensus: a bad one must cost a message,
-    /// not the node.
+    /// Verifies a snapshot that was received, before it is handed to the consensus: a bad one must
+    /// cost a message, not the node.
     pub fn check_snapshot(
         &self,
         received: &SnapshotBytes,
@@ -204,8 +210,9 @@ impl Storage {
         closed.map_err(|error| OpenError::io(&self.folder, std::io::Error::other(error)))
     }
 
-    /// Gives up a damaged log so that the node can be admitted again: the log is moved aside, never deleted, and the
-    /// folder gets a new disk id, with which the node may not vote before a member has admitted it.
+    /// Gives up a damaged log so that the node can be admitted again: the log is moved aside, never
+    /// deleted, and the folder gets a new disk id, with which the node may not vote before a member
+    /// has admitted it.
     pub fn reset(
         disk: &dyn Disk,
         folder: &Path,

@@ -4,13 +4,14 @@
 //! ledger's time   ──── read at uptime u ──── nobody leads ───────────▶ moved to: what was read + (now - u)
 //! ```
 //!
-//! Every member notes when it last read a time that is later than what it expected; whoever leads next moves the
-//! ledger's time by what has passed since. So time without a leader is time. The clock is CLOCK_BOOTTIME, which goes on
-//! while processes are stopped and machines sleep, and it starts again with the machine; what was noted is of use to
-//! the next process as long as the machine was not restarted.
+//! Every member notes when it last read a time that is later than what it expected; whoever leads
+//! next moves the ledger's time by what has passed since. So time without a leader is time. The
+//! clock is CLOCK_BOOTTIME, which goes on while processes are stopped and machines sleep, and it
+//! starts again with the machine; what was noted is of use to the next process as long as the
+//! machine was not restarted.
 //!
-//! **Time never runs faster than the fastest clock**: what is added is what one clock has counted since it read the
-//! ledger's time, and two members' measurements are never added up.
+//! **Time never runs faster than the fastest clock**: what is added is what one clock has counted
+//! since it read the ledger's time, and two members' measurements are never added up.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -43,7 +44,8 @@ impl Timekeeper {
         behind
     }
 
-    /// The ledger's time now, by this member's clock. It lies at `now_ms` at least, which is what was applied last.
+    /// The ledger's time now, by this member's clock. It lies at `now_ms` at least, which is what
+    /// was applied last.
     #[must_use]
     pub fn now(&self, now_ms: u64, uptime: Duration) -> u64 {
         let passed =

@@ -1,6 +1,8 @@
-//! How members reach each other: a small trait, so that a simulation can put its own network under the same code.
+//! How members reach each other: a small trait, so that a simulation can put its own network under
+//! the same code.
 //!
-//! The TCP implementation has neither encryption nor proof of who calls, so it refuses every address beyond loopback.
+//! The TCP implementation has neither encryption nor proof of who calls, so it refuses every
+//! address beyond loopback.
 
 use std::fmt;
 use std::io;
@@ -25,8 +27,8 @@ pub trait Io: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Io for T {}
 
-/// Who is at the other end of a connection; `None` where nobody has a certificate, on loopback or in a simulation.
-/// Handlers find it among a request's extensions.
+/// Who is at the other end of a connection; `None` where nobody has a certificate, on loopback or
+/// in a simulation. Handlers find it among a request's extensions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer(pub Option<NodeId>);
 
@@ -168,7 +170,8 @@ impl Stream for Accepts {
     }
 }
 
-/// The transport as tonic wants a connector. The address is ours: the URI that tonic hands in is only a name.
+/// The transport as tonic wants a connector. The address is ours: the URI that tonic hands in is
+/// only a name.
 #[derive(Clone)]
 pub(crate) struct Connector {
     transport: Arc<dyn Transport>,

@@ -11,8 +11,8 @@ use crate::runtime::Runtime;
 /// One log entry: the commands that waited while the entry before was under way.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Batch {
-    /// The ledger's time by the leader's clock when it took them. What they decide is decided at that time, and not at
-    /// the last full second.
+    /// The ledger's time by the leader's clock when it took them. What they decide is decided at
+    /// that time, and not at the last full second.
     pub time_ms: u64,
     pub proposals: Vec<Proposal>,
 }
@@ -23,8 +23,8 @@ impl fmt::Display for Batch {
     }
 }
 
-/// What the members know of each other. The disk is part of who a member is: one that comes back with an empty disk has
-/// forgotten its votes, and is refused until it was admitted again.
+/// What the members know of each other. The disk is part of who a member is: one that comes back
+/// with an empty disk has forgotten its votes, and is refused until it was admitted again.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
     pub address: String,
@@ -47,8 +47,8 @@ impl fmt::Display for DiskId {
     }
 }
 
-/// The state machine at one instant, encoded; what a snapshot file holds and what travels to a member that is far
-/// behind.
+/// The state machine at one instant, encoded; what a snapshot file holds and what travels to a
+/// member that is far behind.
 #[derive(Clone, Debug, Default)]
 pub struct SnapshotBytes(pub std::sync::Arc<Vec<u8>>);
 

@@ -1,8 +1,9 @@
 //! What members say to each other: sealed bytes, headers, and refusals that have a name.
 //!
-//! A message is taken only if it is for this group, this node and this disk. A disk that was lost has forgotten votes
-//! and entries that it once promised to keep; whoever still means the old disk must not get an answer from the new
-//! one, or a majority would no longer overlap with the one before it (LEDG-117).
+//! A message is taken only if it is for this group, this node and this disk. A disk that was lost
+//! has forgotten votes and entries that it once promised to keep; whoever still means the old disk
+//! must not get an answer from the new one, or a majority would no longer overlap with the one
+//! before it (LEDG-117).
 
 use std::fmt;
 

@@ -22,8 +22,8 @@ use crate::wire::proto::ProposeRequest;
 use crate::wire::{NOT_SENT, refusal_name, seal, unseal};
 
 impl Node {
-    /// Writes a command. It is numbered once; this call tries again under the same number until it is answered or the
-    /// time is over, so the command is executed once at most.
+    /// Writes a command. It is numbered once; this call tries again under the same number until it
+    /// is answered or the time is over, so the command is executed once at most.
     pub async fn propose(&self, command: Command, within: Duration) -> Written {
         let began = Instant::now();
         match self.number(command, began + within).await {
@@ -39,8 +39,9 @@ impl Node {
         }
     }
 
-    /// Resolves an unknown outcome: commits the same request if it was not, and returns the first answer if it was. A
-    /// request of another life of the node, or one that was forgotten because too many were unknown, stays unknown.
+    /// Resolves an unknown outcome: commits the same request if it was not, and returns the first
+    /// answer if it was. A request of another life of the node, or one that was forgotten because
+    /// too many were unknown, stays unknown.
     pub async fn retry(&self, request: RequestId, within: Duration) -> Written {
         let began = Instant::now();
         let Some(proposal) = self.core.requests().retry(request) else {
@@ -145,7 +146,8 @@ impl Node {
         }
     }
 
-    /// Tries until there is an answer or the time is over. Unknown as soon as one try may have been appended.
+    /// Tries until there is an answer or the time is over. Unknown as soon as one try may have been
+    /// appended.
     async fn drive(&self, proposal: &Proposal, deadline: Instant) -> Written {
         let mut perhaps = false;
         loop {
@@ -262,7 +264,8 @@ impl Node {
     }
 }
 
-/// A request that somebody waits for. If the waiting is given up, its outcome is unknown, and it can be taken up again.
+/// A request that somebody waits for. If the waiting is given up, its outcome is unknown, and it
+/// can be taken up again.
 struct Open<'a> {
     core: &'a Core,
     proposal: Proposal,

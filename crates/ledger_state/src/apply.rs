@@ -1,4 +1,5 @@
-//! What each command does to jobs. Attempts are in [`super::attempt`], time is in [`super::retention`].
+//! What each command does to jobs. Attempts are in [`super::attempt`], time is in
+//! [`super::retention`].
 //!
 //! Every function either changes the job and records one event, or changes nothing and says why.
 
@@ -13,7 +14,8 @@ use super::limits::{Problem, Resource, validate};
 use super::reply::{Busy, Refusal, Rejection, Reply, Submission};
 use super::{Limits, State};
 
-/// However long a plan's graceful stop and teardown are, a cancelled job gets no more than this to end.
+/// However long a plan's graceful stop and teardown are, a cancelled job gets no more than this to
+/// end.
 pub(super) const GRACE_MS_MAX: u64 = 3_600_000;
 
 /// The place of a command in the log, and its proposer's stamp.
@@ -231,7 +233,7 @@ impl State {
             nonce: *nonce,
             stop_until_ms: until(stop_ms),
             teardown_until_ms: until(teardown_ms),
-            asides: grace.and_then(|grace| grace.asides),
+            hooks: grace.and_then(|grace| grace.hooks),
             hard: grace.is_none().then_some(here.epoch),
         });
         self.derived.bytes += (reason.len() + requestor.len()) as u64;

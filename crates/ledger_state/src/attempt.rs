@@ -1,4 +1,5 @@
-//! Attempts: one after the other, each only when the one before has provably stopped (R4), each counted once (R17).
+//! Attempts: one after the other, each only when the one before has provably stopped (R4), each
+//! counted once (R17).
 
 use std::sync::Arc;
 
@@ -144,7 +145,8 @@ impl State {
         Ok(here.done())
     }
 
-    /// The worker of an attempt that its owner has ended is back: its word is kept beside the end, which stays (R5).
+    /// The worker of an attempt that its owner has ended is back: its word is kept beside the end,
+    /// which stays (R5).
     fn amend_attempt(&mut self, here: Here, command: &Command) -> Result<Reply, Refusal> {
         let Command::EndAttempt { shard: key, attempt, status, counters, result, word, .. } =
             *command
@@ -169,7 +171,8 @@ impl State {
         Ok(here.done())
     }
 
-    /// Not in the history: it is data, and there is much of it. A grant to an attempt that is over changes nothing.
+    /// Not in the history: it is data, and there is much of it. A grant to an attempt that is over
+    /// changes nothing.
     pub(super) fn grant_units(
         &mut self,
         here: Here,
@@ -197,7 +200,8 @@ impl State {
     }
 }
 
-/// Losses of a shard that proved false and use no retry. A network that brings more of them is no place to run it.
+/// Losses of a shard that proved false and use no retry. A network that brings more of them is no
+/// place to run it.
 const FALSE_LOSSES_MAX: usize = 16;
 
 fn attempt_mut<'job>(

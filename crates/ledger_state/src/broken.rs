@@ -1,4 +1,5 @@
-//! Proof that the checks can fail: states bent by hand, one promise each, and the bugs that the simulator puts back.
+//! Proof that the checks can fail: states bent by hand, one promise each, and the bugs that the
+//! simulator puts back.
 
 use std::sync::Arc;
 
@@ -180,7 +181,7 @@ fn every_check_can_fail() {
                 nonce: [1; 16],
                 stop_until_ms: 0,
                 teardown_until_ms: 0,
-                asides: None,
+                hooks: None,
                 hard: None,
             });
         }),

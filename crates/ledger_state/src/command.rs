@@ -1,9 +1,9 @@
 //! What can be proposed to the ledger.
 //!
-//! **Append only.** These types are stored in logs and snapshots as postcard, which knows enum variants and struct
-//! fields by their place alone. A new variant goes to the end of its enum; nothing is reordered or removed; a new
-//! field needs a new variant. `tests/ledger/golden.rs` pins the bytes of each command, so that an accident fails
-//! there.
+//! **Append only.** These types are stored in logs and snapshots as postcard, which knows enum
+//! variants and struct fields by their place alone. A new variant goes to the end of its enum;
+//! nothing is reordered or removed; a new field needs a new variant. `tests/ledger/golden.rs` pins
+//! the bytes of each command, so that an accident fails there.
 
 use std::fmt;
 
@@ -30,7 +30,8 @@ impl fmt::Display for SessionId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct RequestId {
     pub session: SessionId,
-    /// From 1, rising by one per logical request. `OpenSession` is idempotent by itself and may use any number.
+    /// From 1, rising by one per logical request. `OpenSession` is idempotent by itself and may use
+    /// any number.
     pub seq: u64,
 }
 
@@ -44,7 +45,8 @@ impl fmt::Display for RequestId {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Proposal {
     pub request: RequestId,
-    /// Every answer up to this number was received; the ledger may forget them. Always below `request.seq`.
+    /// Every answer up to this number was received; the ledger may forget them. Always below
+    /// `request.seq`.
     pub settled: u64,
     /// For people and for causality; no decision is made by it.
     pub at: Hlc,
@@ -53,14 +55,16 @@ pub struct Proposal {
 
 /// What may happen only once, or only in order.
 ///
-/// Commands with an `epoch` are an owner's: they are refused, and change nothing, unless it is the job's current one.
+/// Commands with an `epoch` are an owner's: they are refused, and change nothing, unless it is the
+/// job's current one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Command {
-    /// The proposer's first word in this life. A higher start of the same node ends the session of the lower one.
+    /// The proposer's first word in this life. A higher start of the same node ends the session of
+    /// the lower one.
     OpenSession,
     CreateJob(Box<CreateJob>),
-    /// Compare and set: granted only if the job's last granted epoch is still the one that the claimant has seen
-    /// (`None`: nobody has ever claimed it).
+    /// Compare and set: granted only if the job's last granted epoch is still the one that the
+    /// claimant has seen (`None`: nobody has ever claimed it).
     ClaimJob {
         job: JobId,
         claimant: SessionId,
@@ -87,15 +91,17 @@ pub enum Command {
         epoch: Epoch,
         attempt: Attempt,
         reason: String,
-        /// The job's age when the attempt was last heard of: since then its load may be missing (R27).
+        /// The job's age when the attempt was last heard of: since then its load may be missing
+        /// (R27).
         heard_ms: Option<u64>,
-        /// Its worker was taken for gone, by hints. If the attempt's own word shows that it was not, no retry is used.
+        /// Its worker was taken for gone, by hints. If the attempt's own word shows that it was
+        /// not, no retry is used.
         suspected: bool,
     },
-    /// A worker's last word on an attempt. The word itself is not fenced (R3): the first one for (shard, attempt) is
-    /// taken, later ones are repeats. An owner that passes it on is: a new owner goes by what the ledger had when it
-    /// took over, and the worker says it again to that one. Where the owner has written an end itself, the worker's
-    /// word becomes an addendum to it.
+    /// A worker's last word on an attempt. The word itself is not fenced (R3): the first one for
+    /// (shard, attempt) is taken, later ones are repeats. An owner that passes it on is: a new
+    /// owner goes by what the ledger had when it took over, and the worker says it again to that
+    /// one. Where the owner has written an end itself, the worker's word becomes an addendum to it.
     EndAttempt {
         shard: ShardKey,
         /// The owner's that passes it on; none: the job has no owner any more.
@@ -108,21 +114,24 @@ pub enum Command {
         sent_until_ms: Option<u64>,
         word: ReportedBy,
     },
-    /// What a layer leaves to the next one. Layers come in order, from 0; the first commit of each is the one.
+    /// What a layer leaves to the next one. Layers come in order, from 0; the first commit of each
+    /// is the one.
     CommitContext {
         job: JobId,
         epoch: Epoch,
         layer: u32,
         context: Payload,
     },
-    /// Anybody may cancel. Only teardowns start afterwards, and the outcome will be CANCELLED (R28).
+    /// Anybody may cancel. Only teardowns start afterwards, and the outcome will be CANCELLED
+    /// (R28).
     ///
     /// The second cancel of a job is a hard one, whatever its grace: everything ends at once.
     CancelJob {
         job: JobId,
         reason: String,
         requestor: String,
-        /// The same for every repeat of one wish, so that a repeated message is not taken for a second cancel.
+        /// The same for every repeat of one wish, so that a repeated message is not taken for a
+        /// second cancel.
         nonce: [u8; 16],
         /// How the job may end; `None`: at once.
         grace: Option<Grace>,
@@ -136,9 +145,9 @@ pub enum Command {
     },
     /// Moves the ledger's time to `seen_ms + elapsed_ms`, if that is later than now.
     ///
-    /// `seen_ms` is the ledger's time that the proposer has read, `elapsed_ms` what its monotonic clock has counted
-    /// since. So two leaders that overlap cannot add their measurements up, and time never runs faster than the
-    /// fastest clock.
+    /// `seen_ms` is the ledger's time that the proposer has read, `elapsed_ms` what its monotonic
+    /// clock has counted since. So two leaders that overlap cannot add their measurements up, and
+    /// time never runs faster than the fastest clock.
     Advance {
         seen_ms: u64,
         elapsed_ms: u64,
@@ -156,8 +165,8 @@ pub enum Command {
         epoch: Epoch,
         workflows: Vec<WorkflowNo>,
     },
-    /// Rows of a data set for one attempt and nobody else. The next `count` of them, as far as there are any below
-    /// `of`. Rows that an attempt did not use are not given out again (R5a).
+    /// Rows of a data set for one attempt and nobody else. The next `count` of them, as far as
+    /// there are any below `of`. Rows that an attempt did not use are not given out again (R5a).
     GrantRows {
         shard: ShardKey,
         epoch: Epoch,
@@ -191,8 +200,8 @@ pub enum Command {
         epoch: Epoch,
         result: BlobRef,
     },
-    /// Attempts whose load is a number of iterations may begin those below a higher end than before (R28). It counts
-    /// once it is here, where every successor of the owner finds it.
+    /// Attempts whose load is a number of iterations may begin those below a higher end than before
+    /// (R28). It counts once it is here, where every successor of the owner finds it.
     GrantUnits {
         job: JobId,
         epoch: Epoch,
@@ -204,19 +213,21 @@ pub enum Command {
         kept_ms: Option<u64>,
         retries: Option<u32>,
     },
-    /// Forgets the oldest ended jobs, at most so many, whose keys need not be kept any more. Said by a leader whose
-    /// disk is nearly full; otherwise they wait until their time is over.
+    /// Forgets the oldest ended jobs, at most so many, whose keys need not be kept any more. Said
+    /// by a leader whose disk is nearly full; otherwise they wait until their time is over.
     MakeRoom {
         jobs: u32,
     },
 }
 
-/// What an attempt is started with. Whoever owns the job later goes by it, not by its own settings (R25).
+/// What an attempt is started with. Whoever owns the job later goes by it, not by its own settings
+/// (R25).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttemptTerms {
     /// L of its execution lease.
     pub lease_ms: u64,
-    /// Units of its schedule that attempts before have begun, or may have: it does not begin them (R5a).
+    /// Units of its schedule that attempts before have begun, or may have: it does not begin them
+    /// (R5a).
     pub units_before: u64,
     /// It may begin units below this; `None`: its load is not a number of iterations.
     pub units_end: Option<u64>,
@@ -231,19 +242,22 @@ pub struct UnitGrant {
     pub end: u64,
 }
 
-/// How long a cancelled job may take to end, counted from the cancel in the ledger's time. The ledger bounds it.
+/// How long a cancelled job may take to end, counted from the cancel in the ledger's time. The
+/// ledger bounds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grace {
-    /// What runs keeps its leases for so long: the plan's graceful stop, and time for an owner to say so.
+    /// What runs keeps its leases for so long: the plan's graceful stop, and time for an owner to
+    /// say so.
     pub stop_ms: u64,
     /// Teardowns may start, and keep their leases, for so long.
     pub teardown_ms: u64,
-    /// The number under which this job's setups and teardowns stand, the one after its last workflow. `None`: it has no
-    /// teardown, or nobody could tell.
-    pub asides: Option<WorkflowNo>,
+    /// The number under which this job's setups and teardowns stand, the one after its last
+    /// workflow. `None`: it has no teardown, or nobody could tell.
+    pub hooks: Option<WorkflowNo>,
 }
 
-/// Why an owner ends a job early. A cancel is not among them: it has its own command, and anybody may send it.
+/// Why an owner ends a job early. A cancel is not among them: it has its own command, and anybody
+/// may send it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum StopCause {
     /// The plan's threshold of this number, with `abort`.
@@ -260,18 +274,21 @@ pub struct CreateJob {
     /// The authenticated principal; keys of different tenants have nothing to do with each other.
     pub tenant: String,
     pub key: IdempotencyKey,
-    /// SHA-256 of the canonical submission, made by the receiver. The same key with another one is refused.
+    /// SHA-256 of the canonical submission, made by the receiver. The same key with another one is
+    /// refused.
     pub fingerprint: [u8; 32],
     pub name: String,
     pub plan: BlobRef,
-    /// How long ago the client first tried, by its own monotonic clock. Whoever keeps a submission waiting adds the
-    /// wait.
+    /// How long ago the client first tried, by its own monotonic clock. Whoever keeps a submission
+    /// waiting adds the wait.
     pub age_ms: u64,
-    /// Nobody is to run it: it ends as it is created, and goes when its time is over. For checking a ledger.
+    /// Nobody is to run it: it ends as it is created, and goes when its time is over. For checking
+    /// a ledger.
     pub rehearsal: bool,
 }
 
-/// Something large beside the log, fsynced on a majority before the entry that names it is proposed (R17a).
+/// Something large beside the log, fsynced on a majority before the entry that names it is proposed
+/// (R17a).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct BlobRef {
     /// SHA-256 of the content.
@@ -335,9 +352,11 @@ impl fmt::Display for AttemptStatus {
 pub enum ReportedBy {
     /// Its worker's: these counts are all that it did. Or it is certain that it never ran.
     Whole,
-    /// Its worker's, whose machine was restarted under it: what its files say may be older than its death.
+    /// Its worker's, whose machine was restarted under it: what its files say may be older than its
+    /// death.
     Partial,
-    /// Its owner's, of a worker that was not heard again: it may have done more, and may still say so.
+    /// Its owner's, of a worker that was not heard again: it may have done more, and may still say
+    /// so.
     Owner,
 }
 
@@ -387,8 +406,8 @@ pub struct Counters {
     pub checks_failed: u64,
     pub bytes_sent: u64,
     pub bytes_received: u64,
-    /// Units of the schedule that were taken: arrivals, or iterations where those are counted. Of an attempt that was
-    /// lost, how far it may have come. Nobody begins them again (R5a).
+    /// Units of the schedule that were taken: arrivals, or iterations where those are counted. Of
+    /// an attempt that was lost, how far it may have come. Nobody begins them again (R5a).
     pub begun: u64,
     /// Requests that were written to a connection, of those that are counted.
     pub sent: u64,

@@ -1,7 +1,8 @@
-//! The course of a job under its owner: how its work is divided, when load begins, who may use which rows, what it was
-//! steered to, why it stops early, where its result lies.
+//! The course of a job under its owner: how its work is divided, when load begins, who may use
+//! which rows, what it was steered to, why it stops early, where its result lies.
 //!
-//! All of it is here so that a successor can go on where the owner was: nothing of it can be asked of the workers.
+//! All of it is here so that a successor can go on where the owner was: nothing of it can be asked
+//! of the workers.
 
 use std::sync::Arc;
 
@@ -19,8 +20,9 @@ use schedule::RATE_CHANGES_MAX;
 
 /// Data sets of one job, and changes by people, that the ledger remembers.
 const SETS_MAX: u32 = 1_024;
-/// Changes of rates are all kept and have a bound of their own, so that a pause is always taken. Together no more than
-/// a worker keeps (`fleet::worker`), or it would refuse what the ledger has taken.
+/// Changes of rates are all kept and have a bound of their own, so that a pause is always taken.
+/// Together no more than a worker keeps (`fleet::worker`), or it would refuse what the ledger has
+/// taken.
 const STEERS_MAX: u32 = 256;
 const RATES_MAX: u32 = RATE_CHANGES_MAX as u32;
 

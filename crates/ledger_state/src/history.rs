@@ -136,7 +136,8 @@ pub(super) struct Recent {
 /// The answer to "what has happened since?".
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Since {
-    /// Everything since, oldest first, up to about the number asked for; go on from the last one's epoch.
+    /// Everything since, oldest first, up to about the number asked for; go on from the last one's
+    /// epoch.
     Events(Vec<(JobId, Event)>),
     /// Something between is forgotten: read the state itself, then go on from its last epoch.
     Gap,
@@ -150,7 +151,8 @@ impl Recent {
         }
     }
 
-    /// Events after `seen` (`None`: from the beginning). The events of one command are never divided.
+    /// Events after `seen` (`None`: from the beginning). The events of one command are never
+    /// divided.
     pub(super) fn since(&self, seen: Option<Epoch>, limit: usize) -> Since {
         let missed = match (seen, self.forgotten) {
             (_, None) => false,

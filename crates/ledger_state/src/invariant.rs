@@ -1,4 +1,5 @@
-//! What must hold of every state: plain functions with ids, for the simulator, for tests, and for `verify`.
+//! What must hold of every state: plain functions with ids, for the simulator, for tests, and for
+//! `verify`.
 //!
 //! | Id | Promise |
 //! |---|---|
@@ -160,8 +161,8 @@ fn check_epochs(job: &Job, applied: u64) -> Result<(), Violation> {
     })
 }
 
-/// LEDG-28, LEDG-29, R28: a cancel before the end decides the outcome; after it only teardowns start, and nothing at
-/// all after the end.
+/// LEDG-28, LEDG-29, R28: a cancel before the end decides the outcome; after it only teardowns
+/// start, and nothing at all after the end.
 fn check_end(job: &Job) -> Result<(), Violation> {
     let cancelled = job.cancel.as_ref().map(|cancel| cancel.epoch);
     if let Some(end) = &job.end {

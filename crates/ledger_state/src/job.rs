@@ -1,5 +1,5 @@
-//! What the ledger knows of one job. Everything here is read by owners and shown to operators; only [`super::State`]
-//! writes it.
+//! What the ledger knows of one job. Everything here is read by owners and shown to operators; only
+//! [`super::State`] writes it.
 
 use std::collections::BTreeMap;
 
@@ -50,7 +50,8 @@ pub struct Job {
     pub steers: u64,
     pub extended_ms: u64,
     pub result: Option<BlobRef>,
-    /// For how long it was paused, up to the last resume; and since when it is. Paused time is no time of a schedule.
+    /// For how long it was paused, up to the last resume; and since when it is. Paused time is no
+    /// time of a schedule.
     pub paused_ms: u64,
     pub paused_since_ms: Option<u64>,
 }
@@ -103,7 +104,8 @@ pub struct AttemptRecord {
     pub terms: AttemptTerms,
     pub revoked: Option<Revoked>,
     pub end: Option<AttemptEnd>,
-    /// The start of the next attempt. What this one reports later is counted, but speaks for the shard no more.
+    /// The start of the next attempt. What this one reports later is counted, but speaks for the
+    /// shard no more.
     pub sealed: Option<Epoch>,
     pub addendum: Option<Addendum>,
 }
@@ -130,8 +132,8 @@ pub struct AttemptEnd {
     pub word: ReportedBy,
 }
 
-/// A worker's own word on an attempt whose end its owner had written (R27): the end stays as it is, and so does what
-/// came of it.
+/// A worker's own word on an attempt whose end its owner had written (R27): the end stays as it is,
+/// and so does what came of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Addendum {
     pub epoch: Epoch,
@@ -165,7 +167,7 @@ pub struct Cancel {
     /// Until then teardowns may start, and keep their leases.
     pub teardown_until_ms: u64,
     /// Under which number teardowns stand, if there are any.
-    pub asides: Option<WorkflowNo>,
+    pub hooks: Option<WorkflowNo>,
     /// The entry that made it a hard one: both deadlines are the time of that entry.
     pub hard: Option<Epoch>,
 }
@@ -174,7 +176,7 @@ impl Cancel {
     /// Whether this shard is a teardown, of the plan or of a workflow.
     #[must_use]
     pub fn is_teardown(&self, workflow: WorkflowNo, shard: u32) -> bool {
-        self.asides == Some(workflow) && !shard.is_multiple_of(2)
+        self.hooks == Some(workflow) && !shard.is_multiple_of(2)
     }
 
     /// Until when an attempt at this shard may hold a lease.
@@ -247,8 +249,8 @@ impl AttemptRecord {
         self.end.is_none() && self.revoked.is_none()
     }
 
-    /// Its worker was taken for gone, and lived: it has said itself that it stopped the attempt. What a process that
-    /// ended has left, or one whose lease ran out says, is `Interrupted`.
+    /// Its worker was taken for gone, and lived: it has said itself that it stopped the attempt.
+    /// What a process that ended has left, or one whose lease ran out says, is `Interrupted`.
     #[must_use]
     pub fn was_lost_falsely(&self) -> bool {
         let suspected = self.revoked.as_ref().is_some_and(|revoked| revoked.suspected);
@@ -326,7 +328,8 @@ impl Job {
         self.shards.values().flat_map(|shard| &shard.attempts)
     }
 
-    /// Whether `offered` is not out of date. The owner's commands are refused for it before anything else is looked at.
+    /// Whether `offered` is not out of date. The owner's commands are refused for it before
+    /// anything else is looked at.
     pub(super) fn refuse_stale(&self, offered: Epoch) -> Result<(), Refusal> {
         match self.epoch {
             Some(held) if offered < held => Err(Refusal::StaleEpoch { held, offered }),
@@ -382,7 +385,8 @@ impl Job {
         self.paused_ms.saturating_add(since)
     }
 
-    /// Where a workflow's schedule stands at this time of the ledger; zero before its load has begun.
+    /// Where a workflow's schedule stands at this time of the ledger; zero before its load has
+    /// begun.
     #[must_use]
     pub fn schedule_ms(&self, workflow: WorkflowNo, now_ms: u64) -> u64 {
         let Some(division) = self.provisioned.get(&workflow) else { return 0 };

@@ -14,8 +14,8 @@ use super::command::RequestId;
 
 /// What makes two submissions the same one. Made by the client, kept by it until it has an answer.
 ///
-/// As text: `client:sequence:nonce`, the nonce as 32 hexadecimal digits. The client may itself contain colons
-/// (`host1.dc1:12345`); the text is read from the right.
+/// As text: `client:sequence:nonce`, the nonce as 32 hexadecimal digits. The client may itself
+/// contain colons (`host1.dc1:12345`); the text is read from the right.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct IdempotencyKey {
     /// At most [`IdempotencyKey::CLIENT_BYTES`].
@@ -77,8 +77,8 @@ impl std::error::Error for KeyError {}
 impl IdempotencyKey {
     pub const CLIENT_BYTES: usize = 128;
 
-    /// A key for a client that sent none. It differs for every request, so two such submissions are two jobs, while a
-    /// proposal that is repeated inside the cluster is still one.
+    /// A key for a client that sent none. It differs for every request, so two such submissions are
+    /// two jobs, while a proposal that is repeated inside the cluster is still one.
     #[must_use]
     pub fn of_request(request: RequestId) -> Self {
         let RequestId { session, seq } = request;
@@ -103,8 +103,8 @@ impl IdempotencyKey {
         Ok(())
     }
 
-    /// The job of this key: the first 128 bits of SHA-256 over (domain, tenant, client, sequence, nonce), the texts
-    /// with their length before them so that no two keys run together.
+    /// The job of this key: the first 128 bits of SHA-256 over (domain, tenant, client, sequence,
+    /// nonce), the texts with their length before them so that no two keys run together.
     #[must_use]
     pub fn job_id(&self, tenant: &str) -> JobId {
         let mut hash = Sha256::new();

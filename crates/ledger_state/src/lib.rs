@@ -1,5 +1,5 @@
-//! The ledger's state machine: everything that may happen only once is decided here, and every right to act is issued
-//! here.
+//! The ledger's state machine: everything that may happen only once is decided here, and every
+//! right to act is issued here.
 //!
 //! ```text
 //! log entry (index, [Proposal; n]) ──▶ State::apply ──▶ [Reply; n]
@@ -9,11 +9,12 @@
 //!                                        ╰ history   one event per change
 //! ```
 //!
-//! Every member applies the same entries in the same order and comes to the same state; `digest` compares them. The
-//! epoch of a grant is its place in the log, so it is unique, only rises, and cannot be lost (R6).
+//! Every member applies the same entries in the same order and comes to the same state; `digest`
+//! compares them. The epoch of a grant is its place in the log, so it is unique, only rises, and
+//! cannot be lost (R6).
 //!
-//! **A job's life** (LEDG-28 as R5 has it; the outcome is not a place in life, so TIMING_OUT and FAILING are gone:
-//! the owner stops what runs and then commits one outcome):
+//! **A job's life** (LEDG-28 as R5 has it; the outcome is not a place in life, so TIMING_OUT and
+//! FAILING are gone: the owner stops what runs and then commits one outcome):
 //!
 //! | From | Command | To |
 //! |---|---|---|
@@ -39,8 +40,8 @@
 //! | Ended, and its time is over | Advance, or any command | (none); the key is free |
 //! | Ended, and its key's time is over | MakeRoom, or a command that finds no room | (none), the oldest first |
 //!
-//! **Invariant:** `apply` is total and pure: no clock, no randomness, no unordered map, no panic, whatever is in the
-//! log.
+//! **Invariant:** `apply` is total and pure: no clock, no randomness, no unordered map, no panic,
+//! whatever is in the log.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -101,7 +102,8 @@ pub struct State {
     /// The ledger's own time; only entries of the log move it.
     now_ms: u64,
     sessions: Sessions,
-    /// Shared with the snapshot that is being written: a copy of the state copies pointers, not jobs.
+    /// Shared with the snapshot that is being written: a copy of the state copies pointers, not
+    /// jobs.
     jobs: BTreeMap<JobId, Arc<Job>>,
     recent: Recent,
     /// What follows from the rest is not stored, and made again by `decode`.
@@ -120,12 +122,14 @@ struct Derived {
     bytes: u64,
     /// Reports that came late.
     addenda_bytes: u64,
-    /// Only counted by [`Canary::ReuseFenceAfterRestart`]: a number that starts again with the process.
+    /// Only counted by [`Canary::ReuseFenceAfterRestart`]: a number that starts again with the
+    /// process.
     volatile: u64,
 }
 
 impl State {
-    /// Nothing decided yet. `limits` should have passed [`Limits::check`], and must be the same on every member.
+    /// Nothing decided yet. `limits` should have passed [`Limits::check`], and must be the same on
+    /// every member.
     #[must_use]
     pub fn new(group: GroupId, limits: Limits) -> Self {
         Self {
@@ -140,7 +144,8 @@ impl State {
         }
     }
 
-    /// Applies the entry at `index`: one answer per proposal, in order. Indexes rise; they may skip.
+    /// Applies the entry at `index`: one answer per proposal, in order. Indexes rise; they may
+    /// skip.
     pub fn apply(&mut self, index: u64, batch: &[Proposal]) -> Vec<Reply> {
         if index <= self.applied {
             let refusal = Refusal::AlreadyApplied { applied: self.applied };

@@ -1,7 +1,8 @@
 //! How much of everything the ledger takes, and the check of a command against it.
 //!
-//! The limits are part of the replicated state and travel in its snapshots, because two members with different limits
-//! would come to different answers. They begin as the founders have them; `SetLimits` changes those that people set.
+//! The limits are part of the replicated state and travel in its snapshots, because two members
+//! with different limits would come to different answers. They begin as the founders have them;
+//! `SetLimits` changes those that people set.
 
 use std::fmt;
 
@@ -12,7 +13,8 @@ use super::command::{BlobRef, Command, CreateJob, Payload};
 use super::key::KeyProblem;
 use crate::Steer;
 
-/// A shorter lease would lapse in every hiccup; a longer one would let a lost worker hold its shards for minutes.
+/// A shorter lease would lapse in every hiccup; a longer one would let a lost worker hold its
+/// shards for minutes.
 pub const LEASE_MS: std::ops::RangeInclusive<u64> = 200..=300_000;
 /// Attempts that one entry extends at most.
 const GRANTS_MAX: usize = 65_536;
@@ -26,8 +28,8 @@ pub struct Limits {
     pub jobs: u32,
     /// Attempts of all jobs together.
     pub attempts: u32,
-    /// Texts and inline payloads of all jobs together, in bytes. Cancels, revokes and outcomes are never refused for
-    /// it.
+    /// Texts and inline payloads of all jobs together, in bytes. Cancels, revokes and outcomes are
+    /// never refused for it.
     pub bytes: u64,
     pub shards_per_job: u32,
     /// Tries after the first one (R5).
@@ -64,7 +66,8 @@ pub struct Limits {
     pub history_last: u32,
     /// Events kept for watchers, over all jobs.
     pub recent_events: u32,
-    /// How long an ended job is known to people, if there is room; its key is kept for `committed_ttl_ms` in any case.
+    /// How long an ended job is known to people, if there is room; its key is kept for
+    /// `committed_ttl_ms` in any case.
     pub kept_ms: u64,
     /// Attempts of one job whose workers may be heard after their owner has ended them.
     pub addenda_per_job: u32,
@@ -307,8 +310,9 @@ impl fmt::Display for Field {
     }
 }
 
-/// Whether a command has a chance at all. Asked before it is proposed, so that nonsense never enters the log; and again
-/// when it is applied, because a log may come from a member with other ideas.
+/// Whether a command has a chance at all. Asked before it is proposed, so that nonsense never
+/// enters the log; and again when it is applied, because a log may come from a member with other
+/// ideas.
 pub fn validate(command: &Command, limits: &Limits) -> Result<(), Problem> {
     let text = u64::from(limits.text_bytes);
     match command {

@@ -1,21 +1,21 @@
-//! Who should own a job: a preference that spreads jobs over the live members and moves few of them when members come
-//! and go (R7). A preference only; the right to act is an epoch.
+//! Who should own a job: a preference that spreads jobs over the live members and moves few of them
+//! when members come and go (R7). A preference only; the right to act is an epoch.
 
 use base::random::mix;
 use fence::{JobId, NodeId};
 
-/// The preferred owner, by rendezvous hashing: the member with the highest weight for this job; of equals the highest
-/// id.
+/// The preferred owner, by rendezvous hashing: the member with the highest weight for this job; of
+/// equals the highest id.
 ///
-/// Every member computes the same answer from the same list, in whatever order it is. When a member leaves, only its
-/// jobs move; when one joins, it takes its share and nothing else moves.
+/// Every member computes the same answer from the same list, in whatever order it is. When a member
+/// leaves, only its jobs move; when one joins, it takes its share and nothing else moves.
 #[must_use]
 pub fn preferred_owner(job: JobId, live: &[NodeId]) -> Option<NodeId> {
     live.iter().copied().max_by_key(|node| (weight(job, *node), *node))
 }
 
-/// The hash is part of the contract between members and never changes: the 64-bit words job high, job low, node high,
-/// node low, each xored in and mixed by the finaliser of splitmix64.
+/// The hash is part of the contract between members and never changes: the 64-bit words job high,
+/// job low, node high, node low, each xored in and mixed by the finaliser of splitmix64.
 fn weight(job: JobId, node: NodeId) -> u64 {
     [(job.0 >> 64) as u64, job.0 as u64, (node.0 >> 64) as u64, node.0 as u64]
         .into_iter()
@@ -34,7 +34,8 @@ mod tests {
         (1..=count).map(NodeId).collect()
     }
 
-    /// R7: the same answer whatever the order of the list; pinned, because members of different versions must agree.
+    /// R7: the same answer whatever the order of the list; pinned, because members of different
+    /// versions must agree.
     #[test]
     fn the_preference_is_stable() {
         let forward = nodes(7);

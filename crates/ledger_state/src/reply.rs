@@ -1,5 +1,5 @@
-//! What the ledger answers. Answers are kept for retries and stored in snapshots, so they are small and **append only**
-//! (see [`super::command`]).
+//! What the ledger answers. Answers are kept for retries and stored in snapshots, so they are small
+//! and **append only** (see [`super::command`]).
 
 use std::fmt;
 
@@ -63,11 +63,13 @@ pub enum Reply {
 /// The answer to a submission: four words that a client can act on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Submission {
-    /// The job exists. `duplicate`: it did so before this submission; id and place are those of the first.
+    /// The job exists. `duplicate`: it did so before this submission; id and place are those of the
+    /// first.
     Accepted { job: JobId, duplicate: bool, created: Epoch },
     /// It will never be accepted as it stands.
     Rejected(Rejection),
-    /// Not known yet whether it was accepted; ask again with the same key. Made by the node, when a write is unknown.
+    /// Not known yet whether it was accepted; ask again with the same key. Made by the node, when a
+    /// write is unknown.
     Pending { job: JobId },
     /// Not accepted, and not held against the key: try again with the same key.
     RetryLater { after_ms: u64, why: Busy },
@@ -81,7 +83,8 @@ pub enum Rejection {
         job: JobId,
     },
     InvalidKey(KeyProblem),
-    /// The first try is so long ago that its job may have been forgotten; running it could run it twice.
+    /// The first try is so long ago that its job may have been forgotten; running it could run it
+    /// twice.
     TooLate {
         age_ms: u64,
         retention_ms: u64,
@@ -109,7 +112,8 @@ pub enum Busy {
 /// Why a command has changed nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Refusal {
-    /// The session was never opened, or was forgotten. Never executed: it may be the retry of something that was.
+    /// The session was never opened, or was forgotten. Never executed: it may be the retry of
+    /// something that was.
     UnknownSession,
     /// A later start of the same node has taken over.
     StaleBoot {

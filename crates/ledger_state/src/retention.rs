@@ -5,8 +5,9 @@
 //! the log, and no wall clock has a say. A submission that says it was first tried longer ago than
 //! keys are kept is not run.
 //!
-//! The job itself is known for `kept_ms`, which may be much longer, so that people find its result. What is new comes
-//! first: where there is no room for it, the jobs that ended first are forgotten as soon as their keys may be.
+//! The job itself is known for `kept_ms`, which may be much longer, so that people find its result.
+//! What is new comes first: where there is no room for it, the jobs that ended first are forgotten
+//! as soon as their keys may be.
 
 use fence::{Epoch, Hlc, JobId};
 
@@ -16,15 +17,16 @@ use super::history::{Event, EventKind};
 use super::reply::Reply;
 use super::{Derived, Limits, State};
 
-/// How many jobs any other command retires on the way, so that a burst of ended jobs leaves even if time stands still.
+/// How many jobs any other command retires on the way, so that a burst of ended jobs leaves even if
+/// time stands still.
 const RETIRE_IN_PASSING: u32 = 4;
 
 /// The shortest and the longest wait that a full ledger asks for.
 const RETRY_MS: std::ops::RangeInclusive<u64> = 1_000..=60_000;
 
 impl State {
-    /// The entry at `index`, which is applied next, was made at this time of the ledger, by its leader's clock. Time
-    /// never goes back, and never by more at once than the limits allow.
+    /// The entry at `index`, which is applied next, was made at this time of the ledger, by its
+    /// leader's clock. Time never goes back, and never by more at once than the limits allow.
     pub fn pass(&mut self, index: u64, time_ms: u64) {
         if index > self.applied {
             let most = self.now_ms.saturating_add(self.limits.advance_ms);
@@ -109,7 +111,8 @@ impl State {
         retired
     }
 
-    /// The job that ended first, if its key is not needed any more, and has not been for `longer_ms`.
+    /// The job that ended first, if its key is not needed any more, and has not been for
+    /// `longer_ms`.
     fn forget_oldest(&mut self, epoch: Epoch, at: Hlc, longer_ms: u64) -> bool {
         let Some(&(deadline, id)) = self.derived.expiry.first() else { return false };
         if deadline.saturating_add(longer_ms) >= self.now_ms {

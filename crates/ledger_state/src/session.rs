@@ -1,8 +1,9 @@
 //! Sessions: which proposals are retries, and what was answered to them.
 //!
-//! A session is one life of one node. Its requests are numbered; an answer is kept until the node says that it has
-//! it. So a proposal that reaches the log twice is executed once. Where the ledger cannot know any more whether a
-//! request was executed, it refuses: a lower start, a closed session, a number at or below the settled one.
+//! A session is one life of one node. Its requests are numbered; an answer is kept until the node
+//! says that it has it. So a proposal that reaches the log twice is executed once. Where the ledger
+//! cannot know any more whether a request was executed, it refuses: a lower start, a closed
+//! session, a number at or below the settled one.
 
 use std::collections::BTreeMap;
 
@@ -112,8 +113,8 @@ impl Sessions {
         Reply::SessionOpened { epoch }
     }
 
-    /// Closes the session that has been silent for longest, if there is no other way. The search is over
-    /// `limits.sessions` at most plus the memories, and only when the table is full.
+    /// Closes the session that has been silent for longest, if there is no other way. The search is
+    /// over `limits.sessions` at most plus the memories, and only when the table is full.
     fn make_room(&mut self, node: NodeId, now_ms: u64, limits: &Limits) -> Result<(), Refusal> {
         let known = self.by_node.get(&node);
         let open = self.by_node.len();

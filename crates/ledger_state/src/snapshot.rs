@@ -6,7 +6,8 @@ use sha2::{Digest, Sha256};
 
 use super::State;
 
-/// Raised when the meaning of the bytes changes; a state of another version is refused, never guessed at.
+/// Raised when the meaning of the bytes changes; a state of another version is refused, never
+/// guessed at.
 const VERSION: u8 = 5;
 
 /// Bytes that are not a state of this version.
@@ -52,12 +53,14 @@ impl State {
     /// A version byte and the state in postcard.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        // Not a matter of luck: the state holds nothing that postcard cannot say, and a vector takes any length.
+        // Not a matter of luck: the state holds nothing that postcard cannot say, and a vector
+        // takes any length.
         postcard::to_extend(self, vec![VERSION]).expect("the state has a form in postcard")
     }
 
-    /// Reads what [`State::encode`] wrote. A state that breaks a promise is refused as damage is: to go on from it
-    /// would spread what went wrong, and the other members, or an older snapshot and the log, have a whole one.
+    /// Reads what [`State::encode`] wrote. A state that breaks a promise is refused as damage is:
+    /// to go on from it would spread what went wrong, and the other members, or an older snapshot
+    /// and the log, have a whole one.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let (&version, body) = bytes.split_first().ok_or(DecodeError::Empty)?;
         if version != VERSION {
@@ -74,7 +77,8 @@ impl State {
         Ok(state)
     }
 
-    /// For comparing members: equal states have equal digests, however they were reached. Reads the whole state.
+    /// For comparing members: equal states have equal digests, however they were reached. Reads the
+    /// whole state.
     #[must_use]
     pub fn digest(&self) -> u64 {
         let hash = Sha256::digest(self.encode());

@@ -1,4 +1,5 @@
-//! What people change while a job runs. Every change is an entry, and all that is in force is told as one state.
+//! What people change while a job runs. Every change is an entry, and all that is in force is told
+//! as one state.
 
 use std::time::Duration;
 
@@ -16,8 +17,8 @@ pub enum Steer {
         workflow: WorkflowNo,
         vus: u32,
     },
-    /// Arrivals of the whole workflow per second, from this time of its schedule on (`schedule`, rates). Every change
-    /// stays in force up to the next one.
+    /// Arrivals of the whole workflow per second, from this time of its schedule on (`schedule`,
+    /// rates). Every change stays in force up to the next one.
     Rate {
         workflow: WorkflowNo,
         per_second: f64,
@@ -38,8 +39,8 @@ impl Steer {
         }
     }
 
-    /// The same, as it holds after these: moments at which a rate changes rise. A new owner's clock may be a little
-    /// behind that of the one before.
+    /// The same, as it holds after these: moments at which a rate changes rise. A new owner's clock
+    /// may be a little behind that of the one before.
     #[must_use]
     pub fn following<'a>(self, others: impl IntoIterator<Item = &'a Self>) -> Self {
         let Self::Rate { workflow, per_second, from } = self else { return self };
@@ -52,8 +53,9 @@ impl Steer {
     }
 }
 
-/// All that a job is steered to. The number is that of the changes so far, in the ledger: it rises with each, whoever
-/// says it, so what is not above the last one that was heard is a repeat, however late it comes.
+/// All that a job is steered to. The number is that of the changes so far, in the ledger: it rises
+/// with each, whoever says it, so what is not above the last one that was heard is a repeat,
+/// however late it comes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Steering {
     pub number: u64,

@@ -1,5 +1,5 @@
-//! What must hold between a state and a later one of the same group: what is final has not changed, what rises has not
-//! fallen. Any number of entries may lie between.
+//! What must hold between a state and a later one of the same group: what is final has not changed,
+//! what rises has not fallen. Any number of entries may lie between.
 
 use fence::JobId;
 

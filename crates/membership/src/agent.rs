@@ -1,8 +1,8 @@
 //! The shell around [`Swim`]: a socket and a thread of its own (R13).
 //!
-//! Nothing else runs on that thread, so a busy generator or a slow handler cannot make this member look dead. The
-//! rest of the product sees a [`View`], which is replaced as a whole when something changes, and asks for changes by
-//! version.
+//! Nothing else runs on that thread, so a busy generator or a slow handler cannot make this member
+//! look dead. The rest of the product sees a [`View`], which is replaced as a whole when something
+//! changes, and asks for changes by version.
 //!
 //! **Invariant:** datagrams that have arrived are handled before the clock is looked at.
 
@@ -160,8 +160,8 @@ impl Agent {
         Ok(Self { commands, view, address, thread: Some(thread) })
     }
 
-    /// The same as a task of the runtime at hand, on a socket that is there already: for simulations, which have
-    /// neither threads nor sockets of the system.
+    /// The same as a task of the runtime at hand, on a socket that is there already: for
+    /// simulations, which have neither threads nor sockets of the system.
     pub fn start_task(config: AgentConfig, socket: impl Datagrams) -> Self {
         let (commands, inbox) = mpsc::channel(COMMANDS_MAX);
         let (seeds, address) = (config.seeds.clone(), config.bind);
@@ -188,7 +188,8 @@ impl Agent {
         self.view.clone()
     }
 
-    /// Every change after `version`; if they are no longer kept, read the view and go on from its version.
+    /// Every change after `version`; if they are no longer kept, read the view and go on from its
+    /// version.
     pub async fn changes(&self, version: u64) -> Result<Result<Vec<Change>, Missed>, Stopped> {
         self.ask(|reply| Command::Changes(version, reply)).await
     }

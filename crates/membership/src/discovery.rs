@@ -6,20 +6,21 @@
 //!  remembered peers ──┘                      └─ again every 30 s: who answers and is no member? merge
 //! ```
 //!
-//! A node serves and gossips from its first moment; discovery runs beside it and holds nothing up. Once joined,
-//! gossip owns membership, and discovery only looks now and then whether a configured address answers as somebody
-//! whom membership does not know. That is how islands that started apart become one, and how a pod comes back under
-//! its old id at a new address.
+//! A node serves and gossips from its first moment; discovery runs beside it and holds nothing up.
+//! Once joined, gossip owns membership, and discovery only looks now and then whether a configured
+//! address answers as somebody whom membership does not know. That is how islands that started
+//! apart become one, and how a pod comes back under its old id at a new address.
 //!
 //! # What keeps one cluster one
 //!
-//! Discovery and gossip decide nothing (R6): joining and merging member lists is always harmless. A *cluster* in the
-//! sense that matters is a Raft group, and [`formation`] holds the rule for it: **only the configured list of
-//! founding voters makes a group**. A node forms one only if it is on that list itself, has none in its data folder,
-//! has looked around, has found a majority of that list without a group and with the same list, and has met no group
-//! at all. Everybody else waits to be admitted by a group that exists. Two groups would need two disjoint majorities
-//! of one list. The group's id follows from the list, so all founders make the same one. Two groups or two lists that
-//! meet are a conflict: neither side joins the other, both say so, and a person decides.
+//! Discovery and gossip decide nothing (R6): joining and merging member lists is always harmless. A
+//! *cluster* in the sense that matters is a Raft group, and [`formation`] holds the rule for it:
+//! **only the configured list of founding voters makes a group**. A node forms one only if it is on
+//! that list itself, has none in its data folder, has looked around, has found a majority of that
+//! list without a group and with the same list, and has met no group at all. Everybody else waits
+//! to be admitted by a group that exists. Two groups would need two disjoint majorities of one
+//! list. The group's id follows from the list, so all founders make the same one. Two groups or two
+//! lists that meet are a conflict: neither side joins the other, both say so, and a person decides.
 
 mod bootstrap;
 mod cache;
@@ -58,7 +59,8 @@ pub struct Me {
     pub addresses: Vec<SocketAddr>,
 }
 
-/// What a probed node says of itself. It travels inside mutual TLS or the sealed envelope, never in the clear.
+/// What a probed node says of itself. It travels inside mutual TLS or the sealed envelope, never in
+/// the clear.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
     pub identity: Identity,
@@ -138,7 +140,8 @@ impl Default for DnsSettings {
     }
 }
 
-/// Waits between rounds in which nobody was found: `first`, doubled up to `last`, plus up to a quarter.
+/// Waits between rounds in which nobody was found: `first`, doubled up to `last`, plus up to a
+/// quarter.
 #[derive(Clone, Copy, Debug)]
 pub struct Backoff {
     pub first: Duration,

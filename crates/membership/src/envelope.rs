@@ -4,9 +4,10 @@
 //! magic 2 | version 1 | flags 1 | key id 4 | nonce 24 | XChaCha20-Poly1305(cluster 8, environment 8, packet), tag 16
 //! ```
 //!
-//! The seal also covers the head and the receiver's node id, which is not sent: a datagram recorded on its way to one
-//! node means nothing to another. The order of the checks is the order of [`Refusal`]; whatever fails one is counted
-//! under its name, changes nothing, and is not answered, so that nobody without a key can make a member send at all.
+//! The seal also covers the head and the receiver's node id, which is not sent: a datagram recorded
+//! on its way to one node means nothing to another. The order of the checks is the order of
+//! [`Refusal`]; whatever fails one is counted under its name, changes nothing, and is not answered,
+//! so that nobody without a key can make a member send at all.
 
 mod keys;
 mod packet;
@@ -127,7 +128,8 @@ impl Checkpoint {
         let inside = out.len();
         out.extend_from_slice(&self.scope);
         packet::encode(packet, &mut out);
-        // The cipher fails only on messages of gigabytes and on a key that is not there, and the sealing key always is.
+        // The cipher fails only on messages of gigabytes and on a key that is not there, and the
+        // sealing key always is.
         let tag = self.ring.cipher(key).and_then(|cipher| {
             let nonce = XNonce::from(nonce);
             cipher.encrypt_in_place_detached(&nonce, &bound, &mut out[inside..]).ok()
@@ -190,7 +192,8 @@ impl Checkpoint {
         if !self.has_place_for(packet.from.role) {
             return Err(Refusal::WrongRole);
         }
-        // Only a question may be for anyone: everything that changes something is bound to its receiver.
+        // Only a question may be for anyone: everything that changes something is bound to its
+        // receiver.
         if to_anyone != (packet.intent == Intent::Knock) {
             return Err(Refusal::Malformed);
         }

@@ -210,7 +210,8 @@ impl Tracker {
         Some(assessment)
     }
 
-    /// The same, with the word on eviction. The others have to be assessed before: it depends on how many of them fail.
+    /// The same, with the word on eviction. The others have to be assessed before: it depends on
+    /// how many of them fail.
     pub fn judge(&mut self, id: NodeId, now: Duration) -> Option<Assessment> {
         let evict = self.eviction(id, now) == Eviction::Evict;
         self.assess(id, now).map(|assessment| Assessment { evict, ..assessment })
@@ -322,7 +323,8 @@ impl Node {
         if beat.work.runnable == 0 {
             return Progress::Idle;
         }
-        // Seen by a heartbeat, not guessed from their absence: in a large cluster they are far apart.
+        // Seen by a heartbeat, not guessed from their absence: in a large cluster they are far
+        // apart.
         if beat.has_capacity() && self.beaten.saturating_sub(self.moved) >= STUCK_AFTER {
             return Progress::Stuck;
         }

@@ -5,7 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The first byte. Later fields are appended, which older readers do not mind; anything else needs a new version.
+/// The first byte. Later fields are appended, which older readers do not mind; anything else needs
+/// a new version.
 const VERSION: u8 = 2;
 
 /// How much a node has to do, by its own overload detector.

@@ -1,7 +1,8 @@
 //! Who a member is: a node, the life it is in, and where it can be reached.
 //!
-//! Everything outside this crate is keyed on [`NodeId`]. The address, the boot and the generation may change under it:
-//! a pod comes back with another address, a process restarts, a member that was declared dead by mistake renews itself.
+//! Everything outside this crate is keyed on [`NodeId`]. The address, the boot and the generation
+//! may change under it: a pod comes back with another address, a process restarts, a member that
+//! was declared dead by mistake renews itself.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -12,8 +13,9 @@ use trust::Role;
 
 /// One life of one member.
 ///
-/// `boot` rises with every start and is kept on disk, `generation` rises whenever the member has to outlive a false
-/// report of its own death within a boot. The pair orders lives: a later life always replaces an earlier one.
+/// `boot` rises with every start and is kept on disk, `generation` rises whenever the member has to
+/// outlive a false report of its own death within a boot. The pair orders lives: a later life
+/// always replaces an earlier one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Peer {
     pub node: NodeId,

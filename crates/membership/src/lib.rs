@@ -8,10 +8,12 @@
 //! health      liveness, readiness, progress, and what rides in the heartbeat
 //! ```
 //!
-//! Membership only hints: a death reported here may cause a proposal to the ledger and nothing else.
+//! Membership only hints: a death reported here may cause a proposal to the ledger and nothing
+//! else.
 //!
-//! **Invariant:** everything but `agent` is driven by (event, now). It reads no clock, opens no socket and draws its
-//! random numbers from a generator that is handed in, so that the simulator runs the very same code.
+//! **Invariant:** everything but `agent` is driven by (event, now). It reads no clock, opens no
+//! socket and draws its random numbers from a generator that is handed in, so that the simulator
+//! runs the very same code.
 
 pub mod agent;
 pub mod discovery;

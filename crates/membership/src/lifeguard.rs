@@ -1,8 +1,9 @@
 //! Lifeguard: how healthy am I, and how long may a suspicion last.
 //!
-//! A member that is slow itself sees everybody else as slow. Lifeguard makes it doubt itself first: its own missed
-//! probes and the silence of its proxies raise a score, and the score stretches its timers. A suspicion starts with a
-//! long deadline and is shortened only by members that have independently come to the same view.
+//! A member that is slow itself sees everybody else as slow. Lifeguard makes it doubt itself first:
+//! its own missed probes and the silence of its proxies raise a score, and the score stretches its
+//! timers. A suspicion starts with a long deadline and is shortened only by members that have
+//! independently come to the same view.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -49,8 +50,8 @@ impl LocalHealth {
 
 /// What a probe of ours that came to nothing says about ourselves.
 ///
-/// If every proxy has answered that it could not reach the target either, the target is to blame and not us. Each proxy
-/// that was silent is a sign that it is we who hear nothing.
+/// If every proxy has answered that it could not reach the target either, the target is to blame
+/// and not us. Each proxy that was silent is a sign that it is we who hear nothing.
 #[must_use]
 pub fn blame(proxies_asked: u8, nacks: u8) -> u8 {
     if proxies_asked == 0 { 1 } else { proxies_asked.saturating_sub(nacks) }
@@ -157,7 +158,8 @@ pub struct Suspicions {
 }
 
 impl Suspicions {
-    /// Somebody suspects this incarnation. `origin` is `None` when all that is known is that somebody does.
+    /// Somebody suspects this incarnation. `origin` is `None` when all that is known is that
+    /// somebody does.
     pub fn report(
         &mut self,
         node: NodeId,
@@ -304,7 +306,8 @@ mod tests {
     }
 
     proptest! {
-        /// DET-53, DET-54: whenever one looks, exactly those are due whose own time has passed; nobody is judged early.
+        /// DET-53, DET-54: whenever one looks, exactly those are due whose own time has passed;
+        /// nobody is judged early.
         #[test]
         fn nobody_is_due_before_its_time(
             starts in prop::collection::vec((0u64..60_000, 1u128..6), 1..20), look in 0u64..200_000, score in 0u8..=8
@@ -333,8 +336,8 @@ mod tests {
             }
         }
 
-        /// DET-25, DET-26, DET-27: reports move a deadline earlier or not at all, and never past the cap,
-        /// whatever the health and however long the stalls.
+        /// DET-25, DET-26, DET-27: reports move a deadline earlier or not at all, and never past
+        /// the cap, whatever the health and however long the stalls.
         #[test]
         fn a_deadline_only_ever_moves_earlier(
             origins in prop::collection::vec(0u128..12, 1..60), score in 0u8..=8, stall in 0u64..1000

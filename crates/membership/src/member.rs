@@ -8,8 +8,9 @@
 //!             └───────────────────────────────┘
 //! ```
 //!
-//! foca carries probes, gossip, and who is up. We decide what it is told (stale and second-hand reports are sorted out
-//! before it sees them), when a suspicion becomes a death, and what the rest of the product gets to see: one [`Table`].
+//! foca carries probes, gossip, and who is up. We decide what it is told (stale and second-hand
+//! reports are sorted out before it sees them), when a suspicion becomes a death, and what the rest
+//! of the product gets to see: one [`Table`].
 //!
 //! The caller delivers datagrams before ticks, and calls again at [`Swim::next_wake`] at the
 //! latest. After a stall it reads its socket empty and says [`Event::Drained`]; until then nobody
@@ -88,8 +89,9 @@ pub enum Effect {
 pub enum Notice {
     /// The cluster believed that we were dead; we have come back under a new generation.
     DeathRefuted { generation: u32 },
-    /// Somebody tells of a later boot of ourselves. A copy of our data folder may run elsewhere, or somebody who has
-    /// the gossip key lies: gossip proves nothing (R26). Whoever hears this asks over a channel that does.
+    /// Somebody tells of a later boot of ourselves. A copy of our data folder may run elsewhere, or
+    /// somebody who has the gossip key lies: gossip proves nothing (R26). Whoever hears this asks
+    /// over a channel that does.
     LaterLifeTold { peer: Peer },
     /// Our farewell has been sent.
     Left,
@@ -209,7 +211,8 @@ pub struct Swim {
 }
 
 impl Swim {
-    /// `rng` draws nonces and makes choices; the same generator and the same events give the same effects.
+    /// `rng` draws nonces and makes choices; the same generator and the same events give the same
+    /// effects.
     #[must_use]
     pub fn new(identity: Identity, ring: KeyRing, settings: Settings, mut rng: StdRng) -> Self {
         let Identity { peer, datacenter, domain } = identity;
@@ -288,7 +291,8 @@ impl Swim {
         std::mem::take(&mut self.effects)
     }
 
-    /// When [`Event::Tick`] is due. Later than this by more than half a probe period counts as a stall.
+    /// When [`Event::Tick`] is due. Later than this by more than half a probe period counts as a
+    /// stall.
     #[must_use]
     pub fn next_wake(&self) -> Duration {
         match self.timers.first_key_value() {
@@ -429,7 +433,8 @@ impl Swim {
 
     fn schedule(&mut self, timer: Timer<Peer>, after: Duration) {
         let after = match &timer {
-            // Every member that learns of a suspicion sets a deadline of its own; the core's would come on top.
+            // Every member that learns of a suspicion sets a deadline of its own; the core's would
+            // come on top.
             Timer::ChangeSuspectToDown { .. } => return,
             Timer::ProbeRandomMember(token) => {
                 self.token = *token;

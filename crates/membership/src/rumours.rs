@@ -1,7 +1,7 @@
 //! Claims that still have to be passed on: who suspects whom, who has left.
 //!
-//! They ride in the packets that are sent anyway, the least told first, each a number of times that grows with the
-//! logarithm of the cluster. A claim that has been answered is dropped at once.
+//! They ride in the packets that are sent anyway, the least told first, each a number of times that
+//! grows with the logarithm of the cluster. A claim that has been answered is dropped at once.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,8 @@ pub struct Rumours {
 }
 
 impl Rumours {
-    /// To be passed on from now. A later claim of the same origin about the same node replaces an earlier one.
+    /// To be passed on from now. A later claim of the same origin about the same node replaces an
+    /// earlier one.
     pub fn add(&mut self, rumour: Rumour) {
         let key = (rumour.claim, rumour.about, rumour.origin);
         let newer =
@@ -48,8 +49,8 @@ impl Rumours {
         self.told.retain(|(claim, about, _), _| *about != node || *claim == Claim::Left);
     }
 
-    /// The next claims to send, at most `room` of them; each has then been told once more, and after `times` it is
-    /// dropped.
+    /// The next claims to send, at most `room` of them; each has then been told once more, and
+    /// after `times` it is dropped.
     pub fn take(&mut self, times: u32, room: usize) -> Vec<Rumour> {
         if self.told.is_empty() || room == 0 {
             return Vec::new();

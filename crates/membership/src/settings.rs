@@ -25,10 +25,11 @@ impl Lifeguard {
 pub struct Settings {
     /// Each period one member is probed. The unit of every other time here.
     pub probe_period: Duration,
-    /// How long a direct answer may take before others are asked to try. Must be shorter than the period.
+    /// How long a direct answer may take before others are asked to try. Must be shorter than the
+    /// period.
     pub probe_timeout: Duration,
-    /// How many others are asked, and to how many members gossip goes at a time. At 5 % loss three leave two false
-    /// suspicions per member and hour, four leave 0.4.
+    /// How many others are asked, and to how many members gossip goes at a time. At 5 % loss three
+    /// leave two false suspicions per member and hour, four leave 0.4.
     pub proxies: usize,
     pub gossip_period: Duration,
     /// Suspicion lasts at least `alpha * log10(members)` periods ...
@@ -87,13 +88,15 @@ impl Settings {
         self.probe_period / 2
     }
 
-    /// How often a member compares what it knows with another's, and exchanges everything if that differs.
+    /// How often a member compares what it knows with another's, and exchanges everything if that
+    /// differs.
     #[must_use]
     pub fn exchange_period(&self) -> Duration {
         self.probe_period * 30
     }
 
-    /// When a proxy says that it has no answer either: early enough to arrive before the probe ends.
+    /// When a proxy says that it has no answer either: early enough to arrive before the probe
+    /// ends.
     #[must_use]
     pub fn nack_after(&self) -> Duration {
         self.probe_period.saturating_sub(self.probe_timeout).mul_f64(0.6)

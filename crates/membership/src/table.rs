@@ -1,9 +1,9 @@
 //! The one node table: who is known, in which state, since when.
 //!
-//! It has one writer, the [`Swim`](crate::member::Swim) that owns it. Every change gets the next version. A consumer
-//! keeps the version it has seen and asks for what came after; when it has been away for too long it is told so, reads
-//! the table as it is now and goes on from there. Nothing is lost that still matters: the table is the truth, the
-//! changes only say where to look.
+//! It has one writer, the [`Swim`](crate::member::Swim) that owns it. Every change gets the next
+//! version. A consumer keeps the version it has seen and asks for what came after; when it has been
+//! away for too long it is told so, reads the table as it is now and goes on from there. Nothing is
+//! lost that still matters: the table is the truth, the changes only say where to look.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -233,8 +233,8 @@ impl Table {
         self.record(peer, 0, None, Some(state), cause);
     }
 
-    /// Moves a node to another state; says whether that was a change. An illegal step is refused: it would be a bug of
-    /// the caller, and the table stays right.
+    /// Moves a node to another state; says whether that was a change. An illegal step is refused:
+    /// it would be a bug of the caller, and the table stays right.
     pub(crate) fn set(&mut self, node: NodeId, to: State, cause: Cause, now: Duration) -> bool {
         let Some(entry) = self.entries.get_mut(&node) else { return false };
         let from = entry.state;

@@ -232,7 +232,8 @@ impl MembersClient {
         }
     }
 
-    /// The node table and then every change; from `after` on, if the node still has what came since.
+    /// The node table and then every change; from `after` on, if the node still has what came
+    /// since.
     ///
     /// # Errors
     /// If the node does not answer in time, or says no.
@@ -260,7 +261,8 @@ impl MembersClient {
         self.ask_keys(Bytes::new(), action).await
     }
 
-    /// The same at a worker, through the manager that this is connected to: operators cannot reach workers themselves.
+    /// The same at a worker, through the manager that this is connected to: operators cannot reach
+    /// workers themselves.
     ///
     /// # Errors
     /// If the caller may not, the manager does not know such a live worker, or the ring refuses.

@@ -1,4 +1,5 @@
-//! What a member is started with. Every setting but the folder, the certificates and the key has a default that works.
+//! What a member is started with. Every setting but the folder, the certificates and the key has a
+//! default that works.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -63,7 +64,8 @@ pub struct Config {
     pub credentials: CredentialFiles,
     /// Begins the key ring; see [`crate::secret`].
     pub gossip_key: GossipKey,
-    /// Where to listen: gossip by UDP and gRPC by TCP on the same port. 0.0.0.0:7500; port 0 takes a free one.
+    /// Where to listen: gossip by UDP and gRPC by TCP on the same port. 0.0.0.0:7500; port 0 takes
+    /// a free one.
     pub bind: SocketAddr,
     /// The address that others are told; needed if `bind` is an unspecified one.
     pub advertise: Option<SocketAddr>,
@@ -77,14 +79,15 @@ pub struct Config {
     pub voters: BTreeSet<NodeId>,
     /// The Raft group in this node's data folder.
     pub group: Option<GroupId>,
-    /// Operators who may change the gossip keys from another machine, by the node id in their client certificate. From
-    /// this machine every client may.
+    /// Operators who may change the gossip keys from another machine, by the node id in their
+    /// client certificate. From this machine every client may.
     pub operators: BTreeSet<NodeId>,
     /// Scales every time of membership, discovery and exchange (R23). 1.
     pub pace: f64,
     /// Metrics and debug endpoints; none by default.
     pub http: Option<HttpConfig>,
-    /// The node and boot of a manager, from its ledger's storage. Others leave it: the data folder says.
+    /// The node and boot of a manager, from its ledger's storage. Others leave it: the data folder
+    /// says.
     pub life: Option<Life>,
     /// What to tell the others of this node; by default what the machine shows.
     pub report: Option<Report>,
@@ -92,11 +95,14 @@ pub struct Config {
     /// How often the files of the certificates are looked at. 10 s, not scaled.
     pub reload_every: Duration,
     pub entropy: Entropy,
-    /// Who is asked for names; by default DNS as this machine is configured for it, and nobody if there are no names.
+    /// Who is asked for names; by default DNS as this machine is configured for it, and nobody if
+    /// there are no names.
     pub resolver: Option<Arc<dyn Resolver>>,
-    /// On a worker: the managers that pass on what operators want of it. By default all, where there is no group.
+    /// On a worker: the managers that pass on what operators want of it. By default all, where
+    /// there is no group.
     pub colleagues: Option<Colleagues>,
-    /// Paths of calls to those that may take longer than the others, because their handlers bound them.
+    /// Paths of calls to those that may take longer than the others, because their handlers bound
+    /// them.
     pub long_calls: Vec<&'static str>,
     /// More gRPC services on the same listener.
     pub routes: Option<tonic::service::Routes>,
@@ -171,8 +177,8 @@ impl Config {
         }
     }
 
-    /// The settings of the search at this pace. Deadlines of single steps are not shortened: a handshake takes what it
-    /// takes.
+    /// The settings of the search at this pace. Deadlines of single steps are not shortened: a
+    /// handshake takes what it takes.
     pub(crate) fn discovery(&self, look_for: Role) -> discovery::Settings {
         let defaults = discovery::Settings::new(look_for);
         let scale = |time| self.scaled(time);

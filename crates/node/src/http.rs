@@ -1,7 +1,7 @@
 //! Metrics, health and debug endpoints, on a listener of their own. They only read.
 //!
-//! The listener has neither certificates nor passwords, so it stays on loopback unless the operator says otherwise: who
-//! reaches it learns addresses, roles and counters, and can change nothing.
+//! The listener has neither certificates nor passwords, so it stays on loopback unless the operator
+//! says otherwise: who reaches it learns addresses, roles and counters, and can change nothing.
 
 mod bounded;
 mod debug;
@@ -53,7 +53,8 @@ pub(crate) async fn bind(config: &HttpConfig) -> Result<(TcpListener, SocketAddr
     Ok((listener, bound))
 }
 
-/// Serves as one of the member's tasks. Losing it is not worth a node: it is reported and that is all.
+/// Serves as one of the member's tasks. Losing it is not worth a node: it is reported and that is
+/// all.
 pub(crate) fn serve(inner: &Arc<Inner>, listener: TcpListener) {
     let routes = router(Arc::clone(inner));
     let refused = Arc::clone(&inner.numbers.http_refused);

@@ -1,22 +1,24 @@
 //! Who this process is: a node, and the life it is in.
 //!
-//! The node id is the certificate's. The boot rises, durably, at every start, so that what was meant for an earlier
-//! life can be told apart. Both are kept in `DATA/node`, and whoever holds the folder holds `DATA/node.lock`.
+//! The node id is the certificate's. The boot rises, durably, at every start, so that what was
+//! meant for an earlier life can be told apart. Both are kept in `DATA/node`, and whoever holds the
+//! folder holds `DATA/node.lock`.
 //!
-//! Managers are the exception: their ledger's storage keeps the very same two numbers (node and boot) in its own
-//! identity file, raised under its own lock, and votes and sessions hang on them. Two files could come to disagree by a
-//! crash between two writes, so there is one source each: a manager opens its storage with the certificate's node id
-//! and hands the [`Life`] that it finds there to [`Config::life`](crate::Config); everybody else opens a
-//! [`NodeFolder`].
+//! Managers are the exception: their ledger's storage keeps the very same two numbers (node and
+//! boot) in its own identity file, raised under its own lock, and votes and sessions hang on them.
+//! Two files could come to disagree by a crash between two writes, so there is one source each: a
+//! manager opens its storage with the certificate's node id and hands the [`Life`] that it finds
+//! there to [`Config::life`](crate::Config); everybody else opens a [`NodeFolder`].
 //!
-//! The file also says under which lock the last life began: the kernel's boot id with device and inode of the lock
-//! file. A life that begins under the same lock as the one before knows that the process of that one is gone, because
-//! it held the lock. Under another lock (the machine was restarted, the folder was copied, its volume was moved) it
-//! knows nothing of those before, and its boot rises by a random step, so that two copies of one folder do not count
-//! alike.
+//! The file also says under which lock the last life began: the kernel's boot id with device and
+//! inode of the lock file. A life that begins under the same lock as the one before knows that the
+//! process of that one is gone, because it held the lock. Under another lock (the machine was
+//! restarted, the folder was copied, its volume was moved) it knows nothing of those before, and
+//! its boot rises by a random step, so that two copies of one folder do not count alike.
 //!
-//! A folder also has a number that was drawn when it was made. A node that comes back with a new folder under its old
-//! certificate counts its boots from 1 again; the others know the number, and it is told to stop.
+//! A folder also has a number that was drawn when it was made. A node that comes back with a new
+//! folder under its old certificate counts its boots from 1 again; the others know the number, and
+//! it is told to stop.
 
 use std::fmt;
 use std::io;
@@ -33,7 +35,8 @@ pub const FILE: &str = "node";
 pub const LOCK: &str = "node.lock";
 const VERSION: u8 = 2;
 const FORMAT: Format = Format { magic: *b"VLLYMEMB", version: VERSION };
-/// How far a boot may rise at once. Far above how often a node is started before a copy of it is noticed.
+/// How far a boot may rise at once. Far above how often a node is started before a copy of it is
+/// noticed.
 const STEP_MAX: u64 = 1 << 20;
 /// Far above what the fields take; a larger file is not ours.
 const BYTES_MAX: u64 = 4096;
@@ -45,8 +48,8 @@ pub struct Life {
     pub boot: BootId,
     /// The processes of the lives from this one to before `boot` are certainly gone.
     pub since: BootId,
-    /// Drawn when the data folder was made. A manager hands in the number of its ledger's disk, which a later boot may
-    /// replace; 0 if it has none.
+    /// Drawn when the data folder was made. A manager hands in the number of its ledger's disk,
+    /// which a later boot may replace; 0 if it has none.
     pub folder: u64,
 }
 
@@ -123,8 +126,8 @@ impl fmt::Display for IdentityError {
             ),
             Self::OtherNode { path, found, certificate } => write!(
                 f,
-                "{} belongs to node {found}, the certificate to node {certificate}: check both settings; a folder \
-                 never changes its node",
+                "{} belongs to node {found}, the certificate to node {certificate}: give each node a data folder of \
+                 its own; a folder never changes its node",
                 path.display()
             ),
             Self::Exhausted { path } => {
@@ -150,8 +153,8 @@ impl fmt::Debug for NodeFolder {
 }
 
 impl NodeFolder {
-    /// Takes the folder (it is made if missing) and begins a new life of `node` in it. `drawn` is a random
-    /// number: a new folder's, or how far the boot rises under another lock than before.
+    /// Takes the folder (it is made if missing) and begins a new life of `node` in it. `drawn` is a
+    /// random number: a new folder's, or how far the boot rises under another lock than before.
     ///
     /// # Errors
     /// If another process has it, it belongs to another node, or its file cannot be trusted.
@@ -167,7 +170,7 @@ impl NodeFolder {
         };
         disk.create_folder(folder).map_err(io(folder))?;
         let hold = disk.lock(&folder.join(LOCK)).map_err(|error| match error.kind() {
-            io::ErrorKind::WouldBlock => IdentityError::InUse { folder: folder.into() },
+            io::ErrorKind::WouldBlock => held(disk.as_ref(), folder, node),
             _ => IdentityError::Io { path: folder.join(LOCK), error },
         })?;
         let path = folder.join(FILE);
@@ -203,6 +206,18 @@ impl NodeFolder {
     #[must_use]
     pub fn life(&self) -> Life {
         self.life
+    }
+}
+
+/// Another process has the folder: whoever has given it to two nodes should not stop one of them.
+fn held(disk: &dyn Disk, folder: &Path, node: NodeId) -> IdentityError {
+    let path = folder.join(FILE);
+    let bytes = files::read_all(disk, &path, BYTES_MAX).ok();
+    match bytes.and_then(|bytes| decode(&path, &bytes).ok()) {
+        Some(Stored { life, .. }) if life.node != node => {
+            IdentityError::OtherNode { path, found: life.node, certificate: node }
+        }
+        _ => IdentityError::InUse { folder: folder.into() },
     }
 }
 
@@ -247,7 +262,8 @@ mod tests {
         }
     }
 
-    /// R24: who starts in a copy cannot know whether the process that the folder was copied from is gone.
+    /// R24: who starts in a copy cannot know whether the process that the folder was copied from is
+    /// gone.
     #[test]
     fn a_life_in_a_copied_folder_vouches_for_none_before_it() {
         let temp = TempDir::new().unwrap();
@@ -266,7 +282,8 @@ mod tests {
         assert_eq!((life.boot, life.since), (BootId(2), BootId(1)));
     }
 
-    /// A machine that was restarted, or another one that the volume was moved to: another boot id of the kernel.
+    /// A machine that was restarted, or another one that the volume was moved to: another boot id
+    /// of the kernel.
     #[test]
     fn a_life_under_another_kernel_vouches_for_none_before_it() {
         let temp = TempDir::new().unwrap();
@@ -285,6 +302,9 @@ mod tests {
         let temp = TempDir::new().unwrap();
         let held = open(temp.path()).unwrap();
         assert!(matches!(open(temp.path()), Err(IdentityError::InUse { .. })));
+        // The remedy is another folder, and not to stop the one that has it.
+        let other = NodeFolder::open(&disk(), temp.path(), NodeId(5), 77);
+        assert!(matches!(other, Err(IdentityError::OtherNode { found: NODE, .. })));
         drop(held);
         assert_eq!(open(temp.path()).unwrap().life().boot, BootId(2), "a refused start is no life");
     }

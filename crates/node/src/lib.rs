@@ -1,4 +1,5 @@
-//! The I/O shells around the pure parts: who this process is, how it reaches others, what it runs, what it shows.
+//! The I/O shells around the pure parts: who this process is, how it reaches others, what it runs,
+//! what it shows.
 //!
 //! ```text
 //!              Member (one node of a membership; manager, worker and gate embed it)
@@ -8,7 +9,8 @@
 //!                └▶ membership::Agent (its own thread), discovery, anti-entropy, heartbeat, health
 //! ```
 //!
-//! **Invariant:** nothing here decides. Pure machines below decide, this crate carries out and reports.
+//! **Invariant:** nothing here decides. Pure machines below decide, this crate carries out and
+//! reports.
 
 pub mod client;
 pub mod config;
@@ -17,6 +19,7 @@ pub mod identity;
 pub mod member;
 pub mod network;
 mod numbers;
+pub mod platform;
 pub mod secret;
 pub mod service;
 pub mod supervise;
@@ -26,3 +29,4 @@ pub mod wire;
 pub use client::{ClientError, KeyList, MemberRow, MembersClient, MembersEvent, Place};
 pub use config::{Config, CredentialFiles, Entropy};
 pub use member::{End, Member, StartError};
+pub use platform::{Host, Platform};

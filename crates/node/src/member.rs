@@ -1,4 +1,5 @@
-//! One node of a membership, whole: identity, network, gossip, discovery, exchange, heartbeat, health, endpoints.
+//! One node of a membership, whole: identity, network, gossip, discovery, exchange, heartbeat,
+//! health, endpoints.
 //!
 //! ```text
 //! search ─ probe, join ─▶ service of others        service ◀─ Hello, Exchange, Members, Keys ─ others, operators
@@ -8,8 +9,9 @@
 //!    └─▶ health (three signals), peers (remembered for the next start)       anti-entropy every 30 s
 //! ```
 //!
-//! A node that has joined says "syncing" in its heartbeat until it has pulled the whole state from somebody, so nobody
-//! offers it anything before it knows whom it is among. A node that is alone has nothing to pull.
+//! A node that has joined says "syncing" in its heartbeat until it has pulled the whole state from
+//! somebody, so nobody offers it anything before it knows whom it is among. A node that is alone
+//! has nothing to pull.
 
 mod deadline;
 mod doubt;
@@ -23,7 +25,7 @@ mod search;
 mod start;
 
 pub(crate) use base::lock;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -56,6 +58,11 @@ pub(crate) use exchange::{
 pub(crate) use known::{Known, KnownNodes};
 pub use search::Search;
 
+/// A pace as it travels; 0 is kept for those who do not say it.
+pub(crate) fn pace_milli(pace: f64) -> u32 {
+    ((pace * 1_000.0).round() as u32).max(1)
+}
+
 /// A running member. Dropping it is a crash: nobody is told.
 pub struct Member {
     inner: Arc<Inner>,
@@ -83,6 +90,8 @@ pub(crate) struct Inner {
     pub(crate) known: Mutex<KnownNodes>,
     /// The latest hello of each node of this domain, for the rule of formation.
     pub(crate) hellos: Mutex<BTreeMap<NodeId, Hello>>,
+    /// Whose pace was found to be another than ours; that is said once.
+    pub(crate) paces: Mutex<BTreeSet<NodeId>>,
     pub(crate) health: Mutex<Tracker>,
     pub(crate) assessments: Mutex<BTreeMap<NodeId, Assessment>>,
     pub(crate) search: watch::Sender<Search>,
@@ -99,7 +108,8 @@ pub(crate) struct Inner {
     pub(crate) keys: tokio::sync::Mutex<()>,
 }
 
-/// The membership that a role belongs to (R11): gates among themselves, managers with their workers.
+/// The membership that a role belongs to (R11): gates among themselves, managers with their
+/// workers.
 #[must_use]
 pub fn roles_of_domain(role: Role) -> Vec<Role> {
     match role {
@@ -144,7 +154,8 @@ impl Inner {
         };
         let (folder, disk) = self.numbers_of_data();
         let program = env!("CARGO_PKG_VERSION").to_owned();
-        Introduction { hello, folder, disk, protocol: trust::PROTOCOL, program }
+        let pace_milli = pace_milli(self.config.pace);
+        Introduction { hello, folder, disk, protocol: trust::PROTOCOL, program, pace_milli }
     }
 
     /// The number of our data folder, or that of our ledger's disk; the other one is 0.
@@ -161,7 +172,8 @@ impl Inner {
         lock(&self.assessments).get(&node).copied()
     }
 
-    /// Whether this node may be offered something: it has joined (or is the first), and nothing is wrong with it.
+    /// Whether this node may be offered something: it has joined (or is the first), and nothing is
+    /// wrong with it.
     pub(crate) fn is_ready(&self) -> bool {
         *self.synced.borrow() && !*self.leaving.borrow() && self.end.borrow().is_none()
     }
@@ -203,7 +215,8 @@ impl Member {
         self.inner.agent.watch()
     }
 
-    /// Every change after `version`; if they are no longer kept, read the view and go on from its version.
+    /// Every change after `version`; if they are no longer kept, read the view and go on from its
+    /// version.
     ///
     /// # Errors
     /// If the gossip has ended.
@@ -276,8 +289,8 @@ impl Member {
         self.inner.numbers.enlisted.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Shows the circuit breakers in front of others of a role: how often one has opened so far, and how many are not
-    /// closed now.
+    /// Shows the circuit breakers in front of others of a role: how often one has opened so far,
+    /// and how many are not closed now.
     pub fn set_breakers(&self, target: &'static str, opened: u64, open: u64) {
         lock(&self.inner.numbers.breakers).insert(target, (opened, open));
     }

@@ -1,7 +1,8 @@
 //! How nodes reach each other: mutual TLS in a real cluster, plain streams in a simulated one.
 //!
-//! A connection carries the identity of its other end, and every gRPC handler finds it as [`Caller`] in its request.
-//! The simulator has no certificates; there a caller is who it says it is.
+//! A connection carries the identity of its other end, and every gRPC handler finds it as
+//! [`Caller`] in its request. The simulator has no certificates; there a caller is who it says it
+//! is.
 
 mod channels;
 mod for_ledger;
@@ -31,18 +32,25 @@ pub use tls::{Limits, Mutual};
 
 /// A network as one node sees it.
 pub trait Network: Send + Sync + 'static {
-    /// Makes a connection and verifies that `expected` answers. `address` is `ip:port` or `name:port`. The caller sets
-    /// the deadline.
+    /// Makes a connection and verifies that `expected` answers. `address` is `ip:port` or
+    /// `name:port`. The caller sets the deadline.
     fn connect(
         &self,
         address: &str,
         expected: Expected,
     ) -> BoxFuture<'static, Result<Connection, ConnectError>>;
 
+    /// Opens a connection and lets it go: whether the machine at the address takes one, refuses it,
+    /// or says nothing.
+    fn knock(&self, address: SocketAddr) -> BoxFuture<'static, io::Result<()>> {
+        Box::pin(async move { tokio::net::TcpStream::connect(address).await.map(drop) })
+    }
+
     /// Listens. Dropping the listener stops it; connections that were handed out go on.
     fn listen(&self, address: SocketAddr) -> BoxFuture<'static, io::Result<Listener>>;
 
-    /// Starts the gossip on its own socket and thread; a simulated network has neither and runs it as a task.
+    /// Starts the gossip on its own socket and thread; a simulated network has neither and runs it
+    /// as a task.
     fn gossip(&self, config: AgentConfig) -> BoxFuture<'static, io::Result<Agent>> {
         Box::pin(async move { Agent::start(config) })
     }
@@ -52,7 +60,8 @@ pub trait Network: Send + Sync + 'static {
         Vec::new()
     }
 
-    /// Counts a connection that a service has refused after the handshake, and logs it now and then.
+    /// Counts a connection that a service has refused after the handshake, and logs it now and
+    /// then.
     fn refused(&self, kind: &'static str, caller: &Caller, why: &str) {
         let _ = (kind, caller, why);
     }
@@ -85,7 +94,8 @@ impl Direction {
     }
 }
 
-/// A listening socket and the connections that come out of it. Failures are counted inside and do not end it.
+/// A listening socket and the connections that come out of it. Failures are counted inside and do
+/// not end it.
 pub struct Listener {
     pub address: SocketAddr,
     pub incoming: BoxStream<'static, Connection>,

@@ -38,7 +38,8 @@ pub(crate) struct Numbers {
     pub(crate) http_refused: Arc<AtomicU64>,
     /// Workers whose certificates were made here, for a join token.
     pub(crate) enlisted: AtomicU64,
-    /// By whom they protect from: how often a circuit breaker has opened, and how many are not closed.
+    /// By whom they protect from: how often a circuit breaker has opened, and how many are not
+    /// closed.
     pub(crate) breakers: Mutex<BTreeMap<&'static str, (u64, u64)>>,
     /// Peers that could not be remembered because the disk refused.
     pub(crate) peers_not_saved: AtomicU64,

@@ -1,7 +1,9 @@
-//! The keys of the gossip: 32 bytes each, in a file as base64, and the ring as it is kept on disk between starts.
+//! The keys of the gossip: 32 bytes each, in a file as base64, and the ring as it is kept on disk
+//! between starts.
 //!
-//! A rotation changes the ring while the node runs. The ring in the data folder therefore wins over the configured key,
-//! which only begins it; otherwise a restart would undo the rotation and cut the node off.
+//! A rotation changes the ring while the node runs. The ring in the data folder therefore wins over
+//! the configured key, which only begins it; otherwise a restart would undo the rotation and cut
+//! the node off.
 
 use std::fmt;
 use std::io;

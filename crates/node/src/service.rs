@@ -64,8 +64,8 @@ impl Service {
         })
     }
 
-    /// Whoever wants to exchange must be who its certificate says, of our membership, and in no life that others have
-    /// outlived.
+    /// Whoever wants to exchange must be who its certificate says, of our membership, and in no
+    /// life that others have outlived.
     fn admit_exchange(
         &self,
         caller: &Caller,
@@ -109,8 +109,8 @@ impl Service {
         self.refuse(kind, status)
     }
 
-    /// Operators are people: a client certificate from this machine, or one that is listed. Nobody but managers reaches
-    /// a worker, so there a manager speaks for an operator whom it has let in.
+    /// Operators are people: a client certificate from this machine, or one that is listed. Nobody
+    /// but managers reaches a worker, so there a manager speaks for an operator whom it has let in.
     fn operator(&self, caller: &Caller) -> Result<(), Status> {
         let Some(peer) = &caller.peer else { return Ok(()) };
         let Identity { role, node, .. } = &peer.identity;
@@ -338,8 +338,8 @@ impl Membership for Service {
     }
 }
 
-/// One watch: what it has been told, and what comes next. Driven by its reader, so a slow one costs nothing but its
-/// own delay.
+/// One watch: what it has been told, and what comes next. Driven by its reader, so a slow one costs
+/// nothing but its own delay.
 struct Feed {
     inner: Arc<Inner>,
     views: watch::Receiver<Arc<View>>,

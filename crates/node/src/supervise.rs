@@ -1,8 +1,9 @@
 //! The supervisor that every background task runs under.
 //!
-//! A task has a name and a rule for its end. A panic is reported, never swallowed: the task is started again after a
-//! growing pause, or the whole node is ended, because a node with a task missing only looks alive. Shutdown is a
-//! request, a deadline, and the names of those who did not end by it.
+//! A task has a name and a rule for its end. A panic is reported, never swallowed: the task is
+//! started again after a growing pause, or the whole node is ended, because a node with a task
+//! missing only looks alive. Shutdown is a request, a deadline, and the names of those who did not
+//! end by it.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -20,7 +21,8 @@ use tokio::time::Instant;
 pub enum OnEnd {
     /// The node ends: it cannot do without.
     Fatal,
-    /// It is started again, after a pause that doubles up to half a minute and starts over after a minute of quiet.
+    /// It is started again, after a pause that doubles up to half a minute and starts over after a
+    /// minute of quiet.
     Restart,
     /// It was a single job; only a panic is reported, and ends the node.
     Done,

@@ -1,14 +1,16 @@
-//! What a node tells the others of itself: may it be offered work, does its work go forward, how loaded is the machine.
+//! What a node tells the others of itself: may it be offered work, does its work go forward, how
+//! loaded is the machine.
 //!
-//! A manager, worker or gate hands in a [`Report`] of its own. A bare member has no work; its report says what the
-//! machine shows, and that there is nothing to do.
+//! A manager, worker or gate hands in a [`Report`] of its own. A bare member has no work; its
+//! report says what the machine shows, and that there is nothing to do.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use membership::Role;
 use membership::heartbeat::{Beat, GateBeat, ManagerBeat, Overload, Stage, Work, WorkerBeat};
 
-/// What goes into the next heartbeat. Until the node has joined, the member says "syncing" whatever stands here.
+/// What goes into the next heartbeat. Until the node has joined, the member says "syncing" whatever
+/// stands here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Vitals {
     pub stage: Stage,
@@ -24,7 +26,8 @@ pub type Report = Arc<dyn Fn() -> Vitals + Send + Sync>;
 const BUSY_PERCENT: u8 = 80;
 const STRESSED_PERCENT: u8 = 95;
 
-/// What a bare member of this role reports: the load of the machine, and that there is nothing to do.
+/// What a bare member of this role reports: the load of the machine, and that there is nothing to
+/// do.
 #[must_use]
 pub fn of_machine(role: Role) -> Report {
     let cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);

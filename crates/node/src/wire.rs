@@ -1,5 +1,6 @@
-//! Between the wire contract (`proto/volley/membership/v1`) and the types of membership. Everything that comes in is
-//! checked here: lengths, ranges, and that words about a sender agree with its certificate.
+//! Between the wire contract (`proto/volley/membership/v1`) and the types of membership. Everything
+//! that comes in is checked here: lengths, ranges, and that words about a sender agree with its
+//! certificate.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -125,6 +126,8 @@ pub struct Introduction {
     pub protocol: Protocol,
     /// The version of the program, for people; perhaps empty.
     pub program: String,
+    /// How fast its times run, in thousandths; 0: not said.
+    pub pace_milli: u32,
 }
 
 impl Introduction {
@@ -142,7 +145,8 @@ const PROGRAM_BYTES_MAX: usize = 64;
 /// The metadata key under which a node that does not understand us says what it speaks.
 const SPEAKS: &str = "volley-protocol";
 
-/// What a node is told whose protocol is not ours: the name of the refusal, and what is spoken here.
+/// What a node is told whose protocol is not ours: the name of the refusal, and what is spoken
+/// here.
 #[must_use]
 pub fn not_understood(refusal: &Refusal) -> Status {
     let mut status =
@@ -166,7 +170,7 @@ pub fn not_understood_by(status: &Status) -> Option<Refusal> {
 
 #[must_use]
 pub fn introduction_out(introduction: &Introduction) -> proto::Introduction {
-    let Introduction { hello, folder, disk, protocol, program } = introduction;
+    let Introduction { hello, folder, disk, protocol, program, pace_milli } = introduction;
     let group = hello
         .group
         .map(|group| proto::Group { cluster: group.cluster, generation: group.generation.into() });
@@ -184,6 +188,7 @@ pub fn introduction_out(introduction: &Introduction) -> proto::Introduction {
             minor: protocol.minor.into(),
             program: program.clone(),
         }),
+        pace_milli: *pace_milli,
     }
 }
 
@@ -222,7 +227,8 @@ pub fn introduction_in(
     };
     let (protocol, program) = protocol_in(introduction.protocol)?;
     let (folder, disk) = (introduction.folder, introduction.disk);
-    Ok(Introduction { hello, folder, disk, protocol, program })
+    let pace_milli = introduction.pace_milli;
+    Ok(Introduction { hello, folder, disk, protocol, program, pace_milli })
 }
 
 pub(crate) fn known_out(known: Known) -> proto::Known {

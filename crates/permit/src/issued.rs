@@ -1,11 +1,12 @@
 //! How many requests were issued, in a file that outlives the process (R17).
 //!
-//! A process that is killed takes its counters along. These lie in a page that belongs to the kernel's
-//! cache as much as to us: what was stored there is in the file, whoever dies. It says nothing about a
-//! machine that loses power; then nobody can say how much was issued.
+//! A process that is killed takes its counters along. These lie in a page that belongs to the
+//! kernel's cache as much as to us: what was stored there is in the file, whoever dies. It says
+//! nothing about a machine that loses power; then nobody can say how much was issued.
 //!
-//! `issued` is raised before a request is written, `sent` when its end is counted in a window. So after a
-//! kill: reported <= seen by the target <= issued, and `issued - sent` is at most what was under way.
+//! `issued` is raised before a request is written, `sent` when its end is counted in a window. So
+//! after a kill: reported <= seen by the target <= issued, and `issued - sent` is at most what was
+//! under way.
 //!
 //! One thread writes, with plain relaxed stores; anybody may read.
 
@@ -138,8 +139,8 @@ impl IssuedFile {
 
     #[inline]
     fn counter(&self, number: usize) -> &AtomicU64 {
-        // SAFETY: within the page, aligned to eight bytes, mapped for as long as `self` lives. Nobody
-        // refers to these bytes but through atomics.
+        // SAFETY: within the page, aligned to eight bytes, mapped for as long as `self` lives.
+        // Nobody refers to these bytes but through atomics.
         unsafe { &*self.page.as_ptr().add(COUNTS_AT + number * 8).cast::<AtomicU64>() }
     }
 

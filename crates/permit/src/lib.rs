@@ -6,9 +6,9 @@
 //! attempt       ──▶ IssuedFile: how many so far ┘
 //! ```
 //!
-//! The lease itself (who grants it, when it may be granted again) is `fence::ExecutionLease`. Here is what a request
-//! costs of it: one load and one comparison. Clients of every protocol ask [`SendControl`], so no request leaves this
-//! machine beside it.
+//! The lease itself (who grants it, when it may be granted again) is `fence::ExecutionLease`. Here
+//! is what a request costs of it: one load and one comparison. Clients of every protocol ask
+//! [`SendControl`], so no request leaves this machine beside it.
 
 mod issued;
 mod send_control;

@@ -1,7 +1,8 @@
-//! What every protocol client asks before it sends: the permit is checked, and the request is counted as issued.
+//! What every protocol client asks before it sends: the permit is checked, and the request is
+//! counted as issued.
 //!
-//! A request that is refused gets no error. Its attempt is being stopped; until then the request waits, and when its
-//! virtual user is cancelled it counts as begun and never sent.
+//! A request that is refused gets no error. Its attempt is being stopped; until then the request
+//! waits, and when its virtual user is cancelled it counts as begun and never sent.
 
 use base::clock;
 
@@ -21,7 +22,8 @@ pub struct SendControl {
 }
 
 impl SendControl {
-    /// For a run on this machine alone: always permitted, and nothing is counted beyond the windows.
+    /// For a run on this machine alone: always permitted, and nothing is counted beyond the
+    /// windows.
     pub fn free() -> SendControl {
         SendControl { permit: SendPermit::always_open(), issued: None }
     }

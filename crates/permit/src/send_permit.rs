@@ -1,16 +1,18 @@
-//! The permit that every request needs before it is written: it holds for as long as a lease runs (R4).
+//! The permit that every request needs before it is written: it holds for as long as a lease runs
+//! (R4).
 //!
 //! ```text
 //! asking ──first grant──▶ open until T ──renewal──▶ open until T'     lapsed, closed: for good
 //!                              └──── the clock reaches T: lapsed
 //! ```
 //!
-//! A permit is one word that all sending threads look at: a relaxed load and a comparison with a clock reading
-//! that is taken anyway. Whoever finds that the time has come writes it down, so that no late renewal
-//! revives the permit: by then somebody may have been told that this attempt has stopped.
+//! A permit is one word that all sending threads look at: a relaxed load and a comparison with a
+//! clock reading that is taken anyway. Whoever finds that the time has come writes it down, so that
+//! no late renewal revives the permit: by then somebody may have been told that this attempt has
+//! stopped.
 //!
-//! **Invariant:** a request is not begun, and no further piece of one is written, once its thread has
-//! read a time at or after the lease's end. What was checked a moment before is the last.
+//! **Invariant:** a request is not begun, and no further piece of one is written, once its thread
+//! has read a time at or after the lease's end. What was checked a moment before is the last.
 
 use fence::Moment;
 use std::sync::Arc;
@@ -62,7 +64,8 @@ impl SendPermit {
         Arc::new(SendPermit { until: AtomicU64::new(ASKING) })
     }
 
-    /// To be asked before every send. `now`: a reading since which this thread has waited for nothing.
+    /// To be asked before every send. `now`: a reading since which this thread has waited for
+    /// nothing.
     #[inline]
     pub fn may_send(&self, now: Moment) -> bool {
         let until = self.until.load(Ordering::Relaxed);
@@ -81,7 +84,8 @@ impl SendPermit {
         matches!(self.standing(now), PermitState::Open { .. } | PermitState::AlwaysOpen)
     }
 
-    /// A renewal was granted: open until then. Never shortens, and never opens what is shut for good.
+    /// A renewal was granted: open until then. Never shortens, and never opens what is shut for
+    /// good.
     pub fn extend(&self, until: Moment, now: Moment) -> PermitState {
         let until = until.as_nanos().clamp(CLOSED + 1, ALWAYS - 1);
         loop {

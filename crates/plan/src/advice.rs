@@ -66,8 +66,12 @@ fn neighbour(path: &Path) -> Option<PathBuf> {
         .filter_map(|entry| entry.file_name().into_string().ok());
     let endings = [".yaml", ".yml", ".toml", ".json", ".js", ".ts"];
     let plans = names.filter(|name| endings.iter().any(|ending| name.ends_with(ending)));
-    let distance = |name: &String| strsim::damerau_levenshtein(wanted, name);
-    let nearest = plans.min_by_key(distance).filter(|name| distance(name) <= 2)?;
+    // A name in another case is the same name; of a short one, two letters are all of it.
+    let lower = wanted.to_lowercase();
+    let distance = |name: &String| strsim::damerau_levenshtein(&lower, &name.to_lowercase());
+    let letters = wanted.rsplit_once('.').map_or(wanted, |(stem, _)| stem).chars().count();
+    let most = (letters / 3).clamp(1, 2);
+    let nearest = plans.min_by_key(distance).filter(|name| distance(name) <= most)?;
     Some(path.with_file_name(nearest))
 }
 
@@ -97,5 +101,11 @@ mod tests {
             assert!(said.contains(help), "{name}: {said}");
         }
         assert_eq!(help_for(&place("shop.yaml")), None);
+        std::fs::write(place("ok.yaml"), "").unwrap();
+        std::fs::write(place("x7.yaml"), "").unwrap();
+        let said = help_for(&place("OK.yaml")).unwrap();
+        assert!(said.contains("ok.yaml`?"), "{said}");
+        let said = help_for(&place("ab.yaml")).unwrap();
+        assert!(said.contains("writes a plan to start from"), "{said}");
     }
 }

@@ -127,6 +127,13 @@ fn csv_rows(text: &str, delimiter: u8) -> Result<Rows, Failure> {
                 let help = "add it to the data set, for example `delimiter: \";\"`";
                 return Err((line, message, Some(help.into())));
             }
+            // A quote without its end takes the lines after it into one value.
+            let takes_lines = record.iter().any(|field| field.contains('\n'));
+            if takes_lines && text.matches('"').count() % 2 == 1 {
+                let help = "close it, or double it where a quote itself is meant: `\"\"`";
+                let message = "a quote that begins here is not closed".to_owned();
+                return Err((line, message, Some(help.into())));
+            }
             let message = format!(
                 "{found} {fields}, and the header has {wanted} (the line begins `{first}{between}`)"
             );

@@ -16,6 +16,7 @@ mod request;
 mod stages;
 mod steps;
 mod thresholds;
+mod tls;
 
 use std::num::NonZeroU32;
 
@@ -24,6 +25,7 @@ use crate::template::{Escape, Template};
 use crate::tree::{Node, shorten};
 
 pub use context::{Context, RefUse};
+pub use steps::METHODS;
 
 pub fn plan(cx: &Context<'_>, root: &Node) -> Plan {
     let name = root.get("name").and_then(Node::text).unwrap_or_default().to_owned();

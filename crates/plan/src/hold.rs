@@ -102,6 +102,14 @@ fn aggregation(name: &str) -> Result<Aggregation, Wrong> {
                 let message = format!("there is no percentile {percent}");
                 return Err(Wrong::new(message, "percentiles are from 0 to 100: p(99.9)"));
             }
+            // A quantile, as Prometheus and numpy have them: it would hardly ever fail.
+            if percent > 0.0 && percent < 1.0 {
+                let message =
+                    format!("`p({percent})` is the {percent}th percentile, nearly the minimum");
+                let meant = (percent * 1e8).round() / 1e6;
+                let help = format!("write `p({meant})`; the smallest value is `min`");
+                return Err(Wrong::new(message, help));
+            }
             Aggregation::Percentile(percent)
         }
     })
@@ -150,6 +158,12 @@ fn limit(text: &str, aggregation: Aggregation, measure: Option<Measure>) -> Resu
     };
     match (kind, aggregation) {
         (MetricKind::Trend, _) if time => match plain {
+            // Seconds, most likely; a limit below a millisecond is written with its unit.
+            Some(number) if number > 0.0 && number < 1.0 => {
+                let message =
+                    format!("`{}` has no unit, and is read as milliseconds", shorten(text));
+                Err(Wrong::new(message, format!("write `{number}s` or `{number}ms`")))
+            }
             Some(milliseconds) => Ok(milliseconds),
             None => units::duration(text).map(|limit| limit.as_secs_f64() * 1000.0),
         },
@@ -173,6 +187,10 @@ fn limit(text: &str, aggregation: Aggregation, measure: Option<Measure>) -> Resu
         },
     }
 }
+
+mod always;
+
+pub use always::always;
 
 #[cfg(test)]
 mod tests;

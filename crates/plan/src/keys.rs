@@ -36,7 +36,11 @@ pub static PLAN: Object = Object {
             .example("{ users: { file: users.csv } }"),
         Key::new("metrics", Shape::Map(&METRIC_SHAPE), "Metrics of your own, fed by `record`.")
             .example("{ basket_value: trend }"),
-        Key::new("tags", TEMPLATES, "Tags on everything that is measured."),
+        Key::new(
+            "tags",
+            TEMPLATES,
+            "Tags on everything that is measured; not `name`, `status` and others of each request.",
+        ),
         Key::new(
             "setup",
             steps(),
@@ -73,8 +77,12 @@ pub static DATA: Object = Object {
             .example("\";\""),
         Key::new("order", Shape::Choice(&ORDERS), "Which row an iteration gets.")
             .default("sequential"),
-        Key::new("when_exhausted", Shape::Choice(&["recycle", "stop"]), "After the last row.")
-            .default("recycle; stop for unique rows"),
+        Key::new(
+            "when_exhausted",
+            Shape::Choice(&["recycle", "stop"]),
+            "After the last row; not with `order: random`.",
+        )
+        .default("recycle; stop for unique rows"),
     ],
 };
 
@@ -162,7 +170,7 @@ pub static TLS: Object = Object {
         Key::new("ca", FILE, "Certificates to trust besides the system's (PEM)."),
         Key::new("certificate", FILE, "Client certificate (PEM); needs `key`."),
         Key::new("key", FILE, "Key of the client certificate (PEM)."),
-        Key::new("server_name", HOST, "Name sent as SNI and checked."),
+        Key::new("server_name", HOST, "Name sent as SNI and checked, without scheme and port."),
     ],
 };
 
@@ -243,7 +251,11 @@ pub static THRESHOLD: Object = Object {
         Key::new("step", NAME, "Only this step."),
         Key::new("workflow", NAME, "Only this workflow."),
         Key::new("stage", NAME, "Only this stage."),
-        Key::new("tags", Shape::Map(&Shape::Text("a value")), "Only what has these tags."),
+        Key::new(
+            "tags",
+            Shape::Map(&Shape::Text("a value")),
+            "Only what has these tags of the plan.",
+        ),
         Key::new("hold", Shape::Text("a condition"), "The condition.")
             .required()
             .example("p(95) < 200ms"),

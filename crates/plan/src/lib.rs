@@ -10,8 +10,10 @@
 //! [`ReadOptions`].
 
 mod advice;
+mod blanks;
 mod data;
 mod decode;
+mod dialect;
 pub mod expr;
 mod hold;
 mod keys;
@@ -59,19 +61,31 @@ pub struct ReadOptions<'a> {
     pub env: &'a dyn Fn(&str) -> Option<String>,
     /// Takes the place of the plan's `target`, which then need not have one.
     pub target: Option<&'a str>,
-    /// Where files are that came with the plan, by the name that it uses. `None`: they are found from
-    /// its folder.
+    /// Where files are that came with the plan, by the name that it uses. `None`: they are found
+    /// from its folder.
     pub files: Option<&'a BTreeMap<String, PathBuf>>,
     /// Whether a key (PEM) fits a client certificate; what is wrong otherwise. `None`: not asked.
     pub key_fits: Option<KeyFits<'a>>,
+    /// Whether a file holds certificates that can be trusted; what is wrong otherwise.
+    pub ca_reads: Option<CaReads<'a>>,
+    /// Whether an address is one of the machine that sends; what is wrong otherwise. `None`:
+    /// another machine sends.
+    pub is_here: Option<IsHere<'a>>,
 }
 
 /// Given a client certificate and a key.
 pub type KeyFits<'a> = &'a dyn Fn(&Path, &Path) -> Result<(), String>;
 
+/// Given a file of certificates.
+pub type CaReads<'a> = &'a dyn Fn(&Path) -> Result<(), String>;
+
+/// Given an address to send from.
+pub type IsHere<'a> = &'a dyn Fn(std::net::IpAddr) -> Result<(), String>;
+
 impl<'a> ReadOptions<'a> {
     pub fn new(env: &'a dyn Fn(&str) -> Option<String>) -> ReadOptions<'a> {
-        ReadOptions { env, target: None, files: None, key_fits: None }
+        let (key_fits, ca_reads, is_here) = (None, None, None);
+        ReadOptions { env, target: None, files: None, key_fits, ca_reads, is_here }
     }
 }
 
@@ -138,6 +152,16 @@ pub fn read_str(
     read(text, format, Path::new("plan"), base_dir, options)
 }
 
+/// Reads and checks a plan from a text that is in no file; problems name it as `name` says.
+pub fn read_named(
+    text: &str,
+    name: &str,
+    base_dir: &Path,
+    options: &ReadOptions<'_>,
+) -> Result<Plan, Problems> {
+    read(text, Format::guess(text), Path::new(name), base_dir, options)
+}
+
 /// A file that cannot be read, as the problem of a plan.
 pub fn cannot_read(path: &Path, error: &std::io::Error) -> Problems {
     problem::about_file(path, format!("cannot read: {error}"), None)
@@ -166,15 +190,22 @@ fn read(
             let help = Some("`volley new FILE` writes one to start with".into());
             return Err(problem::about_file(file, "the plan is empty", help));
         }
+        if let Some(odd) = findings.iter().find_map(|one| blanks::near(text, one.place.line)) {
+            findings = vec![odd];
+        } else if let Some(other) = dialect::other_format(text, format) {
+            findings.iter_mut().for_each(|finding| finding.help = Some(other.clone()));
+        }
         return Err(problem::assemble(findings, file, text, None));
     };
     // Absolute, so that files are found wherever the plan is run from.
     let base_dir = std::path::absolute(base_dir).unwrap_or_else(|_| base_dir.to_owned());
     findings.extend(quotes::find(&root, text));
-    let is_toml = format == Format::Toml;
     let mut warnings = Vec::new();
     let mut plan =
-        check(text, &mut root, &base_dir, options, is_toml, (&mut findings, &mut warnings));
+        check(text, &mut root, &base_dir, options, format, (&mut findings, &mut warnings));
+    for finding in findings.iter_mut().chain(&mut warnings) {
+        finding.help = finding.help.take().map(|help| dialect::translated(&help, format));
+    }
     if plan.name.is_empty() {
         plan.name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     }
@@ -190,13 +221,16 @@ fn check(
     root: &mut Node,
     base_dir: &Path,
     options: &ReadOptions<'_>,
-    is_toml: bool,
+    format: Format,
     (findings, warnings): (&mut Vec<Finding>, &mut Vec<Finding>),
 ) -> Plan {
     let whole = shape::Shape::Object(&keys::PLAN);
-    findings.extend(shape::check(root, &whole, options.env, is_toml));
+    let toml = (format == Format::Toml).then_some(text);
+    findings.extend(shape::check(root, &whole, options.env, toml));
     let has_target = root.get("target").is_some() || options.target.is_some();
-    let cx = decode::Context::new(text, options, base_dir, has_target);
+    let sets = root.get("data").map(Node::entries).unwrap_or_default();
+    let sets = sets.iter().map(|entry| entry.key.clone()).collect();
+    let cx = decode::Context::new(text, options, base_dir, has_target, sets);
     let mut plan = decode::plan(&cx, root);
     if let Some(target) = options.target {
         plan.target = Some(template::Template::literal(target));
@@ -208,6 +242,7 @@ fn check(
         loose: cx.loose_refs.into_inner(),
         foreign: cx.foreign.into_inner(),
         body_files: cx.body_files.into_inner(),
+        target_given: options.target.is_some(),
     };
     let (wrong, odd) = validate::validate(&plan, root, &notes);
     findings.extend(wrong);

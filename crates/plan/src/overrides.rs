@@ -34,18 +34,30 @@ pub struct LoadOverrides {
 }
 
 /// A wish that changes nothing in this plan, which whoever has it should know.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OverrideError {
     NoVus,
     NoDuration,
+    /// The warm-up that the plan has takes all of the time that was asked for.
+    AllWarmup {
+        workflow: String,
+        warmup: Duration,
+    },
 }
 
 impl fmt::Display for OverrideError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            OverrideError::NoVus => "no workflow of this plan has virtual users to set",
-            OverrideError::NoDuration => "no workflow of this plan runs for a time",
-        })
+        match self {
+            OverrideError::NoVus => {
+                f.write_str("no workflow of this plan has virtual users to set")
+            }
+            OverrideError::NoDuration => f.write_str("no workflow of this plan runs for a time"),
+            OverrideError::AllWarmup { workflow, warmup } => write!(
+                f,
+                "the warm-up of `{workflow}` ({warmup:?}) takes the whole run; ask for a longer one, or take \
+                 `warmup` out of the plan"
+            ),
+        }
     }
 }
 
@@ -74,6 +86,11 @@ impl LoadOverrides {
             }
             if let Some(duration) = self.duration {
                 set_duration(executor, duration);
+                let warmup = workflow.load.warmup.filter(|warmup| *warmup >= duration);
+                if let (Some(warmup), Some(_)) = (warmup, workflow.load.executor.scheduled()) {
+                    let workflow = workflow.name.clone();
+                    return Err(OverrideError::AllWarmup { workflow, warmup });
+                }
             }
         }
         Ok(())

@@ -1,8 +1,10 @@
-//! Typographic quotes, as chats and word processors make them of `"` and `'`.
+//! Typographic quotes, as chats and word processors make them of `"` and `'`, and blanks that are
+//! none.
 //!
 //! No file format takes them for quotes: they would be a part of the value and be sent with it.
 //! Whoever means them puts real quotes around.
 
+use crate::blanks;
 use crate::problem::Finding;
 use crate::tree::{Node, Place, Value};
 
@@ -40,7 +42,14 @@ fn walk(node: &Node, text: &str, findings: &mut Vec<Finding>) {
 }
 
 fn look(place: Place, text: &str, findings: &mut Vec<Finding>) {
-    let written = text.get(place.start..place.end).unwrap_or_default().trim();
+    let written = text.get(place.start..place.end).unwrap_or_default();
+    let plain = written.trim_matches([' ', '\t', '\r', '\n']);
+    let written = written.trim();
+    if plain != written && !written.starts_with(['"', '\'', '|', '>']) {
+        findings.extend(
+            blanks::find(plain).map(|(_, word)| Finding::new(place, word).help(blanks::HELP)),
+        );
+    }
     // Real quotes and the marks of block texts say that all of it is meant.
     if written.starts_with(['"', '\'', '|', '>']) {
         return;

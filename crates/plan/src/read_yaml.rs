@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use saphyr_parser::{Event, Parser, ScalarStyle, Span, Tag};
 
 use crate::problem::Finding;
-use crate::tree::{DEPTH_MAX, Entry, Lines, NODES_MAX, Node, Place, Value, whole};
+use crate::tree::{DEPTH_MAX, Entry, Lines, NODES_MAX, Node, Place, Value, shorten, whole};
 
 /// The first document, and what was wrong; `None` if there was nothing to read.
 pub fn read(text: &str) -> (Option<Node>, Vec<Finding>) {
@@ -88,6 +88,11 @@ impl Reader<'_> {
             return Finding::new(tab, "a tab cannot indent a line of YAML")
                 .help("use blanks: two for each level");
         }
+        if let Some(finding) =
+            self.bad_escape(place, info).or_else(|| self.at_the_dash(place, info))
+        {
+            return finding;
+        }
         let finding = Finding::new(place, format!("not valid YAML: {info}"));
         let lines = [place.line, place.line.saturating_sub(1)];
         let help = lines.into_iter().filter(|line| *line > 0).find_map(|line| {
@@ -98,6 +103,42 @@ impl Reader<'_> {
             Some(help) => finding.help(help),
             None => finding,
         }
+    }
+
+    /// `"(\d+)"`: in double quotes a backslash begins one of YAML's own signs.
+    fn bad_escape(&self, place: Place, info: &str) -> Option<Finding> {
+        if !info.contains("escape") {
+            return None;
+        }
+        let rest = self.text.get(place.start..)?;
+        let mut chars = rest.char_indices().skip(1);
+        let (at, sign) = loop {
+            let (at, c) = chars.next().filter(|(_, c)| *c != '\n')?;
+            if c == '\\' {
+                let (_, sign) = chars.next()?;
+                if !"0abt\tnvfre \"/\\N_LPxuU\n".contains(sign) {
+                    break (at, sign);
+                }
+            }
+        };
+        let start = place.start + at;
+        let place = self.lines.place(start, start + 1 + sign.len_utf8());
+        let message = format!("`\\{sign}` means nothing in double quotes");
+        Some(Finding::new(place, message).help(format!(
+            "put the text in single quotes, in which a backslash is one, or write `\\\\{sign}`"
+        )))
+    }
+
+    /// A key of a list's item that is indented no further than the item's dash.
+    fn at_the_dash(&self, place: Place, info: &str) -> Option<Finding> {
+        if !info.contains("expected '-' indicator") {
+            return None;
+        }
+        let key = self.lines.line(place.line).trim().split(':').next()?;
+        let message = format!("`{}` stands at the level of the dash above it", shorten(key));
+        let help =
+            "indent it by two more blanks if it belongs to the item, by less if the list is over";
+        Some(Finding::new(place, message).help(help))
     }
 
     /// `is: >= 1`: there the sign is YAML's, as are `*`, `&`, `%`, `@` and `!` at the beginning.

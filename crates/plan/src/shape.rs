@@ -97,16 +97,18 @@ impl Key {
 pub type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Checks a tree, and fills in `${env.NAME}` where no other reference may stand.
-pub fn check(root: &mut Node, shape: &Shape, env: Env<'_>, is_toml: bool) -> Vec<Finding> {
-    let mut checker = Checker { env, is_toml, findings: Vec::new() };
+pub fn check(root: &mut Node, shape: &Shape, env: Env<'_>, toml: Option<&str>) -> Vec<Finding> {
+    let mut checker = Checker { env, toml, key: "", findings: Vec::new() };
     checker.node(root, shape);
     checker.findings
 }
 
 struct Checker<'a> {
     env: Env<'a>,
-    /// Where a key stands in TOML depends on the header above it.
-    is_toml: bool,
+    /// The text, if it is TOML: where a key stands depends on the header above it.
+    toml: Option<&'a str>,
+    /// The last key that was met, for messages about its value.
+    key: &'static str,
     findings: Vec<Finding>,
 }
 
@@ -159,12 +161,15 @@ impl Checker<'_> {
     }
 
     fn keys(&mut self, entries: &mut [Entry], object: &Object) {
+        let mut empty = None;
         for entry in entries {
             if let Some(key) = object.keys.iter().find(|key| key.name == entry.key) {
                 // `headers:` with nothing after it, its lines commented out, is the same as no key;
                 // `get:` with nothing after it is a mistake.
                 let absent = matches!(entry.value.value, Value::Null);
                 let holds_more = [Kind::List, Kind::Map].iter().any(|k| accepts(&key.shape, k));
+                self.key = key.name;
+                empty = (absent && holds_more).then_some((key.name, entry.place.line));
                 if key.required || !absent || !holds_more {
                     self.node(&mut entry.value, &key.shape);
                 }
@@ -180,10 +185,12 @@ impl Checker<'_> {
                 let names: Vec<_> = object.keys.iter().map(|key| key.name).collect();
                 format!("the keys are {}", names.join(", "))
             };
-            let help = words::key(object.name, &entry.key)
+            let help = advice::meant(object, &entry.key)
+                .or_else(|| advice::not_indented(empty, &entry.key))
+                .or_else(|| words::key(object.name, &entry.key))
                 .or_else(|| advice::named_by_key(object, &entry.key, &entry.value))
                 .or_else(|| did_you_mean(&entry.key, names))
-                .or_else(|| advice::belongs_elsewhere(object, &entry.key, self.is_toml))
+                .or_else(|| advice::belongs_elsewhere(object, entry, self.toml))
                 .unwrap_or_else(all);
             self.findings.push(Finding::new(entry.place, message).help(help));
         }
@@ -203,7 +210,9 @@ impl Checker<'_> {
     fn mismatch(&mut self, node: &Node, shape: &Shape) {
         let wrong = Wrong {
             message: format!("expected {}, found {}", describe(shape), node.describe()),
-            help: advice::hint(node, shape),
+            help: advice::of_key(self.key, node, shape)
+                .or_else(|| advice::list_in_toml(node, shape, self.toml))
+                .or_else(|| advice::hint(node, shape)),
         };
         self.report(node, wrong);
     }
@@ -224,7 +233,10 @@ impl Checker<'_> {
                 return self.mismatch(node, shape);
             }
             Shape::Count if node.count().is_none() => return self.mismatch(node, shape),
-            Shape::Choice(choices) => choice(text, choices),
+            Shape::Choice(choices) => choice(text, choices).map(|wrong| {
+                let help = advice::of_choice(text).or(wrong.help);
+                Wrong { help, ..wrong }
+            }),
             Shape::Duration => units::duration(text).err(),
             Shape::TimeSpan => units::span(text).err(),
             Shape::Rate => units::rate(text).err(),

@@ -1,7 +1,7 @@
 //! Plans to start from, for `volley new`: written once, in YAML, and given out in any format.
 //!
-//! TOML and JSON are made from the tree, which has no comments; TOML gets the first lines, which say
-//! how the plan is run.
+//! TOML and JSON are made from the tree, which has no comments; TOML gets the first lines, which
+//! say how the plan is run.
 
 use std::fmt::Write;
 

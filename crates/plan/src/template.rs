@@ -1,8 +1,8 @@
 //! Text with references: `/cart?region=${env.REGION:-eu}`.
 //!
 //! A reference is `${SOURCE}` or `${SOURCE:-DEFAULT}`, with an optional filter `${SOURCE | raw}`;
-//! `$${` is a literal `${`, and `{{{{` a literal `{{`. Environment variables are known when a plan is
-//! read, so the decoder replaces `${env.NAME}` by its text; whoever runs a plan never meets
+//! `$${` is a literal `${`, and `{{{{` a literal `{{`. Environment variables are known when a plan
+//! is read, so the decoder replaces `${env.NAME}` by its text; whoever runs a plan never meets
 //! [`Source::Env`].
 
 mod escape;

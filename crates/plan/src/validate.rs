@@ -3,6 +3,8 @@
 //! Walks the model beside the tree it was decoded from: the model says what is meant, the tree
 //! where it stands.
 
+mod addresses;
+mod bodies;
 mod files;
 mod graph;
 mod handover;
@@ -10,6 +12,7 @@ mod scope;
 mod thresholds;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crate::decode::RefUse;
 use crate::model::{Action, Plan, Record, Step, Workflow};
@@ -26,6 +29,8 @@ pub struct Notes {
     pub foreign: Vec<(Place, Foreign)>,
     /// Body files that are sent as they are, and what looks like references in them.
     pub body_files: Vec<(Place, Vec<String>)>,
+    /// Whether another target than the plan's was asked for.
+    pub target_given: bool,
 }
 
 impl Notes {
@@ -73,6 +78,8 @@ pub fn validate(plan: &Plan, root: &Node, notes: &Notes) -> (Vec<Finding>, Vec<F
     checker.body_files();
     checker.thresholds(root.get("thresholds").map(Node::items).unwrap_or_default());
     checker.time_limit(root);
+    checker.addresses(root, nodes);
+    checker.content_types(root, nodes);
     (checker.findings, checker.warnings)
 }
 
@@ -143,17 +150,30 @@ impl Checker<'_> {
         let plan = self.plan;
         let Some(limit) = plan.timeout else { return };
         let planned = |workflow: &'_ Workflow| {
+            // Iterations end when they are done; that is known only of when they begin.
             let timed = !matches!(
                 workflow.load.executor,
                 crate::model::Executor::PerVuIterations { .. }
                     | crate::model::Executor::SharedIterations { .. }
             );
-            let time = workflow.load.executor.scheduled().filter(|_| timed)?;
+            let time = match timed {
+                true => workflow.load.executor.scheduled()?,
+                false => Duration::ZERO,
+            };
             Some(time + workflow.load.start_after)
         };
         let longest = plan.workflows.iter().filter_map(|one| Some((planned(one)?, &one.name)));
         let Some((time, name)) = longest.max().filter(|(time, _)| *time > limit) else { return };
         let place = root.get("timeout").map_or(root.place, |node| node.place);
+        if let Some(late) = plan.workflows.iter().find(|one| one.load.start_after >= limit) {
+            let message = format!(
+                "the whole test may take {limit:?}, and `{}` begins after {:?}: it will do nothing",
+                shorten(&late.name),
+                late.load.start_after
+            );
+            let help = "make `timeout` longer, or `start_after` shorter".to_owned();
+            return self.warn(place, message, help);
+        }
         let message = format!(
             "the whole test may take {limit:?}, and the load of `{}` alone takes {time:?}: it will be cut off",
             shorten(name)

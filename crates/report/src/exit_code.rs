@@ -142,7 +142,10 @@ fn checks_failed(result: &RunResult, rollup: &Rollup) -> Option<String> {
         return None;
     }
     let n = format::plural(rollup.checked.fails, "check");
-    Some(format!("{n} failed, and no threshold on `checks` says how many may"))
+    Some(format!(
+        "{n} failed, and no threshold on `checks` says how many may{}",
+        other_side(result, "checks")
+    ))
 }
 
 fn requests_failed(result: &RunResult, rollup: &Rollup) -> Option<String> {
@@ -150,15 +153,37 @@ fn requests_failed(result: &RunResult, rollup: &Rollup) -> Option<String> {
         return None;
     }
     let n = format::plural(rollup.total.failed, "request");
-    Some(format!("{n} failed, and no threshold on `http_req_failed` says how many may"))
+    Some(format!(
+        "{n} failed, and no threshold on `http_req_failed` says how many may{}",
+        other_side(result, "http_req_failed")
+    ))
 }
 
 pub(crate) fn accepts_failed_checks(result: &RunResult) -> bool {
-    result.thresholds.iter().any(|threshold| threshold.metric == "checks")
+    let allows = |one: &ThresholdResult| one.metric == "checks" && says_how_many(&one.hold, '>');
+    result.thresholds.iter().any(allows)
 }
 
 pub(crate) fn accepts_failed_requests(result: &RunResult) -> bool {
-    result.thresholds.iter().any(|threshold| FAILURE_METRICS.contains(&&*threshold.metric))
+    let allows = |one: &ThresholdResult| {
+        FAILURE_METRICS.contains(&&*one.metric) && says_how_many(&one.hold, '<')
+    };
+    result.thresholds.iter().any(allows)
+}
+
+/// Whether a condition bounds failures from above: `rate < 1%` of failed requests, `rate > 99%` of
+/// passed checks. One that demands failures allows none.
+pub(crate) fn says_how_many(hold: &str, side: char) -> bool {
+    let sign = hold.find(['<', '>', '=', '!']).and_then(|at| hold[at..].chars().next());
+    sign == Some(side) || sign == Some('=')
+}
+
+/// A word on a threshold that bounds failures from below.
+fn other_side(result: &RunResult, metric: &str) -> String {
+    let found = result.thresholds.iter().find(|one| one.metric == metric);
+    found.map_or_else(String::new, |one| {
+        format!(" (`{}` says how many must)", format::clean(&one.hold))
+    })
 }
 
 fn held(result: &RunResult, rollup: &Rollup) -> String {

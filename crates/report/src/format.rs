@@ -167,7 +167,8 @@ pub fn fit(text: &str, width: usize) -> String {
     out
 }
 
-/// The text for a reader whose locale has nothing but ASCII; as long as before, so that columns stay in line.
+/// The text for a reader whose locale has nothing but ASCII; as long as before, so that columns
+/// stay in line.
 pub fn ascii(text: &str) -> String {
     text.chars().map(ascii_char).collect()
 }

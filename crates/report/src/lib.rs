@@ -4,6 +4,8 @@
 //!                 ┌─▶ exit_code   one number and why          (CI)
 //! RunResult ──────┼─▶ text        the summary on the terminal (people)
 //!                 ├─▶ summary     `--summary FILE.json`       (programs)
+//!                 ├─▶ record      `--record FILE`             (everything, to be read again)
+//!                 │     └─▶ html  `--report FILE.html`        (people, in a browser)
 //!                 └─▶ outputs     junit=, hdr=                (other people's tools)
 //!
 //! samples, during the run ──▶ outputs::SampleWriter ──▶ json=, csv= (k6's formats)
@@ -18,13 +20,16 @@
 pub mod addenda;
 pub mod exit_code;
 pub mod format;
+pub mod html;
 pub mod k6;
 pub mod outputs;
+pub mod record;
 mod rollup;
 pub mod summary;
 pub mod text;
 mod unrun;
 
 pub use exit_code::{Exit, ExitCode, exit_code};
+pub use record::{About, Record, RecordError};
 pub use rollup::{CheckTotal, Rollup, StepTotal};
-pub use summary::Summary;
+pub use summary::{Summary, replace as write_whole};

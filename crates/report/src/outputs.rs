@@ -13,8 +13,8 @@
 //!   load                                                  └────────────┴──▶ RunResult::notes
 //! ```
 //!
-//! Samples come from a plan ([`SampleWriter`]) or from a script ([`SeriesWriter`]); `.gz` at the end
-//! of a file's name compresses it.
+//! Samples come from a plan ([`SampleWriter`]) or from a script ([`SeriesWriter`]); `.gz` at the
+//! end of a file's name compresses it.
 //!
 //! A file that cannot be created is an error before any load is generated. A file that fails later
 //! (full disk) is remembered, said once as a note, and costs nothing else: the run goes on, other

@@ -130,7 +130,7 @@ fn check_totals(layout: &Layout, counts: &[CheckCount]) -> Vec<CheckTotal> {
         .collect()
 }
 
-fn step_keys(layout: &Layout) -> Vec<String> {
+pub(crate) fn step_keys(layout: &Layout) -> Vec<String> {
     let seen = occurrences(layout.steps.iter().map(|step| &*step.name));
     let key = |step: &StepLayout| match seen.get(&*step.name) {
         Some(1) => step.name.clone(),

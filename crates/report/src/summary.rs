@@ -72,11 +72,14 @@ pub struct Summary {
     pub generator: GeneratorPart,
     pub histogram: Histogram,
     pub notes: Vec<String>,
-    /// What workers of a fleet have said after the result was made; everything else here is as it was then.
+    /// What workers of a fleet have said after the result was made; everything else here is as it
+    /// was then.
     pub addenda: Vec<AddendumPart>,
     /// `null` without addenda.
     pub corrected: Option<CorrectedPart>,
     pub history: Vec<HistoryPart>,
+    /// Of the percentiles in `history`.
+    pub history_relative_error: f64,
 }
 
 #[derive(Debug, Serialize)]
@@ -124,7 +127,8 @@ impl Summary {
             notes: result.notes.clone(),
             addenda,
             corrected,
-            history: result.history.iter().map(HistoryPart::new).collect(),
+            history: result.history.points().iter().map(HistoryPart::new).collect(),
+            history_relative_error: stats::history::RELATIVE_ERROR,
         }
     }
 
@@ -145,9 +149,9 @@ impl Summary {
     }
 }
 
-/// Writes beside the file and puts it in its place: whoever looks sees the old one or the whole new one. What is no
-/// plain file (a pipe, a device, a link) is written to as it is.
-fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+/// Writes beside the file and puts it in its place: whoever looks sees the old one or the whole new
+/// one. What is no plain file (a pipe, a device, a link) is written to as it is.
+pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     let known = std::fs::symlink_metadata(path);
     let name = path.file_name().filter(|_| !matches!(&known, Ok(known) if !known.is_file()));
     let Some(name) = name else { return std::fs::write(path, content) };

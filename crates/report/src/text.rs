@@ -225,6 +225,14 @@ impl<'a> Page<'a> {
         let passes = self.paint(Tone::Green, &format!("✓ {}", format::count(passes)));
         let fails = self.paint(Tone::Red, &format!("✗ {}", format::count(fails)));
         line!(self, "      ↳ {share} — {passes} / {fails}");
+        let samples = self.result.error_samples.iter().filter(|one| one.step == check.step);
+        let begins = format!("{}{}: ", stats::CHECKED, check.name);
+        let found = samples.filter_map(|sample| sample.message.strip_prefix(&begins)).next();
+        for part in
+            found.map(|text| wrap(&format::clean(text), self.look.width - 8)).unwrap_or_default()
+        {
+            line!(self, "        {part}");
+        }
     }
 
     fn mark(&self, ok: bool) -> String {

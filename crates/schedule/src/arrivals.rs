@@ -275,9 +275,9 @@ impl Shard {
         self.segment = 0;
     }
 
-    /// Follows all changes of the rate that there are, oldest first; it knows the first of them already. What it has
-    /// given stays given. The number of arrivals that are spent by it: of those that the new schedule has before the
-    /// moment of joining, somebody else has taken care.
+    /// Follows all changes of the rate that there are, oldest first; it knows the first of them
+    /// already. What it has given stays given. The number of arrivals that are spent by it: of
+    /// those that the new schedule has before the moment of joining, somebody else has taken care.
     pub fn follow(&mut self, changes: &[(Rate, Duration)]) -> u64 {
         let Some(news) = changes.get(self.changes..).filter(|news| !news.is_empty()) else {
             return 0;
@@ -287,8 +287,9 @@ impl Shard {
         self.skip_before(self.joined)
     }
 
-    /// Begins at `elapsed` instead of at the beginning, and not before the first `spent` of its arrivals. What was
-    /// missed is not made up for (R5a). The number of arrivals that are spent by it.
+    /// Begins at `elapsed` instead of at the beginning, and not before the first `spent` of its
+    /// arrivals. What was missed is not made up for (R5a). The number of arrivals that are spent by
+    /// it.
     pub fn join(&mut self, elapsed: Duration, spent: u64) -> u64 {
         self.joined = elapsed;
         let skipped = self.skip_before(elapsed);

@@ -110,7 +110,8 @@ proptest! {
         // An arrival within a nanosecond of the change may fall on either side of it.
         prop_assert!(changed.count_before(at).abs_diff(before) <= 1);
         for i in (0..before.saturating_sub(1)).rev().take(500) {
-            // The new rate may need a finer scale, in which the last nanosecond is rounded otherwise.
+            // The new rate may need a finer scale, in which the last nanosecond is rounded
+            // otherwise.
             let (was, is) = (ramp.time_of(i).unwrap(), changed.time_of(i).unwrap());
             prop_assert!(is.abs_diff(was) <= Duration::from_nanos(1), "{:?} for {:?}", is, was);
         }

@@ -1,4 +1,5 @@
-//! Rates that people set while a load runs: one schedule in pieces, the same for everybody who computes it.
+//! Rates that people set while a load runs: one schedule in pieces, the same for everybody who
+//! computes it.
 //!
 //! ```text
 //! rate   60/s ──────────┬─ 120/s ─────────────────       changes: (120/s, from 4 s), in the order they were made
@@ -6,22 +7,24 @@
 //! number 0 1 2 …     239│240 241 …            2,399      arrivals of before keep their numbers
 //! ```
 //!
-//! **The moment is decided once.** A change holds from a time of its workflow's schedule on, in which pauses do not
-//! count. Whoever leads the load chooses it when the change is made, a little ahead of where the schedule stands, and
-//! it rises from change to change. All changes are kept, in their order. Each reader (a shard, one that joins, the
-//! owner who counts what nobody has run) puts all of them on top of the plan's schedule, so an arrival's number and
-//! time follow from the plan and the changes alone. A rate that was set holds to the planned end, over the stages of a
+//! **The moment is decided once.** A change holds from a time of its workflow's schedule on, in
+//! which pauses do not count. Whoever leads the load chooses it when the change is made, a little
+//! ahead of where the schedule stands, and it rises from change to change. All changes are kept, in
+//! their order. Each reader (a shard, one that joins, the owner who counts what nobody has run)
+//! puts all of them on top of the plan's schedule, so an arrival's number and time follow from the
+//! plan and the changes alone. A rate that was set holds to the planned end, over the stages of a
 //! ramp too.
 //!
-//! **Who hears late** has gone on at the old rate beyond the moment. What it has issued is spent. It goes on with its
-//! next number at the time which the new schedule has for that: at once if that is past, as after any stall, with the
-//! delay charged to the latency; or later, when the schedule has come up to it. The numbers of a shard only rise, and
-//! arrival `i` is shard `i mod n`'s under every rate, so no number is issued twice, and in the end all have issued the
-//! same ones.
+//! **Who hears late** has gone on at the old rate beyond the moment. What it has issued is spent.
+//! It goes on with its next number at the time which the new schedule has for that: at once if that
+//! is past, as after any stall, with the delay charged to the latency; or later, when the schedule
+//! has come up to it. The numbers of a shard only rise, and arrival `i` is shard `i mod n`'s under
+//! every rate, so no number is issued twice, and in the end all have issued the same ones.
 //!
-//! **Who joins** issues nothing that the whole schedule has before the moment of joining, whenever it hears of a
-//! change, nor what an attempt before it may have issued by an older schedule ([`begun_at_most`]). That is bounded,
-//! because every renewal of a lease brings the changes: whoever has not heard of one sends for no longer than a lease.
+//! **Who joins** issues nothing that the whole schedule has before the moment of joining, whenever
+//! it hears of a change, nor what an attempt before it may have issued by an older schedule
+//! ([`begun_at_most`]). That is bounded, because every renewal of a lease brings the changes:
+//! whoever has not heard of one sends for no longer than a lease.
 
 use std::time::Duration;
 
@@ -59,8 +62,8 @@ impl Arrivals {
     }
 }
 
-/// Arrivals with lower numbers may have been issued by time `t`, by attempts that have heard of the first `heard`
-/// changes for certain and perhaps of more.
+/// Arrivals with lower numbers may have been issued by time `t`, by attempts that have heard of the
+/// first `heard` changes for certain and perhaps of more.
 #[must_use]
 pub fn begun_at_most(planned: &Arrivals, changes: &[RateChange], heard: usize, t: Duration) -> u64 {
     let heard = heard.min(changes.len());
@@ -256,7 +259,8 @@ mod tests {
             all.sort_unstable();
             let wanted: Vec<u64> = (0..all.len() as u64).collect();
             prop_assert_eq!(&all, &wanted, "each number once");
-            // Who hears of a slower rate when little time is left may have issued more than that has in all.
+            // Who hears of a slower rate when little time is left may have issued more than that
+            // has in all.
             prop_assert!((whole.total()..=most).contains(&(all.len() as u64)));
         }
 

@@ -10,7 +10,8 @@ use super::{Arrivals, share, vus};
 /// What a workflow's load is made of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Units {
-    /// As many iterations as so many users have time for: their number at first, then stages of (to, over).
+    /// As many iterations as so many users have time for: their number at first, then stages of
+    /// (to, over).
     Users { start: u32, stages: Vec<(u32, Duration)> },
     /// So many iterations, shared by all users.
     Shared { vus: u32, iterations: u64 },
@@ -67,7 +68,8 @@ impl Units {
         matches!(self, Self::Arrivals { .. })
     }
 
-    /// The users and the iterations of a shard, where these are counted. One without a user could not do any.
+    /// The users and the iterations of a shard, where these are counted. One without a user could
+    /// not do any.
     #[must_use]
     pub fn counted(&self, shard: usize, shards: usize) -> Option<(u64, u64)> {
         match self {
@@ -127,8 +129,9 @@ impl Units {
         }
     }
 
-    /// What one of so many shards has to run, up to this time of the schedule and under these changes of its rate.
-    /// Counted iterations have no time: all of them are meant to run. `None`: the plan does not say.
+    /// What one of so many shards has to run, up to this time of the schedule and under these
+    /// changes of its rate. Counted iterations have no time: all of them are meant to run. `None`:
+    /// the plan does not say.
     #[must_use]
     pub fn of_shard(
         &self,

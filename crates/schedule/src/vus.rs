@@ -71,7 +71,8 @@ pub fn vus_max(load: &Load) -> u32 {
     }
 }
 
-/// So many times as many users. One step must be visible even where ten per cent are less than one user.
+/// So many times as many users. One step must be visible even where ten per cent are less than one
+/// user.
 #[must_use]
 pub fn scaled_vus(now: u32, factor: f64) -> u32 {
     let scaled = (f64::from(now) * factor).round();

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! The script sees an ordinary blocking call; the task sees an ordinary future. What is waited for
-//! lives on the script's stack and is polled with the task's waker, so any future can be waited for.
-//! Polling itself runs on the thread's stack, which is there once and not for every script.
+//! lives on the script's stack and is polled with the task's waker, so any future can be waited
+//! for. Polling itself runs on the thread's stack, which is there once and not for every script.
 //!
 //! **Invariant:** a fiber is never unwound by force: there are frames of C on its stack. Whoever
 //! drops it resumes it with the order to leave, until it has left by itself.
@@ -159,8 +159,8 @@ impl FiberSide {
 
     fn suspend(&self) {
         let Some(suspend) = self.suspend.get() else { return };
-        // SAFETY: set by the fiber itself to what lives at the bottom of its stack, and read only by
-        // code that runs on that stack.
+        // SAFETY: set by the fiber itself to what lives at the bottom of its stack, and read only
+        // by code that runs on that stack.
         unsafe { (*suspend).wait() }
     }
 
@@ -181,8 +181,8 @@ pub struct Fiber<C: 'static, R: 'static> {
 }
 
 impl<C: 'static, R: 'static> Fiber<C, R> {
-    /// `body` runs on the new stack, from the first command on. It gets its side and a function that
-    /// hands over a result and brings the next command; `None`: leave.
+    /// `body` runs on the new stack, from the first command on. It gets its side and a function
+    /// that hands over a result and brings the next command; `None`: leave.
     pub fn new(
         side: Rc<FiberSide>,
         body: impl FnOnce(&dyn Fn(Option<R>) -> Option<C>) + 'static,

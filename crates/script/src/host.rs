@@ -1,7 +1,7 @@
 //! What native functions know of the virtual user that calls them.
 //!
-//! A [`Host`] belongs to one virtual user and one thread. Native functions hold it by `Rc`; it holds
-//! nothing of the JavaScript runtime except what [`Host::forget`] lets go of.
+//! A [`Host`] belongs to one virtual user and one thread. Native functions hold it by `Rc`; it
+//! holds nothing of the JavaScript runtime except what [`Host::forget`] lets go of.
 
 use std::cell::{Cell, Ref, RefCell};
 use std::future::poll_fn;
@@ -10,11 +10,10 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use client::{Client, Deadlines, Jar, Progress, Settings};
+use client::{Client, Deadlines, ExchangeEnd, Jar, Progress, Settings};
 use futures_util::Stream;
 use futures_util::stream::FuturesUnordered;
 use rquickjs::{Ctx, JsLifetime};
-use stats::ErrorKind;
 use stats::series::{SampleTags, builtin};
 
 use crate::fiber::{Cancelled, FiberSide};
@@ -74,8 +73,8 @@ pub trait HostEnvironment {
     /// A request begins; [`HostEnvironment::ended`] follows, however it ends.
     fn begun(&self) {}
     fn ended(&self) {}
-    /// A request ended, well or badly: for the counts that equal the target's.
-    fn exchanged(&self, progress: &Progress, ended: Exchanged);
+    /// A request ended, well or badly: for the counts that equal the target's. `name`: its tag.
+    fn exchanged(&self, progress: &Progress, ended: ExchangeEnd, name: &str);
     /// A request was cut off.
     fn interrupted(&self, progress: &Progress);
 }
@@ -98,16 +97,8 @@ impl HostEnvironment for Alone {
     fn next_request_at(&self) -> Option<fence::Moment> {
         None
     }
-    fn exchanged(&self, _progress: &Progress, _ended: Exchanged) {}
+    fn exchanged(&self, _progress: &Progress, _ended: ExchangeEnd, _name: &str) {}
     fn interrupted(&self, _progress: &Progress) {}
-}
-
-#[derive(Debug, Clone, Copy)]
-pub struct Exchanged {
-    /// `None`: no complete answer came.
-    pub status: Option<u16>,
-    pub error: Option<ErrorKind>,
-    pub latency_ns: u64,
 }
 
 /// Everything that a virtual user is made from.

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! **Invariant:** a blocking call of a script suspends its virtual user, never the core.
-//! **Invariant:** what one virtual user does (loops, recursion, memory, exceptions) costs the others
-//! time at most.
+//! **Invariant:** what one virtual user does (loops, recursion, memory, exceptions) costs the
+//! others time at most.
 
 mod fiber;
 pub mod heap;

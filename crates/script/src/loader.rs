@@ -1,5 +1,5 @@
-//! Hands modules to QuickJS: native ones from the table, files as bytecode that is compiled once and
-//! shared.
+//! Hands modules to QuickJS: native ones from the table, files as bytecode that is compiled once
+//! and shared.
 
 use std::rc::Rc;
 

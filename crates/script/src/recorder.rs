@@ -26,8 +26,8 @@ pub struct ScriptRecorder {
     seen: Option<Arc<SeenTags>>,
 }
 
-/// Values of the tags that thresholds ask for, as the first samples had them: for whoever asks why a
-/// sub-metric measured nothing.
+/// Values of the tags that thresholds ask for, as the first samples had them: for whoever asks why
+/// a sub-metric measured nothing.
 #[derive(Default)]
 pub struct SeenTags(Mutex<BTreeMap<(MetricId, Box<str>), Values>>);
 

@@ -127,7 +127,7 @@ impl<'js> Script<'_, 'js> {
     fn describe(&self) -> Outcome {
         let describe = || -> Result<Description> {
             let options: Value<'js> = self.export("options")?;
-            let undefined_options = undefined_in(&options);
+            let (undefined_options, nan_options) = absent_in(&options);
             let options = match options.is_undefined() {
                 true => None,
                 false => {
@@ -153,7 +153,7 @@ impl<'js> Script<'_, 'js> {
                     }
                 }
             }
-            Ok(Description { options, functions, values, undefined_options })
+            Ok(Description { options, functions, values, undefined_options, nan_options })
         };
         match describe() {
             Ok(description) => Outcome::Described(description),
@@ -270,22 +270,25 @@ impl<'js> Script<'_, 'js> {
 }
 
 /// Keys of an object, and of the objects in it, whose value is `undefined`; JSON has none of them.
-fn undefined_in(options: &Value<'_>) -> Vec<String> {
-    fn walk(value: &Value<'_>, path: &str, depth: usize, found: &mut Vec<String>) {
+fn absent_in(options: &Value<'_>) -> (Vec<String>, Vec<String>) {
+    type Found = (Vec<String>, Vec<String>);
+    fn walk(value: &Value<'_>, path: &str, depth: usize, found: &mut Found) {
         let Some(object) = value.as_object().filter(|_| depth < 6 && !value.is_function()) else {
             return;
         };
         for (key, value) in object.props::<String, Value<'_>>().flatten() {
             let path = if path.is_empty() { key } else { format!("{path}.{key}") };
             match value.is_undefined() {
-                true => found.push(path),
+                true => found.0.push(path),
+                false if value.as_float().is_some_and(f64::is_nan) => found.1.push(path),
                 false => walk(&value, &path, depth + 1, found),
             }
         }
     }
-    let mut found = Vec::new();
+    let mut found = (Vec::new(), Vec::new());
     walk(options, "", 0, &mut found);
-    found.truncate(10);
+    found.0.truncate(10);
+    found.1.truncate(10);
     found
 }
 

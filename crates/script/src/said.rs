@@ -32,6 +32,14 @@ pub enum Said {
     NestedForm,
     /// A time limit of a few milliseconds.
     Timeout,
+    /// A path of another language that found nothing in a JSON answer.
+    Selector,
+    /// The path of a file in the place of its content.
+    FilePath,
+    /// Credentials where the name of a method belongs.
+    Auth,
+    /// A response in the place of a request.
+    Batch,
     /// A sleep that is longer than the rest of the test.
     LongSleep,
 }

@@ -1,12 +1,12 @@
 //! Small blocks for all scripts of one thread, from chunks that each hold one size.
 //!
-//! A JavaScript runtime is a thousand small blocks. A general allocator pays some bytes for each and
-//! leaves holes between them; a slab per runtime wastes half a page for every size. Here all
+//! A JavaScript runtime is a thousand small blocks. A general allocator pays some bytes for each
+//! and leaves holes between them; a slab per runtime wastes half a page for every size. Here all
 //! runtimes of a thread take from the same chunks, without locks, because a virtual user never
 //! leaves its thread.
 //!
-//! All chunks lie in one range of addresses, reserved once: an address tells whether a block is from
-//! here, and the chunk's number its size.
+//! All chunks lie in one range of addresses, reserved once: an address tells whether a block is
+//! from here, and the chunk's number its size.
 
 use std::cell::UnsafeCell;
 use std::ptr::null_mut;
@@ -21,7 +21,8 @@ const RESERVED_BYTES: usize = 64 << 30;
 const CHUNKS: usize = RESERVED_BYTES / CHUNK_BYTES;
 const CLASSES: usize = class_of(SMALL_MAX) + 1;
 
-/// In steps of 8 up to 128, of 16 up to 256, of 32 up to 512: a block is at most an eighth too large.
+/// In steps of 8 up to 128, of 16 up to 256, of 32 up to 512: a block is at most an eighth too
+/// large.
 const fn class_of(size: usize) -> usize {
     match size {
         0..=8 => 0,

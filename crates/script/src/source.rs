@@ -28,6 +28,7 @@ mod lacking;
 mod life;
 mod lines;
 mod look;
+mod loops;
 mod members;
 mod parse;
 mod position;
@@ -35,7 +36,12 @@ mod resolve;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
+mod tests_life;
+#[cfg(test)]
 mod tests_run;
+#[cfg(test)]
+mod tests_values;
+mod values;
 
 pub use builtin::{BuiltinStatus, Builtins, missing as missing_builtin};
 pub use commonjs::{COMMONJS_RUNTIME, WHOLE_EXPORTS, require_module};

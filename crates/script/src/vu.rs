@@ -69,6 +69,8 @@ pub struct Description {
     pub values: Vec<String>,
     /// Options that are written down and have the value `undefined`.
     pub undefined_options: Vec<String>,
+    /// Numbers among the options that are none: `Number(undefined)`.
+    pub nan_options: Vec<String>,
 }
 
 pub struct Vu {

@@ -1,10 +1,10 @@
-//! What the statistics of a distributed run cost: bytes of a frame, and time to make, read and merge
-//! one.
+//! What the statistics of a distributed run cost: bytes of a frame, and time to make, read and
+//! merge one.
 //!
 //!     cargo run --release -p stats --example stream_cost
 //!
-//! The plan is a usual one: three steps, a check each, 1,000 requests a second on one shard, windows
-//! of 100 ms. Then 64 such shards are merged.
+//! The plan is a usual one: three steps, a check each, 1,000 requests a second on one shard,
+//! windows of 100 ms. Then 64 such shards are merged.
 
 #![allow(clippy::disallowed_methods, reason = "measures real time")]
 

@@ -2,7 +2,7 @@
 //! samples of errors. A local run feeds it from its cores, the owner of a distributed job from the
 //! streams of its shards, so that both show and report the same.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,17 +10,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::delta::Delta;
 use crate::error_kind::ErrorKind;
+use crate::history::{History, TickFacts};
 use crate::layout::Layout;
-use crate::result::{ErrorSample, HistoryPoint, LANDED};
+use crate::result::{ErrorSample, FailureSample, HistoryPoint, UNRECORDED};
+use crate::samples::FailureSamples;
 use crate::series::{SeriesLayout, SeriesWindow, Sink, builtin};
 use crate::snapshot::{Snapshot, StepSnapshot, TotalSnapshot};
 use crate::totals;
 use crate::trend::{SparseTrend, Trend};
 use crate::window::{DropCause, TAG_SETS_MAX, Window};
 
-/// Points of history that are kept; beyond it neighbours are joined, so that a run of any length
-/// fits.
-const HISTORY_MAX: usize = 3600;
 /// Points that the live view gets.
 const RECENT_MAX: usize = 120;
 
@@ -32,9 +31,13 @@ pub struct Aggregate {
     delta: Window,
     /// The last closed tick's share of the totals.
     pub last: Window,
-    pub history: Vec<HistoryPoint>,
+    pub history: History,
+    /// Ticks that were closed.
+    pub ticks: u64,
     recent: Vec<HistoryPoint>,
-    samples: BTreeMap<(usize, ErrorKind), (String, Option<String>)>,
+    samples: FailureSamples,
+    /// End of the last closed tick.
+    elapsed: Duration,
     pub loop_lag: Trend,
     pub samples_dropped: u64,
     /// Virtual users by (core, workflow), as last heard.
@@ -45,14 +48,24 @@ pub struct Aggregate {
     pub busiest_core: f64,
     /// Of a script's run.
     pub series: Option<Box<SeriesWindow>>,
+    /// The same since the last tick was closed.
+    series_delta: Option<Box<SeriesWindow>>,
+    /// How late an event loop woke up since then, at worst.
+    lag_max_ns: u64,
 }
 
 /// What of it a new owner of a job takes up, beside the tables.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct SavedAggregate {
-    history: Vec<HistoryPoint>,
-    samples: Vec<(usize, ErrorKind, String, Option<String>)>,
+    history: History,
+    samples: FailureSamples,
     busiest_core: f64,
+}
+
+impl SavedAggregate {
+    pub fn is_sound(&self, layout: &Layout) -> bool {
+        self.history.is_sound(layout) && self.samples.is_sound(layout)
+    }
 }
 
 impl Aggregate {
@@ -61,10 +74,12 @@ impl Aggregate {
             totals: Window::new(&layout),
             delta: Window::new(&layout),
             last: Window::new(&layout),
+            history: History::new(&layout, series),
+            ticks: 0,
             layout,
-            history: Vec::new(),
             recent: Vec::new(),
-            samples: BTreeMap::new(),
+            samples: FailureSamples::default(),
+            elapsed: Duration::ZERO,
             loop_lag: Trend::new(),
             samples_dropped: 0,
             vus: BTreeMap::new(),
@@ -73,15 +88,30 @@ impl Aggregate {
             cpu_total: BTreeMap::new(),
             busiest_core: 0.0,
             series: series.map(|layout| Box::new(SeriesWindow::new(layout))),
+            series_delta: series.map(|layout| Box::new(SeriesWindow::new(layout))),
+            lag_max_ns: 0,
         }
     }
 
     /// Counts of the tick that is open.
     pub fn add(&mut self, window: &Window, series: Option<&SeriesWindow>) {
         self.delta.merge(window);
-        if let (Some(sum), Some(one)) = (&mut self.series, series) {
-            sum.merge(one);
+        if let Some(series) = series {
+            self.add_series(series);
         }
+    }
+
+    /// The same of what a script counts.
+    pub fn add_series(&mut self, series: &SeriesWindow) {
+        for sum in [&mut self.series, &mut self.series_delta].into_iter().flatten() {
+            sum.merge(series);
+        }
+    }
+
+    /// How late a core's event loop woke up.
+    pub fn add_loop_lag(&mut self, lag: &SparseTrend) {
+        self.loop_lag.merge_sparse(lag);
+        self.lag_max_ns = self.lag_max_ns.max(lag.max_ns);
     }
 
     /// The same, of counts that came in their sparse form.
@@ -100,16 +130,11 @@ impl Aggregate {
         self.under_way.insert(core, requests);
     }
 
-    /// The first message of each kind and step is kept, unless a later one shows the exchange.
+    /// The first message of each kind and step is kept, unless a later one shows the exchange; then
+    /// a few more, some time apart, as long as they are small together.
     pub fn note(&mut self, step: usize, kind: ErrorKind, text: String, exchange: Option<String>) {
-        let known = self.samples.get(&(step, kind));
-        // Where a redirect led is told only as long as nothing is wrong with it.
-        if text.starts_with(LANDED) && known.is_some() {
-            return;
-        }
-        if known.is_none_or(|(_, shown)| shown.is_none()) {
-            self.samples.insert((step, kind), (text, exchange));
-        }
+        let sample = FailureSample { at: self.elapsed, message: text, exchange };
+        self.samples.note(step, kind, sample);
     }
 
     /// CPU time of this core's thread so far, user and system.
@@ -129,8 +154,9 @@ impl Aggregate {
         let folded: u64 = steps().map(|step| step.tags_folded).sum();
         if folded > 0 {
             notes.push(format!(
-                "{folded} requests had tag values beyond the limit of {TAG_SETS_MAX} per step; they \
-                 are counted under `other`"
+                "{}: {folded} requests had tag values beyond the limit of {TAG_SETS_MAX} per step and are \
+                 counted under `other`; give the tag few values, or leave it out",
+                self.folded_tags()
             ));
         }
         if samples_dropped > 0 {
@@ -141,7 +167,9 @@ impl Aggregate {
         }
         if unrecordable > 0 {
             notes.push(format!(
-                "{unrecordable} values for custom metrics were no numbers and were left out"
+                "{unrecordable} values for custom metrics were no numbers and were left out{}; record a number, \
+                 for a rate 1 or 0",
+                self.first_unrecorded()
             ));
         }
         let requests: u64 = steps().map(|step| step.requests).sum();
@@ -156,19 +184,55 @@ impl Aggregate {
         notes
     }
 
+    fn first_unrecorded(&self) -> String {
+        let mut messages = self.samples.messages();
+        let found =
+            messages.find_map(|(step, message)| Some((step, message.strip_prefix(UNRECORDED)?)));
+        found.map_or_else(String::new, |(step, what)| {
+            format!(", the first {what} in step `{}`", self.layout.steps[step].name)
+        })
+    }
+
+    /// The steps whose tags have too many values, each with the tags themselves.
+    fn folded_tags(&self) -> String {
+        let mut words = Vec::new();
+        for number in 0..self.layout.steps.len() {
+            let step = totals::step_total(&self.totals, &self.layout, number);
+            if step.tags_folded == 0 {
+                continue;
+            }
+            // `id=018d,kind=a`: of each set, the name that has the most values.
+            let mut values: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+            for (set, _) in &step.tagged {
+                for (name, value) in set.split(',').filter_map(|part| part.split_once('=')) {
+                    values.entry(name.trim()).or_default().insert(value);
+                }
+            }
+            let worst = values.into_iter().max_by_key(|(_, values)| values.len());
+            let name = &self.layout.steps[number].name;
+            words.push(match worst {
+                Some((tag, _)) => format!("tag `{tag}` of step `{name}`"),
+                None => format!("step `{name}`"),
+            });
+        }
+        words.truncate(3);
+        words.join(", ")
+    }
+
     /// Counts that no tick has closed over yet.
     pub(crate) fn open_tick(&self) -> Delta {
         Delta::of(&self.delta)
     }
 
+    /// What a script has counted: since the start, and since the last tick was closed.
+    pub(crate) fn all_series(&self) -> impl Iterator<Item = &SeriesWindow> {
+        [&self.series, &self.series_delta].into_iter().flatten().map(|series| &**series)
+    }
+
     pub(crate) fn save(&self) -> SavedAggregate {
-        let samples = self
-            .samples
-            .iter()
-            .map(|(&(step, kind), (text, exchange))| (step, kind, text.clone(), exchange.clone()));
         SavedAggregate {
             history: self.history.clone(),
-            samples: samples.collect(),
+            samples: self.samples.clone(),
             busiest_core: self.busiest_core,
         }
     }
@@ -178,21 +242,16 @@ impl Aggregate {
         saved: SavedAggregate,
         totals: &Delta,
         loop_lag: &SparseTrend,
-        series: Option<Box<SeriesWindow>>,
+        series: [Option<Box<SeriesWindow>>; 2],
     ) {
         totals.add_to(&mut self.totals, &self.layout);
         self.loop_lag.merge_sparse(loop_lag);
-        self.series = series;
+        [self.series, self.series_delta] = series;
         self.history = saved.history;
-        let recent = self.history.len().saturating_sub(RECENT_MAX);
-        self.recent = self.history[recent..].to_vec();
+        let points = self.history.points();
+        self.recent = points[points.len().saturating_sub(RECENT_MAX)..].to_vec();
         self.busiest_core = saved.busiest_core;
-        let steps = self.layout.steps.len();
-        for (step, kind, text, exchange) in saved.samples {
-            if step < steps {
-                self.samples.insert((step, kind), (text, exchange));
-            }
-        }
+        self.samples = saved.samples;
     }
 
     /// CPU time that was used before, and belongs to no tick to come.
@@ -208,12 +267,15 @@ impl Aggregate {
         self.delta.clear();
         self.totals.merge(&self.last);
         let over_s = over.as_secs_f64().max(1e-9);
+        let mut busy = Duration::ZERO;
         for (&core, &(user, system)) in &self.cpu_total {
             let before = self.cpu.insert(core, user + system).unwrap_or_default();
-            let used = (user + system).saturating_sub(before).as_secs_f64() / over_s;
+            let used = (user + system).saturating_sub(before);
+            busy += used;
             // A short last interval says little about a whole second.
             if over >= Duration::from_millis(500) {
-                self.busiest_core = self.busiest_core.max(used.min(1.0));
+                let share = (used.as_secs_f64() / over_s).min(1.0);
+                self.busiest_core = self.busiest_core.max(share);
             }
         }
         let steps = || self.last.blocks.iter().flatten().flat_map(|block| &block.steps);
@@ -229,10 +291,20 @@ impl Aggregate {
             p95_ms: latency.percentile_ms(95.0),
             p99_ms: latency.percentile_ms(99.0),
         };
-        self.history.push(point);
-        if self.history.len() > HISTORY_MAX {
-            self.history = self.history.chunks(2).map(join).collect();
+        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let facts = TickFacts {
+            at_ns: nanos(elapsed),
+            over_ns: nanos(over),
+            vus: point.vus,
+            busy_ns: nanos(busy),
+            lag_max_ns: std::mem::take(&mut self.lag_max_ns),
+        };
+        self.history.close_tick(&self.layout, &self.last, self.series_delta.as_deref(), facts);
+        if let Some(series) = &mut self.series_delta {
+            series.clear();
         }
+        self.ticks += 1;
+        self.elapsed = elapsed;
         self.recent.push(point);
         if self.recent.len() > RECENT_MAX {
             self.recent.remove(0);
@@ -256,19 +328,9 @@ impl Aggregate {
     }
 
     pub fn error_samples(&self) -> Vec<ErrorSample> {
-        let mut samples: Vec<ErrorSample> = self
-            .samples
-            .iter()
-            .map(|(&(step, kind), (message, exchange))| ErrorSample {
-                kind,
-                step,
-                count: totals::step_total(&self.totals, &self.layout, step).errors[kind as usize],
-                message: message.clone(),
-                exchange: exchange.clone(),
-            })
-            .collect();
-        samples.sort_by_key(|sample| std::cmp::Reverse(sample.count));
-        samples
+        self.samples.results(|step, kind| {
+            totals::step_total(&self.totals, &self.layout, step).errors[kind as usize]
+        })
     }
 
     /// Fills in what the counts say; workflows, state and verdict are the conductor's.
@@ -348,19 +410,4 @@ impl Aggregate {
         shown.p99_ms = latency.percentile_ms(99.0);
         shown
     }
-}
-
-/// Two neighbours as one. Percentiles cannot be averaged: the worse one stands for both.
-pub(crate) fn join(pair: &[HistoryPoint]) -> HistoryPoint {
-    let last = pair[pair.len() - 1];
-    pair[..pair.len() - 1].iter().fold(last, |sum, point| HistoryPoint {
-        at_s: sum.at_s,
-        over_s: sum.over_s + point.over_s,
-        requests: sum.requests + point.requests,
-        failed: sum.failed + point.failed,
-        vus: sum.vus.max(point.vus),
-        p50_ms: sum.p50_ms.max(point.p50_ms),
-        p95_ms: sum.p95_ms.max(point.p95_ms),
-        p99_ms: sum.p99_ms.max(point.p99_ms),
-    })
 }

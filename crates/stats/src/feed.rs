@@ -2,10 +2,10 @@
 //!
 //! - Events of one owner are numbered; a watcher that comes back goes on after the last number it
 //!   saw. History is bounded: windows that were let go arrive as one, marked `coalesced`.
-//! - Another owner numbers anew, and may have made its windows otherwise: what the old one had shown
-//!   and not stored was counted again here. So a window carries sums since the start of the job, and
-//!   a watcher takes differences ([`Watcher`]). Whatever happened in between, the counts that it has
-//!   shown add up to the sums.
+//! - Another owner numbers anew, and may have made its windows otherwise: what the old one had
+//!   shown and not stored was counted again here. So a window carries sums since the start of the
+//!   job, and a watcher takes differences ([`Watcher`]). Whatever happened in between, the counts
+//!   that it has shown add up to the sums.
 //! - The result, the state and the latest view are kept for those who come late.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,8 +1,9 @@
 //! What workers had not said when a result was made, and what they have said since (R27).
 //!
-//! A result is made when every attempt has an end. Where a worker is not heard of, that end is the owner's word: what
-//! the worker did beyond it is bounded at best. When it comes back, its own word is taken as an addendum, with a date.
-//! The result, its outcome and its exit code stay as they were (R5); the corrected numbers stand beside them.
+//! A result is made when every attempt has an end. Where a worker is not heard of, that end is the
+//! owner's word: what the worker did beyond it is bounded at best. When it comes back, its own word
+//! is taken as an addendum, with a date. The result, its outcome and its exit code stay as they
+//! were (R5); the corrected numbers stand beside them.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +21,8 @@ pub struct AttemptKey {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unheard {
     pub of: AttemptKey,
-    /// It cannot have begun more requests than this beyond those that it had told of. `None`: nothing bounds it.
+    /// It cannot have begun more requests than this beyond those that it had told of. `None`:
+    /// nothing bounds it.
     pub more_at_most: Option<u64>,
 }
 
@@ -96,7 +98,8 @@ impl LastWords {
 }
 
 impl RunResult {
-    /// The totals with what workers have said since the result was made; `None`: nobody has said anything.
+    /// The totals with what workers have said since the result was made; `None`: nobody has said
+    /// anything.
     #[must_use]
     pub fn corrected(&self) -> Option<Corrected> {
         let addenda = &self.last_words.addenda;

@@ -19,11 +19,13 @@ mod error_kind;
 pub mod feed;
 #[cfg(test)]
 mod fixture;
+pub mod history;
 mod last_words;
 mod layout;
 pub mod merge;
 mod result;
 mod sample;
+mod samples;
 mod script_result;
 pub mod series;
 mod snapshot;
@@ -38,6 +40,7 @@ pub mod wire;
 
 pub use delta::{Counters, Delta};
 pub use error_kind::ErrorKind;
+pub use history::History;
 pub use last_words::{Added, Addendum, AttemptKey, Corrected, LastWords, Unheard};
 pub use layout::{
     CheckLayout, Layout, MetricLayout, StageLayout, StepLayout, WorkflowFacts, WorkflowLayout,

@@ -18,8 +18,8 @@
 //!   `coalesced`.
 //! - **Thresholds wait** while a live stream is behind, so that nothing is aborted on half of the
 //!   truth; a stream that is silent for too long is judged without, and that is said.
-//! - Time is the job's schedule time, handed in. Windows are numbered by it, so clocks of workers do
-//!   not matter beyond the agreed start; a window from the future counts as the present one.
+//! - Time is the job's schedule time, handed in. Windows are numbered by it, so clocks of workers
+//!   do not matter beyond the agreed start; a window from the future counts as the present one.
 //!
 //! **Memory** depends on the plan and the number of streams: late data never reopens a window, and
 //! at most [`BACKLOG_MAX`] windows are pending.
@@ -126,8 +126,8 @@ struct Stream {
     /// For sums by source; never used twice.
     number: usize,
     cursor: Cursor,
-    /// Its sender has asked this owner where to go on. A stream that comes from a checkpoint has not, and its sender
-    /// may be far ahead of it.
+    /// Its sender has asked this owner where to go on. A stream that comes from a checkpoint has
+    /// not, and its sender may be far ahead of it.
     opened: bool,
     /// Windows wait for it.
     live: bool,
@@ -163,8 +163,8 @@ pub struct Step {
     pub waiting: usize,
 }
 
-/// Iterations that were begun under an attempt, or may have been, or were due while nobody ran the shard, and that
-/// nobody has counted (R5a): dropped, `worker_lost`.
+/// Iterations that were begun under an attempt, or may have been, or were due while nobody ran the
+/// shard, and that nobody has counted (R5a): dropped, `worker_lost`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unrun {
     pub workflow: u32,
@@ -325,7 +325,8 @@ impl Merge {
     /// One frame as it came. Repeats are answered like the first time, and counted once.
     pub fn receive(&mut self, bytes: &[u8], now: Duration) -> Result<Ack, ReceiveError> {
         let received = self.take(bytes, now);
-        // A sender that has only heard of a new owner asks it where to go on, and sends the same again.
+        // A sender that has only heard of a new owner asks it where to go on, and sends the same
+        // again.
         let is_news = !matches!(received, Ok(_) | Err(ReceiveError::UnknownStream(_)));
         self.refused += u64::from(is_news);
         received
@@ -386,9 +387,9 @@ impl Merge {
             let step = message.step as usize;
             self.aggregate.note(step, message.kind, message.text, message.exchange);
         }
-        self.aggregate.loop_lag.merge_sparse(&content.loop_lag);
-        if let (Some(sum), Some(series)) = (&mut self.aggregate.series, &content.series) {
-            sum.merge(series);
+        self.aggregate.add_loop_lag(&content.loop_lag);
+        if let Some(series) = &content.series {
+            self.aggregate.add_series(series);
         }
         if !held.is_zero() {
             self.note_stall(frame.key, told, held, StallCause::NotGranted);
@@ -416,7 +417,8 @@ impl Merge {
         self.retire(key);
     }
 
-    /// What was sealed is told by its sender after all, before anybody relied on the seal: all of it counts.
+    /// What was sealed is told by its sender after all, before anybody relied on the seal: all of
+    /// it counts.
     pub fn unseal(&mut self, key: StreamKey) {
         let told = self.cut_short(key);
         let Some(stream) = self.streams.get_mut(&key) else { return };
@@ -492,8 +494,8 @@ impl Merge {
         }
     }
 
-    /// Iterations that the owner knows of and no shard has counted. Saying it again changes nothing,
-    /// so a new owner may say all that it knows.
+    /// Iterations that the owner knows of and no shard has counted. Saying it again changes
+    /// nothing, so a new owner may say all that it knows.
     pub fn count_unrun(&mut self, unrun: Unrun, now: Duration) {
         let cause = unrun.cause as usize;
         if unrun.stage as usize >= self.schema.layout.stages.len() || cause >= DropCause::ALL.len()

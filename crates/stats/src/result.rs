@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::error_kind::ErrorKind;
+use crate::history::History;
 use crate::last_words::LastWords;
 use crate::layout::Layout;
 use crate::script_result::ScriptResult;
@@ -30,15 +31,15 @@ pub struct RunResult {
     pub error_samples: Vec<ErrorSample>,
     pub timeline: Vec<TimelineEntry>,
     pub generator: GeneratorStats,
-    /// One entry per second of the run, oldest first; halved in resolution whenever it would
-    /// outgrow its limit.
-    pub history: Vec<HistoryPoint>,
+    /// The run over time, halved in resolution whenever it would outgrow its limit.
+    pub history: History,
     /// Remarks that are not verdicts: tags folded, samples dropped, files that could not be
     /// written.
     pub notes: Vec<String>,
     /// Of a script's run only.
     pub script: Option<Box<ScriptResult>>,
-    /// From which verdict on it counts as failed. Whoever looks at a result chooses; it is no part of what is stored.
+    /// From which verdict on it counts as failed. Whoever looks at a result chooses; it is no part
+    /// of what is stored.
     pub fail_on: VerdictState,
 }
 
@@ -67,7 +68,8 @@ pub enum StopReason {
     Aborted(String),
 }
 
-/// How many requests were begun, counted before each is written: completed <= seen by the target <= issued (R27).
+/// How many requests were begun, counted before each is written: completed <= seen by the target <=
+/// issued (R27).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Issued {
     Exact(u64),
@@ -173,14 +175,38 @@ pub enum Unit {
 /// How the message of a redirect begins that was followed and is no error; the path comes after it.
 pub const LANDED: &str = "redirected to ";
 
+/// How the message about the first failed check of a step begins; its name and what was found come
+/// after it.
+pub const CHECKED: &str = "check failed: ";
+
+/// How the message about the first value begins that a metric could not take.
+pub const UNRECORDED: &str = "no number: ";
+
+/// Whether a message is no error: something that was seen beside them.
+#[must_use]
+pub fn is_remark(message: &str) -> bool {
+    [LANDED, CHECKED, UNRECORDED].iter().any(|begins| message.starts_with(begins))
+}
+
 /// One message of each kind of error per step, with how often that kind occurred there.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ErrorSample {
     pub kind: ErrorKind,
     pub step: usize,
     pub count: u64,
+    /// When it was told, to a second.
+    pub at: Duration,
     pub message: String,
     /// Request and head of the response, secrets removed; present for answers that came.
+    pub exchange: Option<String>,
+    /// Some more of the same kind and step, some time apart.
+    pub later: Vec<FailureSample>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailureSample {
+    pub at: Duration,
+    pub message: String,
     pub exchange: Option<String>,
 }
 

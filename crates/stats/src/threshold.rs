@@ -18,9 +18,9 @@
 //!   if any full window broke it, and the value shown is that of the worst. A run shorter than the
 //!   window is judged as one window.
 //! - **No data**: during the run, nothing is evaluated and nothing aborts. At the end a trend, rate
-//!   or gauge without a single value has not held: nobody knows whether it would have, and silence is
-//!   not success (R20). [`ThresholdResult::value`] is `None` then. Counters are never without data:
-//!   nothing counted is zero. (Thresholds of k6 scripts are judged elsewhere, as k6 does.)
+//!   or gauge without a single value has not held: nobody knows whether it would have, and silence
+//!   is not success (R20). [`ThresholdResult::value`] is `None` then. Counters are never without
+//!   data: nothing counted is zero. (Thresholds of k6 scripts are judged elsewhere, as k6 does.)
 //! - **Limits**: a ring has at most [`SLOTS_MAX`] slots of the buckets in use; over more than that
 //!   many ticks, neighbouring ticks share a slot and the window moves in those steps.
 //!

@@ -35,7 +35,31 @@ pub struct Evidence<'a> {
     pub stalls: &'a [Stall],
     /// What keeps the counts from being everything.
     pub incomplete: &'a [String],
+    /// Loads that ended before their time, because no data row was left.
+    pub cut_short: &'a [CutShort],
     pub layout: &'a Layout,
+}
+
+/// A load that ended before its time, because no data row was left.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CutShort {
+    pub workflow: String,
+    pub after: Duration,
+    /// How long it was to last.
+    pub of: Duration,
+    pub set: String,
+    pub rows: u64,
+}
+
+impl CutShort {
+    fn reason(&self) -> String {
+        let CutShort { workflow, set, rows, .. } = self;
+        let (after, of) = (self.after.as_secs_f64(), self.of.as_secs_f64());
+        format!(
+            "{workflow} ended after {after:.3} s of {of} s: the data set `{set}` had no row left ({rows} rows); \
+             more rows, or rows that may repeat (`order: sequential`), would do"
+        )
+    }
 }
 
 /// A worker that was lost during the run, and what that meant (R19).
@@ -72,7 +96,8 @@ pub enum StallCause {
 }
 
 impl Stall {
-    /// Shorter ones are within what a plan can ask for: it is a second in which load must not be missing (R27).
+    /// Shorter ones are within what a plan can ask for: it is a second in which load must not be
+    /// missing (R27).
     const TOLD_FROM: Duration = Duration::from_secs(1);
 
     /// Whether the result has to speak of it.
@@ -187,7 +212,14 @@ pub fn judge(evidence: &Evidence<'_>) -> Verdict {
     // Of a closed model nobody counts the starts.
     let done: u64 = blocks().map(|block| block.iterations + block.iterations_interrupted).sum();
     let rowless: u64 = blocks().map(|block| block.dropped[DropCause::DataExhausted as usize]).sum();
-    if rowless > 0 {
+    for short in evidence.cut_short {
+        let state = match short.after.as_secs_f64() < MISSING_SHARE_MAX * short.of.as_secs_f64() {
+            true => VerdictState::Invalid,
+            false => VerdictState::Degraded,
+        };
+        add(state, short.reason());
+    }
+    if rowless > 0 && evidence.cut_short.is_empty() {
         add(
             missing(rowless, done + rowless),
             format!(
@@ -281,13 +313,14 @@ fn unanswered(evidence: &Evidence<'_>, requests: u64) -> Option<String> {
 }
 
 /// Kinds of failure without an answer.
-const UNANSWERED: [ErrorKind; 6] = [
+const UNANSWERED: [ErrorKind; 7] = [
     ErrorKind::Dns,
     ErrorKind::Refused,
     ErrorKind::Connect,
     ErrorKind::Tls,
     ErrorKind::Timeout,
     ErrorKind::Reset,
+    ErrorKind::Protocol,
 ];
 
 fn went(kind: ErrorKind) -> &'static str {
@@ -297,6 +330,7 @@ fn went(kind: ErrorKind) -> &'static str {
         ErrorKind::Connect => "without a connection",
         ErrorKind::Tls => "without a TLS connection",
         ErrorKind::Timeout => "timed out",
+        ErrorKind::Protocol => "without an answer in the HTTP that was asked for",
         _ => "cut off",
     }
 }
@@ -324,6 +358,7 @@ mod tests {
             lost: &[],
             stalls: &[],
             incomplete: &[],
+            cut_short: &[],
             layout: &crate::fixture::layout(),
         })
     }

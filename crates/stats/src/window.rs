@@ -52,8 +52,8 @@ pub enum DropCause {
     WorkerLost,
     /// A row of a set that must not repeat was not handed out in time.
     RowsLate,
-    /// The iterations that were left when the load was stopped before its time: by people, by a threshold, or because
-    /// another part of its workflow had failed.
+    /// The iterations that were left when the load was stopped before its time: by people, by a
+    /// threshold, or because another part of its workflow had failed.
     Stopped,
 }
 

@@ -6,9 +6,9 @@
 //!                  │ buckets, messages, gauges (a frame)    │
 //! ```
 //!
-//! Whole numbers are varints; of a histogram only the buckets in use are written, as distances. What
-//! is read is checked against the [`Schema`] of the run before anything is made of it: numbers out
-//! of range, counts that contradict each other and sizes beyond the limits are refused by name
+//! Whole numbers are varints; of a histogram only the buckets in use are written, as distances.
+//! What is read is checked against the [`Schema`] of the run before anything is made of it: numbers
+//! out of range, counts that contradict each other and sizes beyond the limits are refused by name
 //! ([`WireError`]). Memory for a list is taken as its elements arrive, so a length that lies costs
 //! nothing.
 //!

@@ -1,7 +1,8 @@
 //! The decision whether two identities may be connected, and the names of all refusals.
 //!
-//! Order of the checks: cluster, environment, role, receiver. A node of another cluster is refused for that, whatever
-//! else may be wrong with it, so that the first line an operator reads is the one that matters.
+//! Order of the checks: cluster, environment, role, receiver. A node of another cluster is refused
+//! for that, whatever else may be wrong with it, so that the first line an operator reads is the
+//! one that matters.
 
 use std::fmt;
 
@@ -194,8 +195,8 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// Whether a message's words about its sender agree with the sender's certificate. To be asked before any other field
-/// of the message is looked at.
+/// Whether a message's words about its sender agree with the sender's certificate. To be asked
+/// before any other field of the message is looked at.
 ///
 /// # Errors
 /// With the first difference, in the order cluster, environment, role, datacenter, node.
@@ -285,7 +286,8 @@ impl fmt::Display for Utc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(seconds) = *self;
         let (days, rest) = (seconds / 86_400, seconds % 86_400);
-        // Days since 0000-03-01, in eras of 400 years; the year begins in March, so the leap day is its last.
+        // Days since 0000-03-01, in eras of 400 years; the year begins in March, so the leap day is
+        // its last.
         let shifted = days + 719_468;
         let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
         let year_of_era =

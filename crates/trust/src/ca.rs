@@ -1,7 +1,8 @@
 //! A CA of one's own for development clusters: one folder, two files, Ed25519 throughout.
 //!
-//! The CA's certificate carries its cluster and environment, so it cannot issue for another by mistake, and its subject
-//! carries a piece of its key's hash, so two CAs of the same cluster have two names.
+//! The CA's certificate carries its cluster and environment, so it cannot issue for another by
+//! mistake, and its subject carries a piece of its key's hash, so two CAs of the same cluster have
+//! two names.
 
 use std::fmt;
 use std::io;
@@ -248,8 +249,8 @@ impl DevCa {
         Ok(Issued { identity, certificate, key, validity })
     }
 
-    /// A certificate in PEM for a key that stays where it was made. Only its public half comes here, as Ed25519
-    /// `SubjectPublicKeyInfo` in DER.
+    /// A certificate in PEM for a key that stays where it was made. Only its public half comes
+    /// here, as Ed25519 `SubjectPublicKeyInfo` in DER.
     ///
     /// # Errors
     /// If the key or the datacenter's name cannot be used, or the certificate would outlive the CA.

@@ -1,8 +1,9 @@
-//! A node's certificate, key and trusted CAs, and the place where they can be changed while it runs.
+//! A node's certificate, key and trusted CAs, and the place where they can be changed while it
+//! runs.
 //!
-//! Everything is checked when it is loaded: that the key belongs to the certificate, that our own CAs would accept
-//! us, that the CA file holds CAs. A node with bad credentials fails at its start with the reason, not at its peers
-//! without one.
+//! Everything is checked when it is loaded: that the key belongs to the certificate, that our own
+//! CAs would accept us, that the CA file holds CAs. A node with bad credentials fails at its start
+//! with the reason, not at its peers without one.
 
 use base::clock;
 use std::fmt;
@@ -135,7 +136,8 @@ impl Credentials {
         Self::from_pem(&read(certificate)?, &read(key)?, &read(ca)?, clock::unix_now().as_secs())
     }
 
-    /// Checks and takes a chain (leaf first), its private key, and the CAs to trust (two during a change of CA).
+    /// Checks and takes a chain (leaf first), its private key, and the CAs to trust (two during a
+    /// change of CA).
     ///
     /// # Errors
     /// If anything would make peers refuse us, or make us believe somebody we should not.
@@ -239,7 +241,8 @@ impl fmt::Display for SwapError {
 
 impl std::error::Error for SwapError {}
 
-/// Holds the credentials in use. Handshakes take the current ones; connections keep those they began with.
+/// Holds the credentials in use. Handshakes take the current ones; connections keep those they
+/// began with.
 #[derive(Debug)]
 pub struct Keeper {
     current: RwLock<Arc<Credentials>>,

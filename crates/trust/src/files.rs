@@ -22,7 +22,8 @@ pub fn create_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     written
 }
 
-/// Creates both files or neither. The key comes first, so that a certificate is never there without it.
+/// Creates both files or neither. The key comes first, so that a certificate is never there without
+/// it.
 pub(crate) fn create_pair(key: (&Path, &[u8]), certificate: (&Path, &[u8])) -> io::Result<()> {
     if certificate.0.try_exists()? {
         return Err(io::ErrorKind::AlreadyExists.into());

@@ -1,8 +1,8 @@
 //! Mutual TLS between nodes: TLS 1.3 only, HTTP/2 by ALPN, a deadline on every handshake.
 //!
-//! Sessions are never resumed and early data is never taken: a resumed session would skip the look at the
-//! certificate, and with it its dates and its role. A handshake costs two Ed25519 signatures; connections live for
-//! hours.
+//! Sessions are never resumed and early data is never taken: a resumed session would skip the look
+//! at the certificate, and with it its dates and its role. A handshake costs two Ed25519
+//! signatures; connections live for hours.
 
 use std::fmt;
 use std::io;
@@ -28,8 +28,8 @@ use crate::verify::{VerifyInitiator, VerifyTarget, refusal_of};
 
 const ALPN: &[u8] = b"h2";
 
-/// After a refusal the socket stays open this long, or until the peer closes, so that our alert arrives: closing a
-/// socket with unread bytes resets the connection, and the alert with it.
+/// After a refusal the socket stays open this long, or until the peer closes, so that our alert
+/// arrives: closing a socket with unread bytes resets the connection, and the alert with it.
 const LINGER: Duration = Duration::from_millis(250);
 const LINGER_BYTES_MAX: u64 = 64 * 1024;
 
@@ -37,7 +37,8 @@ const LINGER_BYTES_MAX: u64 = 64 * 1024;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
     pub identity: Identity,
-    /// When its certificate ends, in seconds since 1970. The connection outlives it unless the owner closes it.
+    /// When its certificate ends, in seconds since 1970. The connection outlives it unless the
+    /// owner closes it.
     pub not_after: u64,
     /// SHA-256 of its certificate.
     pub fingerprint: [u8; 32],
@@ -63,8 +64,8 @@ impl Peer {
 pub enum HandshakeError {
     /// We refused the peer.
     Refused(Refusal),
-    /// The peer refused us; it knows why, we see its alert. With TLS 1.3 an initiator often sees this only at its first
-    /// read: see [`refused_by_peer`].
+    /// The peer refused us; it knows why, we see its alert. With TLS 1.3 an initiator often sees
+    /// this only at its first read: see [`refused_by_peer`].
     RefusedByPeer {
         alert: String,
     },
@@ -120,6 +121,10 @@ impl fmt::Display for HandshakeError {
             Self::TimedOut { after } => write!(f, "no TLS handshake within {after:?}"),
             Self::Evicted => f.write_str(
                 "the handshake was the oldest of too many at once and made room for a newer one",
+            ),
+            Self::Protocol { why } if why.contains("InvalidContentType") => f.write_str(
+                "whatever listens there does not speak TLS: is it another program, an HTTP server for example? Is the \
+                 port a manager's?",
             ),
             Self::Protocol { why } => {
                 write!(f, "the peer does not speak TLS 1.3 with HTTP/2: {why}")
@@ -244,7 +249,8 @@ impl Acceptor {
         Ok(Self { tls: TlsAcceptor::from(Arc::new(config)), deadline })
     }
 
-    /// Does the handshake on a connection that was opened to us. Run it in a task of its own: see [`crate::Incoming`].
+    /// Does the handshake on a connection that was opened to us. Run it in a task of its own: see
+    /// [`crate::Incoming`].
     ///
     /// # Errors
     /// If the peer is refused, is too slow, or does not speak our protocol.
@@ -311,11 +317,12 @@ impl Connector {
         Ok(Self { config: Arc::new(config), keeper: Arc::clone(keeper), policy, deadline })
     }
 
-    /// Does the handshake on a connection that we opened, and makes sure that `expected` answers it.
+    /// Does the handshake on a connection that we opened, and makes sure that `expected` answers
+    /// it.
     ///
     /// # Errors
-    /// If the peer is refused, is too slow, or does not speak our protocol. That the *peer* refuses *us* may show
-    /// only at the first read.
+    /// If the peer is refused, is too slow, or does not speak our protocol. That the *peer* refuses
+    /// *us* may show only at the first read.
     pub async fn connect<IO>(
         &self,
         io: IO,
@@ -328,7 +335,8 @@ impl Connector {
         let policy = Policy { expected: Some(expected), ..self.policy };
         let verifier = VerifyTarget { keeper: Arc::clone(&self.keeper), policy };
         config.dangerous().set_certificate_verifier(Arc::new(verifier));
-        // The name is not sent and not compared; peers are known by the identity in their certificate.
+        // The name is not sent and not compared; peers are known by the identity in their
+        // certificate.
         let name = ServerName::from(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
         let handshake = TlsConnector::from(Arc::new(config)).connect(name, io);
         match timeout(self.deadline, handshake).await {

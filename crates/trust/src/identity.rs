@@ -4,8 +4,9 @@
 //! volley://role/worker   volley://cluster/ID   volley://env/ID   volley://dc/ID   volley://node/NODEID
 //! ```
 //!
-//! The parser is strict, because what it accepts decides who may speak: a certificate with two roles, a misspelt
-//! claim or one claim too few is refused whole. Names of other schemes (DNS, addresses, SPIFFE) are left alone.
+//! The parser is strict, because what it accepts decides who may speak: a certificate with two
+//! roles, a misspelt claim or one claim too few is refused whole. Names of other schemes (DNS,
+//! addresses, SPIFFE) are left alone.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -162,7 +163,8 @@ impl Identity {
     pub fn from_uris<'a>(uris: impl IntoIterator<Item = &'a str>) -> Result<Self, IdentityError> {
         let mut claims: BTreeMap<&'static str, &'a str> = BTreeMap::new();
         for uri in uris {
-            // Schemes are compared without case, so that `VOLLEY://role/gate` is refused and not overlooked.
+            // Schemes are compared without case, so that `VOLLEY://role/gate` is refused and not
+            // overlooked.
             let ours = uri.get(..SCHEME.len()).is_some_and(|s| s.eq_ignore_ascii_case(SCHEME));
             if !ours {
                 continue;

@@ -149,7 +149,8 @@ proptest! {
         prop_assert_eq!(Identity::from_uris(uris.iter().map(String::as_str)), Ok(identity));
     }
 
-    /// CORE-123: no text makes the parser panic, and no text is accepted that is not written back the same.
+    /// CORE-123: no text makes the parser panic, and no text is accepted that is not written back
+    /// the same.
     #[test]
     fn arbitrary_names_are_refused_or_exact(
         uris in prop::collection::vec("(volley://(role|cluster|env|dc|node|x)/)?[ -~é]{0,40}", 0..8)

@@ -1,8 +1,9 @@
-//! An accept loop that no slow peer can stop: each handshake is a task, their number is bounded, in all and by source
-//! address, and the oldest gives way.
+//! An accept loop that no slow peer can stop: each handshake is a task, their number is bounded, in
+//! all and by source address, and the oldest gives way.
 //!
-//! Waiting for a free place would let a handful of silent connections close the door for everybody. So at the bound the
-//! oldest unfinished handshake is dropped: an honest one takes milliseconds and is never the oldest for long.
+//! Waiting for a free place would let a handful of silent connections close the door for everybody.
+//! So at the bound the oldest unfinished handshake is dropped: an honest one takes milliseconds and
+//! is never the oldest for long.
 
 use std::collections::VecDeque;
 use std::io;
@@ -14,7 +15,8 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use crate::handshake::{Acceptor, HandshakeError, Secured};
 
-/// A listener that has no file descriptors left fails at once, again and again; this is the pause between.
+/// A listener that has no file descriptors left fails at once, again and again; this is the pause
+/// between.
 const LISTENER_PAUSE: Duration = Duration::from_millis(100);
 
 /// One source address has at most one in so many of the handshakes that may be under way.
@@ -108,7 +110,8 @@ impl Incoming {
     /// Starts a handshake; says whose was dropped for it.
     fn begin(&mut self, stream: TcpStream, from: SocketAddr) -> Option<SocketAddr> {
         self.begun.retain(|(_, task)| !task.is_finished());
-        // Nobody knows yet who it is, only where it comes from: who has its share there gives up one of its own.
+        // Nobody knows yet who it is, only where it comes from: who has its share there gives up
+        // one of its own.
         let max = self.limits.handshakes_max.max(1);
         let share = max.div_ceil(SHARE_OF_A_SOURCE);
         let is_of_source = |(other, _): &(SocketAddr, AbortHandle)| other.ip() == from.ip();

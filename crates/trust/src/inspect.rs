@@ -1,4 +1,5 @@
-//! What is in certificate files, and what is wrong with them: the data behind `volley certs show` and `check`.
+//! What is in certificate files, and what is wrong with them: the data behind `volley certs show`
+//! and `check`.
 
 use std::fmt;
 use std::io;
@@ -130,7 +131,8 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Looks at the files as a starting node does, and a little further. `now` is in seconds since 1970.
+/// Looks at the files as a starting node does, and a little further. `now` is in seconds since
+/// 1970.
 #[must_use]
 pub fn check(files: &Files, now: u64) -> Vec<Finding> {
     let mut findings = Vec::new();

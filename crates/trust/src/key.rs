@@ -4,7 +4,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rcgen::{KeyPair, PKCS_ED25519, PublicKeyData};
 
-/// PKCS #8 around an Ed25519 seed (RFC 8410): sequence of 46 bytes, version 0, algorithm 1.3.101.112 ...
+/// PKCS #8 around an Ed25519 seed (RFC 8410): sequence of 46 bytes, version 0, algorithm
+/// 1.3.101.112 ...
 const PKCS8_VERSION_1: [u8; 12] = [0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70];
 /// ... and the seed: 34 bytes holding 32.
 const SEED_HEADER: [u8; 4] = [4, 0x22, 4, 0x20];
@@ -25,7 +26,8 @@ impl std::fmt::Display for KeyError {
 
 impl std::error::Error for KeyError {}
 
-/// A key that was made here and whose certificate is signed elsewhere ([`crate::DevCa::issue_for`]).
+/// A key that was made here and whose certificate is signed elsewhere
+/// ([`crate::DevCa::issue_for`]).
 pub struct FreshKey {
     /// The private key in PEM.
     pub private: String,
@@ -64,8 +66,8 @@ pub(crate) fn pkcs8(seed: &[u8; 32]) -> Vec<u8> {
 
 /// The private key in PEM, as PKCS #8 version 1.
 ///
-/// Version 2, which the key generator gives, adds the public key, and OpenSSL 3.0 cannot read that. The seed is the
-/// same.
+/// Version 2, which the key generator gives, adds the public key, and OpenSSL 3.0 cannot read that.
+/// The seed is the same.
 pub(crate) fn private_pem(key: &KeyPair) -> Result<String, KeyError> {
     // 48 bytes are exactly one line of 64 characters.
     let line = STANDARD.encode(pkcs8(&seed(key)?));

@@ -8,12 +8,14 @@
 //!   Keeper (swappable) ──▶ Acceptor / Connector ──▶ Secured stream   Incoming: bounded handshakes beside accept
 //! ```
 //!
-//! A node proves three things before a byte of it is read: that a CA of this cluster signed its certificate, that the
-//! certificate is valid now, and that its role may open (or answer) this connection. Host names prove nothing here:
-//! nodes are verified by CA and by the identity in their certificate, because addresses change and identities do not.
+//! A node proves three things before a byte of it is read: that a CA of this cluster signed its
+//! certificate, that the certificate is valid now, and that its role may open (or answer) this
+//! connection. Host names prove nothing here: nodes are verified by CA and by the identity in their
+//! certificate, because addresses change and identities do not.
 //!
-//! **Invariant:** every refusal happens inside the handshake, on the side that refuses, with a reason that has a
-//! name. The other side sees only a TLS alert, so a stranger learns nothing about the cluster.
+//! **Invariant:** every refusal happens inside the handshake, on the side that refuses, with a
+//! reason that has a name. The other side sees only a TLS alert, so a stranger learns nothing about
+//! the cluster.
 
 mod admit;
 mod ca;

@@ -1,7 +1,8 @@
 //! Which contract a node speaks, and with whom that works.
 //!
-//! `MAJOR.MINOR`. Nodes of one major understand each other: what a later minor adds, an earlier one passes over or
-//! refuses by name, message by message. Nodes of different majors do not talk at all, and both say so.
+//! `MAJOR.MINOR`. Nodes of one major understand each other: what a later minor adds, an earlier one
+//! passes over or refuses by name, message by message. Nodes of different majors do not talk at
+//! all, and both say so.
 
 use std::fmt;
 use std::str::FromStr;

@@ -13,7 +13,8 @@ pub enum Role {
     Gate,
     Manager,
     Worker,
-    /// Whoever shows a join token: may ask a manager for a worker's certificate, and nothing else. Nobody's member.
+    /// Whoever shows a join token: may ask a manager for a worker's certificate, and nothing else.
+    /// Nobody's member.
     Recruit,
 }
 
@@ -50,9 +51,9 @@ impl Role {
 
     /// Whether `self` may open a connection to `target`.
     ///
-    /// Clients submit to gates. Only where there are no gates may they reach a manager: otherwise a client could go
-    /// around the tier that routes, limits and owns its job. A recruit reaches managers, who make it a worker, and
-    /// nobody has anything to ask of a recruit.
+    /// Clients submit to gates. Only where there are no gates may they reach a manager: otherwise a
+    /// client could go around the tier that routes, limits and owns its job. A recruit reaches
+    /// managers, who make it a worker, and nobody has anything to ask of a recruit.
     #[must_use]
     pub fn may_open(self, target: Self, gates_exist: bool) -> bool {
         use Role::{Client, Gate, Manager, Recruit, Worker};
@@ -69,7 +70,8 @@ impl Role {
         }
     }
 
-    /// Managers and workers of one datacenter form one cluster; a pair of them never spans two. A recruit is to be one.
+    /// Managers and workers of one datacenter form one cluster; a pair of them never spans two. A
+    /// recruit is to be one.
     #[must_use]
     pub fn is_bound_to_datacenter(self) -> bool {
         matches!(self, Self::Manager | Self::Worker | Self::Recruit)

@@ -1,12 +1,14 @@
-//! A join token: a short-lived certificate of a [`Role::Recruit`] with its key and the CA, as one line of text.
+//! A join token: a short-lived certificate of a [`Role::Recruit`] with its key and the CA, as one
+//! line of text.
 //!
 //! ```text
 //! volley-join-1.BASE64URL        length, CA, certificate, seed of the key, checksum
 //! ```
 //!
-//! It is a credential for the same mutual TLS as every other, so whoever joins knows that a manager of this cluster
-//! answers, and the manager knows that the CA has invited. There is no second port and no listener for strangers.
-//! Whoever has the token may become a worker until it expires: it is a secret.
+//! It is a credential for the same mutual TLS as every other, so whoever joins knows that a manager
+//! of this cluster answers, and the manager knows that the CA has invited. There is no second port
+//! and no listener for strangers. Whoever has the token may become a worker until it expires: it is
+//! a secret.
 
 use std::fmt;
 
@@ -139,7 +141,8 @@ impl JoinToken {
         format!("{NAME}{VERSION}.{}", URL_SAFE_NO_PAD.encode(body))
     }
 
-    /// Reads what [`JoinToken::to_text`] has made. Spaces and line breaks are overlooked: terminals add them.
+    /// Reads what [`JoinToken::to_text`] has made. Spaces and line breaks are overlooked: terminals
+    /// add them.
     ///
     /// # Errors
     /// If it is none, not all of it, from a later version, or not valid at `now`.
@@ -193,7 +196,8 @@ fn parts(body: &str, characters: usize) -> Result<Parts, TokenError> {
     if !body.chars().all(alphabet) {
         return Err(TokenError::Damaged);
     }
-    // A text that ends within a group of four says less than it has characters; the rest is read all the same.
+    // A text that ends within a group of four says less than it has characters; the rest is read
+    // all the same.
     let whole = body.get(..body.len() - body.len() % 4).unwrap_or_default();
     let total = URL_SAFE_NO_PAD.decode(whole).ok().and_then(|bytes| bytes.first_chunk().copied());
     let Some(total) = total.map(|bytes| usize::from(u16::from_be_bytes(bytes))) else {

@@ -1,8 +1,9 @@
 //! The verifiers that rustls calls inside a handshake.
 //!
-//! Nothing of the usual verification is left out but the host name: webpki checks the chain up to our CAs, the dates,
-//! the key usage and all signatures, as it does for everybody. In the place of the host name comes the identity in
-//! the certificate, checked by [`crate::admit`]. Both ends do it, so a connection exists only if both agree.
+//! Nothing of the usual verification is left out but the host name: webpki checks the chain up to
+//! our CAs, the dates, the key usage and all signatures, as it does for everybody. In the place of
+//! the host name comes the identity in the certificate, checked by [`crate::admit`]. Both ends do
+//! it, so a connection exists only if both agree.
 
 use std::sync::Arc;
 

@@ -7,6 +7,7 @@ mod ctl;
 mod debug;
 mod jobs;
 mod k6_only;
+mod keep;
 mod ledger;
 mod members;
 mod node;
@@ -25,6 +26,7 @@ pub use jobs::{
     CancelArgs, DrainArgs, FleetPlace, FleetStatusArgs, FollowArgs, FullPolicy, JobsArgs,
     LossPolicy, ManagersArgs, ManagersChange, ResultsArgs, SubmitArgs, WatchArgs,
 };
+pub use keep::{KeepArgs, ReportArgs};
 pub use ledger::{
     CheckArgs, InspectArgs, LedgerAction, LedgerArgs, MembersArgs, MembersChange, ResetArgs,
     ServeArgs, StatusArgs, VerifyArgs,
@@ -49,6 +51,7 @@ Examples:
   volley new plan.yaml                    write a commented plan to start from
   volley run plan.yaml                    run it
   volley run plan.yaml --debug            one iteration, every exchange shown
+  volley run plan.yaml --report run.html  the same, with a report to look at and pass on
   volley run script.js                    run a k6 script as it is
   volley ctl scale --by 2                 twice the load of the test that runs now
   volley submit plan.yaml --watch         the same plan on a cluster
@@ -59,7 +62,8 @@ fn after_help() -> String {
     format!("{EXAMPLES}\n{}", report::ExitCode::help())
 }
 
-/// Load tests from a plan or a k6 script, on one machine, with a result that says whether to trust it.
+/// Load tests from a plan or a k6 script, on one machine or a fleet, with a result that says
+/// whether to trust it.
 #[derive(Parser)]
 #[command(name = "volley", version, after_help = after_help(), max_term_width = 100)]
 #[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
@@ -77,6 +81,8 @@ pub struct Cli {
 pub enum Command {
     /// Run a plan (YAML, TOML or JSON) or a k6 script (.js, .ts)
     Run(Box<RunArgs>),
+    /// Make the report of a run from its record: one HTML file
+    Report(ReportArgs),
     /// Start the built-in target and run the quickstart plan against it
     Demo(DemoArgs),
     /// Show what a plan would do, without doing it
@@ -178,7 +184,7 @@ pub struct SettingsArgs {
 
 #[derive(Args, Default, Clone)]
 pub struct RunArgs {
-    /// The plan, or the script; `-` is a script on standard input
+    /// The plan, or the script; `-` is standard input
     #[arg(value_name = "FILE")]
     pub plan: PathBuf,
     /// Virtual users, instead of the plan's; stages keep their shape, and for a rate it is the most
@@ -187,7 +193,8 @@ pub struct RunArgs {
     /// Duration of each workflow, instead of the plan's; stages keep their shape
     #[arg(short = 'd', long, env = "VOLLEY_DURATION", value_parser = values::length, value_name = "TIME")]
     pub duration: Option<Duration>,
-    /// Iterations per second at an even pace, instead of the load that the plan has: 500, 500/s, 90/m
+    /// Iterations per second at an even pace, instead of the load that the plan has: 500, 500/s,
+    /// 90/m
     #[arg(short = 'r', long, env = "VOLLEY_RATE", value_name = "RATE", value_parser = values::rate)]
     #[arg(conflicts_with_all = ["iterations", "stages"])]
     pub rate: Option<plan::Rate>,
@@ -222,10 +229,13 @@ pub struct OutputArgs {
         value_name = "FORMAT=FILE"
     )]
     pub output: Vec<report::outputs::Target>,
+    #[command(flatten)]
+    pub keep: KeepArgs,
     /// No progress, and only the verdict at the end
     #[arg(long, short = 'q', env = "VOLLEY_QUIET", value_parser = FalseyValueParser::new())]
     pub quiet: bool,
-    /// Verdict from which a result counts as failed (exit code 120): degraded or invalid, the default
+    /// Verdict from which a result counts as failed (exit code 120): degraded or invalid, the
+    /// default
     #[arg(long, env = "VOLLEY_FAIL_ON", value_name = "VERDICT", value_parser = values::fail_on)]
     pub fail_on: Option<stats::VerdictState>,
     /// No colours (so does NO_COLOR)
@@ -240,7 +250,8 @@ pub struct OutputArgs {
 }
 
 impl OutputArgs {
-    /// Cores to generate load on, not more than there are; it is said if that is fewer than was asked for.
+    /// Cores to generate load on, not more than there are; it is said if that is fewer than was
+    /// asked for.
     pub fn cores_here(&self) -> Option<usize> {
         let asked = usize::from(self.cores?);
         let here = std::thread::available_parallelism().map_or(1, usize::from);
@@ -271,7 +282,7 @@ pub struct DemoArgs {
 
 #[derive(Args)]
 pub struct PlanArgs {
-    /// The plan
+    /// The plan; `-` is standard input
     #[arg(value_name = "PLAN")]
     pub plan: PathBuf,
     /// Value for `${env.KEY}`; may be repeated
@@ -290,7 +301,8 @@ pub struct NewArgs {
     /// The file to write
     #[arg(value_name = "FILE", default_value = "plan.yaml")]
     pub file: PathBuf,
-    /// What it shows: start (one step), login (a token), csv (a data file), open (a fixed rate), k6 (a script)
+    /// What it shows: start (one step), login (a token), csv (a data file), open (a fixed rate), k6
+    /// (a script)
     #[arg(long, value_name = "NAME", value_enum)]
     pub template: Option<Template>,
     /// Overwrite an existing file

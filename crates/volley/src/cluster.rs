@@ -43,7 +43,8 @@ pub fn default_folder() -> Option<PathBuf> {
     state_folder().map(|state| state.join("cluster"))
 }
 
-/// Writes `client.json` into `folder`, in one step: a reader sees the old one or the new one. Where it is.
+/// Writes `client.json` into `folder`, in one step: a reader sees the old one or the new one. Where
+/// it is.
 pub fn write(folder: &Path, file: &ClientFile) -> Result<PathBuf, Failure> {
     let path = folder.join(FILE);
     let fail = |error: std::io::Error| Failure::failed(error).at(path.display());
@@ -58,7 +59,8 @@ pub fn write(folder: &Path, file: &ClientFile) -> Result<PathBuf, Failure> {
     Ok(path)
 }
 
-/// Takes the file away, if it still says the same: the cluster has ended, and no other was started since.
+/// Takes the file away, if it still says the same: the cluster has ended, and no other was started
+/// since.
 pub fn remove(folder: &Path, file: &ClientFile) {
     let path = folder.join(FILE);
     if read(&path).is_ok_and(|there| there.managers == file.managers) {

@@ -15,17 +15,19 @@ pub mod node;
 mod ping;
 pub mod quick;
 mod reach;
+mod report;
 mod rows;
 mod run;
 mod runner;
 mod script;
 pub mod settings;
+mod stdin;
 mod target;
 mod up;
 
 pub use fleet::{known_jobs, known_nodes};
 
-use report::ExitCode;
+use ::report::ExitCode;
 
 use crate::cli::{Command, DebugAction};
 use crate::print;
@@ -33,6 +35,7 @@ use crate::print;
 pub fn dispatch(command: Command) -> ExitCode {
     match command {
         Command::Run(args) => run::run(&args),
+        Command::Report(args) => report::report(&args),
         Command::Demo(args) => demo::demo(&args),
         Command::Plan(args) => explain::explain(&args),
         Command::New(args) => new::new(&args),
@@ -40,7 +43,13 @@ pub fn dispatch(command: Command) -> ExitCode {
         Command::Target(args) => target::target(&args),
         Command::Submit(args) => fleet::submit(&args),
         Command::Watch(args) => fleet::watch(&args),
-        Command::Status(args) => fleet::status(&args),
+        Command::Status(args) => {
+            let code = fleet::status(&args);
+            if code != ExitCode::Passed && ctl::is_any_running() {
+                eprintln!("  help: a test runs on this machine: `volley ctl status` shows it");
+            }
+            code
+        }
         Command::Jobs(args) => fleet::jobs(&args),
         Command::Cancel(args) => fleet::cancel(&args),
         Command::Results(args) => fleet::results(&args),

@@ -4,10 +4,11 @@
 //! flag  >  VOLLEY_* variable  >  volley.toml  >  built-in default
 //! ```
 //!
-//! There is no second list of settings. Every flag that has a `VOLLEY_*` variable can stand in the file: under the
-//! name of its command (`[worker] cores = 4`), or at the top for every command that knows it (`datacenter = "ams"`).
-//! What the file says becomes the variable, unless that is set, and clap does the rest. So help, variables and file
-//! cannot drift apart, and a value is checked by the flag's own parser.
+//! There is no second list of settings. Every flag that has a `VOLLEY_*` variable can stand in the
+//! file: under the name of its command (`[worker] cores = 4`), or at the top for every command that
+//! knows it (`datacenter = "ams"`). What the file says becomes the variable, unless that is set,
+//! and clap does the rest. So help, variables and file cannot drift apart, and a value is checked
+//! by the flag's own parser.
 
 #[cfg(test)]
 mod tests;
@@ -141,8 +142,8 @@ pub fn called<'a>(args: &[String], command: &'a Command) -> &'a Command {
     args.iter().fold(command, |command, arg| command.find_subcommand(arg).unwrap_or(command))
 }
 
-/// Variables that are nearly ours, each with the one that was probably meant. Others are none of our business: a
-/// cluster's scheduler makes variables of the names of its services.
+/// Variables that are nearly ours, each with the one that was probably meant. Others are none of
+/// our business: a cluster's scheduler makes variables of the names of its services.
 pub fn misspelt_variables(
     command: &Command,
     names: impl Iterator<Item = String>,
@@ -166,7 +167,8 @@ pub fn misspelt_variables(
 
 /// Makes the file's values the process's variables. Before any thread is started.
 ///
-/// Several commands share a variable, so a section counts only for its own; there it wins over the top of the file.
+/// Several commands share a variable, so a section counts only for its own; there it wins over the
+/// top of the file.
 pub fn apply(config: &Config, invoked: &str) {
     let mut entries: Vec<&Entry> =
         config.entries.iter().filter(|entry| entry.is_for(invoked)).collect();

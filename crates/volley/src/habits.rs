@@ -1,9 +1,14 @@
-//! What hands do that know another tool: flags that Volley writes differently, answered with its own.
+//! What hands do that know another tool: flags that Volley writes differently, answered with its
+//! own.
+
+#[cfg(test)]
+mod tests;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// A flag as others write it, and what to say. Where a letter means different things to different tools, all are named.
-const HABITS: [(&[&str], &str); 18] = [
+/// A flag as others write it, and what to say. Where a letter means different things to different
+/// tools, all are named.
+const HABITS: [(&[&str], &str); 24] = [
     (&["-t", "--threads"], "wrk's threads are `--cores N` here; all cores are used without it"),
     (
         &["--latency"],
@@ -47,13 +52,37 @@ const HABITS: [(&[&str], &str); 18] = [
         "connections are kept unless a plan says otherwise: `http: { keep_alive: false }`",
     ),
     (
+        &["--job"],
+        "a job is named without a flag: `volley watch JOB`; `volley ctl --job JOB` has one",
+    ),
+    (
         &["--insecure", "--no-verify"],
         "any certificate is accepted with `-k` (`volley URL`), or `tls: { insecure: true }` in a plan",
+    ),
+    (
+        &["--headless", "--autostart"],
+        "there is no web interface to do without (Locust's): leave it out",
+    ),
+    (
+        &["-H", "--host"],
+        "Locust's host is `--target URL` of `volley run`; headers of a plan are `headers: { NAME: VALUE }` in it",
+    ),
+    (
+        &["--dry-run", "--check", "--syntax-check", "--validate"],
+        "`volley plan FILE` checks a plan and says what it would do; `volley run FILE --debug` makes one iteration",
+    ),
+    (
+        &["-n", "--requests", "--count"],
+        "iterations are `-i N` of `volley run FILE`, requests of a short test `volley -n N URL`",
+    ),
+    (
+        &["--run-time", "--spawn-rate"],
+        "how long is `-d TIME`, and users come at once; a ramp is `--stage 10s:20` (10 s, to 20 users)",
     ),
 ];
 
 /// Words that are commands of other tools, or of people's expectations.
-const COMMANDS: [(&[&str], &str); 12] = [
+const COMMANDS: [(&[&str], &str); 13] = [
     (
         &["validate", "check", "lint", "inspect", "verify"],
         "`volley plan FILE` checks a plan and says what it would do",
@@ -62,6 +91,7 @@ const COMMANDS: [(&[&str], &str); 12] = [
         &["start", "exec", "execute", "test", "load", "bench"],
         "`volley run FILE` runs a plan or a script",
     ),
+    (&["attack"], "vegeta's attack is `volley -r 50 -d 1s URL`, at an even pace"),
     (&["init", "create", "generate"], "`volley new plan.yaml` writes a plan to start from"),
     (
         &["stop", "kill", "abort"],
@@ -75,7 +105,7 @@ const COMMANDS: [(&[&str], &str); 12] = [
     (&["logs", "log"], "`volley results JOB --logs` shows what the attempts of a job have written"),
     (&["nodes", "workers", "cluster", "info"], "`volley status` shows the nodes of a cluster"),
     (
-        &["report", "summary"],
+        &["summary"],
         "`--summary FILE` of `volley run` writes a result, `volley results JOB` shows a job's again",
     ),
     (&["server", "mock", "serve"], "`volley target` is a server to shoot at"),
@@ -98,7 +128,8 @@ pub fn moved(word: &str) -> Option<String> {
     crate::cli::MOVED.contains(&word).then(now)
 }
 
-/// What to say to arguments that were refused. All slips are looked for, not only the first that was noticed.
+/// What to say to arguments that were refused. All slips are looked for, not only the first that
+/// was noticed.
 pub fn answers(error: &clap::Error, args: &[String], command: &clap::Command) -> Vec<String> {
     let mut answers = Vec::new();
     let pairs = || args.iter().zip(args.iter().skip(1));
@@ -116,37 +147,35 @@ pub fn answers(error: &clap::Error, args: &[String], command: &clap::Command) ->
             "`-d` is how long it takes here; a body is `-b '{body}'`, or `-b @FILE`"
         ));
     }
+    let first = args.first().map(String::as_str).unwrap_or_default();
+    if command.get_name() == "volley" {
+        if let [one, other, ..] = urls(args).as_slice() {
+            let (one, other) = (plan::mask_broken_url(one), plan::mask_broken_url(other));
+            answers.push(format!(
+                "one URL at a time, and here stand {one} and {other}; several are steps of a plan \
+                 (`volley new plan.yaml`)"
+            ));
+            return answers;
+        }
+        // A word that is no command was taken for a place to send requests to, and the next for a
+        // command.
+        let taken = error.kind() == ErrorKind::ArgumentConflict || command_of_others(first);
+        answers.extend(no_command(first).filter(|_| taken));
+    }
+    answers.extend(args.iter().filter_map(|arg| one_dash(arg, command)));
     match error.kind() {
         ErrorKind::UnknownArgument => {}
-        ErrorKind::ArgumentConflict if command.get_name() == "volley" => {
-            // A word that is no command was taken for a place to send requests to, and the next for a command.
-            let first = args.first().map(String::as_str).unwrap_or_default();
-            if let Some(answer) = no_command(first) {
-                answers.push(answer);
-            }
+        ErrorKind::MissingRequiredArgument if command.get_name() == "completions" => {
+            answers.push("name a shell: bash, zsh, fish, elvish or powershell".to_owned());
+            return answers;
+        }
+        ErrorKind::ValueValidation if answers.is_empty() => {
+            answers.extend(written_out(error));
             return answers;
         }
         _ => return answers,
     }
-    let known = |flag: &str| {
-        command.get_arguments().any(|arg| {
-            let long = arg.get_long().is_some_and(|long| flag.strip_prefix("--") == Some(long));
-            let letter = flag.strip_prefix('-').and_then(|rest| rest.chars().next());
-            long || (!flag.starts_with("--")
-                && arg.get_short().is_some()
-                && arg.get_short() == letter)
-        })
-    };
-    for arg in args.iter().filter(|arg| arg.starts_with('-')) {
-        let long = arg.split('=').next().unwrap_or_default();
-        // `-z` of `-z10s`.
-        let letter: String = arg.chars().take(2).collect();
-        let flag = if arg.starts_with("--") { long } else { &letter };
-        let answer =
-            HABITS.iter().find(|(flags, _)| flags.contains(&flag)).filter(|_| !known(flag));
-        let answer = answer.map(|(_, answer)| format!("`{flag}`: {answer}"));
-        answers.extend(answer.filter(|answer| !answers.contains(answer)));
-    }
+    answers.extend(foreign_flags(args, command));
     let unknown = match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::String(unknown)) if !unknown.starts_with('-') => unknown.as_str(),
         _ => return answers,
@@ -163,10 +192,23 @@ pub fn answers(error: &clap::Error, args: &[String], command: &clap::Command) ->
             "say what is set: `--vus {shown}`, `--rate {shown}/s`, or `--by {shown}` for that many times as much"
         )),
         ("pause" | "resume" | "scale" | "stop" | "status", ..)
+            if first == "ctl" && unknown.bytes().all(|byte| byte.is_ascii_digit()) =>
+        {
+            let action = command.get_name();
+            answers.push(format!(
+                "a run on this machine is named with --run: `volley ctl --run {shown} {action}`; a job of a cluster \
+                 with --job"
+            ));
+        }
+        ("pause" | "resume" | "scale" | "stop" | "status", ..)
             if args.first().is_some_and(|first| first == "ctl") && looks_like_a_job(unknown) =>
         {
             let action = command.get_name();
             answers.push(format!("a job is named with --job: `volley ctl --job {shown} {action}`"));
+        }
+        ("run" | "submit", ..) if is_url(unknown) => {
+            let url = plan::mask_broken_url(unknown);
+            answers.push(format!("the target of a plan is `--target {url}`"));
         }
         ("run" | "plan" | "submit", ..) if looks_like_a_file(unknown) => answers.push(format!(
             "one file at a time: `{shown}` is a second one. Loads that belong together are workflows of one plan"
@@ -174,6 +216,105 @@ pub fn answers(error: &clap::Error, args: &[String], command: &clap::Command) ->
         _ => {}
     }
     answers
+}
+
+fn command_of_others(word: &str) -> bool {
+    command(word).is_some()
+}
+
+fn is_url(text: &str) -> bool {
+    text.starts_with("http://") || text.starts_with("https://")
+}
+
+/// What is given to be loaded, and not as the value of a flag.
+fn urls(args: &[String]) -> Vec<&str> {
+    let before = std::iter::once("").chain(args.iter().map(String::as_str));
+    let alone = args.iter().zip(before).filter(|(_, before)| !before.starts_with('-'));
+    alone.map(|(arg, _)| arg.as_str()).filter(|arg| is_url(arg)).collect()
+}
+
+/// Whether a command has a flag, long or short.
+fn knows(command: &clap::Command, flag: &str) -> bool {
+    command.get_arguments().any(|arg| {
+        let long = arg.get_long().is_some_and(|long| flag.strip_prefix("--") == Some(long));
+        let letter = flag.strip_prefix('-').and_then(|rest| rest.chars().next());
+        long || (!flag.starts_with("--") && arg.get_short().is_some() && arg.get_short() == letter)
+    })
+}
+
+/// `-rate=50`: Go's flags have one dash, and here the letters are flags of their own.
+fn one_dash(arg: &str, command: &clap::Command) -> Option<String> {
+    let rest = arg.strip_prefix('-').filter(|rest| !rest.starts_with('-'))?;
+    let (name, value) = rest.split_once('=').unwrap_or((rest, ""));
+    let known = name.len() > 2 && knows(command, &format!("--{name}"));
+    let value = report::format::clean(value);
+    let right = format!("--{name} {value}");
+    known.then(|| format!("`-{name}`: write two dashes, `{}`", right.trim_end()))
+}
+
+/// `-c 1,000` and `-n 10k`: numbers are written out.
+fn written_out(error: &clap::Error) -> Option<String> {
+    let Some(ContextValue::String(value)) = error.get(ContextKind::InvalidValue) else {
+        return None;
+    };
+    let plain: String = value.chars().filter(|c| !matches!(c, ',' | '_' | '\'' | ' ')).collect();
+    let lower = plain.to_ascii_lowercase();
+    let (digits, zeros) = match (lower.strip_suffix('k'), lower.strip_suffix('m')) {
+        (Some(digits), _) => (digits, "000"),
+        (None, Some(digits)) => (digits, "000000"),
+        (None, None) => (lower.as_str(), ""),
+    };
+    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let rendered = error.to_string();
+    let is_count = rendered.contains("invalid digit");
+    (is_number && is_count && digits.len() + zeros.len() <= 19)
+        .then(|| format!("write the number out: {digits}{zeros}"))
+}
+
+/// Flags of other tools among the arguments, each with what it is here.
+fn foreign_flags(args: &[String], command: &clap::Command) -> Vec<String> {
+    let mut answers: Vec<String> = Vec::new();
+    for (number, arg) in args.iter().enumerate().filter(|(_, arg)| arg.starts_with('-')) {
+        let long = arg.split('=').next().unwrap_or_default();
+        // `-z` of `-z10s`.
+        let letter: String = arg.chars().take(2).collect();
+        let flag = if arg.starts_with("--") { long } else { &letter };
+        if knows(command, flag) {
+            continue;
+        }
+        let own = arg.get(flag.len()..).unwrap_or_default().trim_start_matches('=');
+        let next = args.get(number + 1).map(String::as_str).unwrap_or_default();
+        let value = if own.is_empty() { next } else { own };
+        let answer = by_value(flag, value, command.get_name()).or_else(|| {
+            let known = HABITS.iter().find(|(flags, _)| flags.contains(&flag));
+            known.map(|(_, answer)| (*answer).to_owned())
+        });
+        let answer = answer.map(|answer| format!("`{flag}`: {answer}"));
+        answers.extend(answer.filter(|answer| !answers.contains(answer)));
+    }
+    answers
+}
+
+/// Letters that mean different things to different tools: the value says which was meant.
+fn by_value(flag: &str, value: &str, command: &str) -> Option<String> {
+    let value = report::format::clean(value);
+    Some(match flag {
+        "-t" if plan::units::duration(&value).is_ok() => {
+            format!(
+                "Locust's run time is `-d {value}` here; `-r` are iterations a second, and not a spawn rate"
+            )
+        }
+        // Nothing of what may be a password is repeated.
+        "-u" if value.contains(':') => {
+            "credentials go into the URL, `http://user:password@host/`, or into a header: \
+             `-H 'Authorization: ...'`"
+                .to_owned()
+        }
+        "-c" | "-n" | "--count" if command == "ping" => {
+            format!("`volley ping` makes one request; `volley -n {value} -c 1 URL` makes {value}")
+        }
+        _ => return None,
+    })
 }
 
 /// Jobs have hexadecimal ids, and may be named by their beginning.
@@ -195,69 +336,4 @@ pub fn no_command(word: &str) -> Option<String> {
     }
     let answer = command(word).unwrap_or("see `volley --help`");
     Some(format!("no command `{word}`; {answer} (a host: `http://{word}/`)"))
-}
-
-#[cfg(test)]
-mod tests {
-    use clap::{CommandFactory, Parser};
-
-    use super::*;
-
-    fn answered(line: &str) -> Option<String> {
-        let args: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-        let error = crate::cli::Cli::try_parse_from(&args).err()?;
-        let cli = crate::cli::Cli::command();
-        let said = answers(&error, &args[1..], crate::config::called(&args[1..], &cli));
-        (!said.is_empty()).then(|| said.join("\n"))
-    }
-
-    #[test]
-    fn flags_of_wrk_oha_and_hey_are_answered_with_the_right_one() {
-        for (line, right) in [
-            ("volley -t4 -c100 http://h/", "--cores"),
-            ("volley -z 10s http://h/", "-d TIME"),
-            ("volley -q 100 http://h/", "-r 100"),
-            ("volley --http2 http://h/", "--http 2"),
-            ("volley -X POST http://h/", "-m METHOD"),
-            ("volley --no-tui http://h/", "--view none"),
-            ("volley --data={} http://h/", "-b TEXT"),
-        ] {
-            let said = answered(line).unwrap_or_else(|| panic!("no answer to {line}"));
-            assert!(said.contains(right), "{line}: {said}");
-        }
-        assert_eq!(answered("volley --quux http://h/"), None);
-        let both = answered("volley -z 2s -c 4 -q 50 http://h/").unwrap();
-        assert!(both.contains("-d TIME") && both.contains("-r 50"), "{both}");
-        let both = answered("volley -X POST -d {\"a\":1} http://h/").unwrap();
-        assert!(both.contains("-m METHOD") && both.contains("-b '{\"a\":1}'"), "{both}");
-    }
-
-    #[test]
-    fn a_command_that_has_moved_is_answered_with_its_place() {
-        for word in crate::cli::MOVED {
-            let said = moved(word).unwrap();
-            assert!(said.contains(&format!("`volley debug {word}` now")), "{said}");
-        }
-        assert_eq!(moved("manager"), None);
-    }
-
-    #[test]
-    fn a_slip_is_answered_where_it_was_made_and_not_where_it_was_noticed() {
-        for (line, right) in [
-            ("volley run plan.yaml -e BASE http://h/", "write `-e BASE=http://h/`"),
-            ("volley ctl scale 20", "`--vus 20`, `--rate 20/s`"),
-            ("volley ctl pause 827b", "`volley ctl --job 827b pause`"),
-            ("volley run plan.yaml --timeout 5s", "`defaults: { timeout: 5s }`"),
-            ("volley target --port 8080", "`--listen 8080`"),
-            ("volley run a.yaml b.yaml", "one file at a time: `b.yaml`"),
-            ("volley validate plan.yaml", "`volley plan FILE` checks a plan"),
-            ("volley start plan.yaml", "`volley run FILE`"),
-            ("volley frobnicate plan.yaml", "no command `frobnicate`; see `volley --help`"),
-        ] {
-            let said = answered(line).unwrap_or_else(|| panic!("no answer to {line}"));
-            assert!(said.contains(right), "{line}: {said}");
-        }
-        // `-s` is a stage of `run`, and wrk's script elsewhere.
-        assert_eq!(answered("volley run plan.js -s 1s:5 --quux"), None);
-    }
 }

@@ -4,7 +4,8 @@ use std::io::IsTerminal;
 
 use tracing_subscriber::EnvFilter;
 
-/// `VOLLEY_LOG` says how much: error, warn, info, debug, or `ledger=debug`; without it, `default` does.
+/// `VOLLEY_LOG` says how much: error, warn, info, debug, or `ledger=debug`; without it, `default`
+/// does.
 pub fn to_stderr(default: &str) {
     let filter = EnvFilter::try_from_env("VOLLEY_LOG").unwrap_or_else(|_| EnvFilter::new(default));
     // A log in a file is read by other tools than terminals.

@@ -22,6 +22,10 @@ fn main() {
     if let Some(problem) = first.and_then(habits::moved).or_else(|| misspelt_command(first)) {
         std::process::exit(Failure::usage(problem).tell().number());
     }
+    let given: Vec<String> = std::env::vars_os()
+        .filter_map(|(name, _)| name.into_string().ok())
+        .filter(|name| name.starts_with("VOLLEY_"))
+        .collect();
     let config = read_config();
     warn_of_variables();
     let command = cli::Cli::command();
@@ -31,16 +35,45 @@ fn main() {
     });
     let (cli, matches) = parsed.unwrap_or_else(|error| refuse(&error, &config));
     say_what_changes_a_plan(&matches, &config);
+    say_what_has_no_effect(&given);
     let code = match cli.command {
         Some(cli::Command::Settings(args)) => commands::settings::settings(&args, &config),
         Some(command) => commands::dispatch(command),
         None => commands::quick::quick(&cli.quick),
     };
-    std::process::exit(code.number());
+    std::process::exit(print::judged(code).number());
 }
 
-/// Makes the values of `volley.toml` those of the variables that are not set. A file that is wrong is an error for
-/// every command: what it was meant to say is not known.
+/// Commands that make load or show what would: what is set for `volley run` and not for them would
+/// be missed.
+const LOAD_COMMANDS: [&str; 5] = ["volley", "demo", "plan", "ping", "submit"];
+
+/// Variables of `volley run` that this command does not read.
+fn say_what_has_no_effect(given: &[String]) {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let command = cli::Cli::command();
+    let called = config::called(&args, &command);
+    if !LOAD_COMMANDS.contains(&called.get_name()) {
+        return;
+    }
+    let Some(run) = command.find_subcommand("run") else { return };
+    for arg in run.get_arguments() {
+        let Some(variable) = arg.get_env().and_then(|name| name.to_str()) else { continue };
+        let read = |own: &clap::Arg| own.get_env().and_then(|name| name.to_str()) == Some(variable);
+        if !given.iter().any(|name| name == variable) || called.get_arguments().any(read) {
+            continue;
+        }
+        let own = called.get_arguments().find(|own| own.get_long() == arg.get_long());
+        let instead = match own.and_then(clap::Arg::get_long) {
+            Some(long) => format!("here it is `--{long}`"),
+            None => "this command has no such setting".to_owned(),
+        };
+        eprintln!("volley: {variable} has no effect here: it is for `volley run`; {instead}");
+    }
+}
+
+/// Makes the values of `volley.toml` those of the variables that are not set. A file that is wrong
+/// is an error for every command: what it was meant to say is not known.
 fn read_config() -> config::Config {
     let env = |name: &str| std::env::var(name).ok();
     let Some(path) = config::find(named_settings(std::env::args()), env) else {
@@ -120,20 +153,32 @@ fn refuse(error: &clap::Error, config: &config::Config) -> ! {
     match answers.is_empty() {
         true => drop(error.print()),
         // What clap advises would only stand in the way of the better word.
-        false => {
-            // Of a word that is no command clap says only what came of taking it for a host.
-            if error.kind() != clap::error::ErrorKind::ArgumentConflict {
-                let rendered = error.render().to_string();
-                let what = rendered.lines().next().unwrap_or_default();
-                eprintln!("volley: {}", what.trim_start_matches("error: "));
-            }
-            answers.iter().for_each(|answer| eprintln!("  help: {answer}"));
-        }
+        false => tell_answers(error, &answers),
     }
     if let Some(variable) = blamed_variable(error, called, &args) {
         eprintln!("\nThe value {}.", whence(variable, config));
     }
     std::process::exit(error.exit_code());
+}
+
+fn tell_answers(error: &clap::Error, answers: &[String]) {
+    let rendered = error.render().to_string();
+    let what = rendered.lines().next().unwrap_or_default();
+    // Of a word that is no command clap says only what came of taking it for a host, and of what is
+    // missing only that it is.
+    let is_word = answers.first().is_some_and(|first| first.starts_with("no command"));
+    let (what, help) = match (error.kind(), answers) {
+        (_, [first, rest @ ..]) if is_word => (first.as_str(), rest),
+        (
+            clap::error::ErrorKind::ArgumentConflict
+            | clap::error::ErrorKind::InvalidSubcommand
+            | clap::error::ErrorKind::MissingRequiredArgument,
+            [first, rest @ ..],
+        ) => (first.as_str(), rest),
+        _ => (what.trim_start_matches("error: "), answers),
+    };
+    eprintln!("volley: {what}");
+    help.iter().for_each(|answer| eprintln!("  help: {answer}"));
 }
 
 /// The variable whose value was refused: the flag itself was not given.

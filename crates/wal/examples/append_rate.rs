@@ -2,8 +2,9 @@
 //!
 //! `cargo run --release -p wal --example append_rate -- [FOLDER] [SECONDS]`
 //!
-//! The raw row writes 256 bytes into a preallocated file and flushes them, one after the other: the most that one
-//! writer who waits for each flush can get from this disk. It is measured before and after, because disks vary.
+//! The raw row writes 256 bytes into a preallocated file and flushes them, one after the other: the
+//! most that one writer who waits for each flush can get from this disk. It is measured before and
+//! after, because disks vary.
 
 #![allow(clippy::disallowed_methods)] // It measures real time.
 

@@ -1,5 +1,5 @@
-//! The segment that is being written: making it, taking it up again, and making certain what an earlier life left in
-//! it.
+//! The segment that is being written: making it, taking it up again, and making certain what an
+//! earlier life left in it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -40,9 +40,10 @@ impl Active {
         Ok(Self { file, id, path, end: HEAD_BYTES as u64, len: bytes, limit, dirty: false })
     }
 
-    /// Makes the name of a segment without records certain. If the flush of its name has failed, the name can be seen
-    /// and is not on the disk, and another flush would not put it there. So the file is made again beside it, and takes
-    /// its place. One that has records has a certain name: none is written before.
+    /// Makes the name of a segment without records certain. If the flush of its name has failed,
+    /// the name can be seen and is not on the disk, and another flush would not put it there. So
+    /// the file is made again beside it, and takes its place. One that has records has a certain
+    /// name: none is written before.
     pub fn make_again(disk: &dyn Disk, folder: &Path, id: u64) -> Result<(), Failure> {
         let path = segment_path(folder, id);
         let fresh = path.with_extension("new");
@@ -75,10 +76,11 @@ impl Active {
         Ok(Self { file, id, path, end, len, limit: segment.limit, dirty: false })
     }
 
-    /// Makes what was recovered durable. Records that nobody vouches for are written once more: if an earlier flush of
-    /// them failed, the system holds their pages for clean, and a flush alone would confirm what is not on the disk.
-    /// Each is verified again on the way, for a bad read here would become a bad record. A torn tail is cut off, so
-    /// that nothing of it can be taken for a record later.
+    /// Makes what was recovered durable. Records that nobody vouches for are written once more: if
+    /// an earlier flush of them failed, the system holds their pages for clean, and a flush alone
+    /// would confirm what is not on the disk. Each is verified again on the way, for a bad read
+    /// here would become a bad record. A torn tail is cut off, so that nothing of it can be taken
+    /// for a record later.
     pub fn settle(
         &mut self,
         disk: &dyn Disk,

@@ -4,7 +4,8 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a log was not opened. Except for `Io`, which may come late, nothing was changed by the attempt.
+/// Why a log was not opened. Except for `Io`, which may come late, nothing was changed by the
+/// attempt.
 #[derive(Debug)]
 pub enum OpenError {
     /// The options contradict each other.
@@ -23,7 +24,8 @@ pub enum OpenError {
     Corruption { segment: u64, offset: u64, lsn: u64, why: String },
     /// Less was found than the disk had confirmed.
     AcknowledgedLost { acknowledged: u64, found: u64 },
-    /// The second witness of the log's end is missing or unreadable, so a loss could not be noticed.
+    /// The second witness of the log's end is missing or unreadable, so a loss could not be
+    /// noticed.
     Witness { path: PathBuf, why: String },
 }
 
@@ -32,8 +34,8 @@ impl OpenError {
         Self::Io { path: path.to_path_buf(), doing, error }
     }
 
-    /// Whether records that were acknowledged are gone or cannot be shown to be there. A member of a group must then
-    /// not vote with this log until it was admitted again.
+    /// Whether records that were acknowledged are gone or cannot be shown to be there. A member of
+    /// a group must then not vote with this log until it was admitted again.
     #[must_use]
     pub fn is_damage(&self) -> bool {
         matches!(

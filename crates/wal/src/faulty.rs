@@ -6,9 +6,9 @@
 //!                 crash: some of what is pending is kept, possibly torn, the rest is gone
 //! ```
 //!
-//! It has a power switch, because a simulated crash runs destructors, and a destructor that could still write would
-//! turn every crash into a clean shutdown. With the power off every call fails and changes nothing, and handles from
-//! before a crash stay dead after it.
+//! It has a power switch, because a simulated crash runs destructors, and a destructor that could
+//! still write would turn every crash into a clean shutdown. With the power off every call fails
+//! and changes nothing, and handles from before a crash stay dead after it.
 //!
 //! It reads no clock and draws from its own generator only, so a run is a function of its seed.
 
@@ -39,7 +39,8 @@ impl FaultyDisk {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // A panic of another holder leaves plain data behind; a test that panics must still be able to look.
+        // A panic of another holder leaves plain data behind; a test that panics must still be able
+        // to look.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -79,12 +80,14 @@ impl FaultyDisk {
         self.state().powered
     }
 
-    /// The power fails: what was not durable is kept or lost as `mode` says. Handles from before stay dead.
+    /// The power fails: what was not durable is kept or lost as `mode` says. Handles from before
+    /// stay dead.
     pub fn crash(&self, mode: CrashMode) {
         self.state().crash(mode);
     }
 
-    /// The process dies, the computer does not: what was written stays visible and is still not durable.
+    /// The process dies, the computer does not: what was written stays visible and is still not
+    /// durable.
     pub fn kill(&self) {
         self.state().kill();
     }
@@ -143,7 +146,8 @@ impl FaultyDisk {
         self.state().visible.keys().cloned().collect()
     }
 
-    /// A second disk with the same content and generator, independent from here on. Open handles stay with this one.
+    /// A second disk with the same content and generator, independent from here on. Open handles
+    /// stay with this one.
     #[must_use]
     pub fn snapshot(&self) -> Self {
         Self { state: Arc::new(Mutex::new(self.state().clone())) }

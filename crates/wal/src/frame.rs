@@ -15,12 +15,13 @@
 //! | 32 | 8 | highest LSN known to be durable when this record was written |
 //! | 40 | length | payload, may be empty |
 //!
-//! The place (log id, segment id, offset, 8 bytes each) goes into the checksum but not to the disk: a record that is
-//! read from where it was not written does not verify, whichever way it came there. Nothing is padded and nothing is
-//! left out of the checksum, so there is no bit whose change could go unnoticed.
+//! The place (log id, segment id, offset, 8 bytes each) goes into the checksum but not to the disk:
+//! a record that is read from where it was not written does not verify, whichever way it came
+//! there. Nothing is padded and nothing is left out of the checksum, so there is no bit whose
+//! change could go unnoticed.
 //!
-//! The durable LSN is how recovery tells a torn tail from damage: what lies above every watermark was never
-//! acknowledged.
+//! The durable LSN is how recovery tells a torn tail from damage: what lies above every watermark
+//! was never acknowledged.
 //!
 //! A segment begins with:
 //!
@@ -38,7 +39,8 @@
 //! | 64 | 4 | largest payload in this segment |
 //! | 68 | 4 | zero |
 //!
-//! Behind the last record of the active segment are zeros. A sealed segment ends with its last record.
+//! Behind the last record of the active segment are zeros. A sealed segment ends with its last
+//! record.
 
 use fence::{Hlc, NodeId};
 
@@ -163,8 +165,9 @@ pub(crate) fn encode(out: &mut Vec<u8>, place: Place, frame: &Frame, payload: &[
     checksum
 }
 
-/// Reads the fields of a record's head and checks what can be checked without the payload. `left` is the number of
-/// bytes from the record's beginning to the end of the file. `head` holds `FRAME_BYTES` of them.
+/// Reads the fields of a record's head and checks what can be checked without the payload. `left`
+/// is the number of bytes from the record's beginning to the end of the file. `head` holds
+/// `FRAME_BYTES` of them.
 pub(crate) fn decode_head(head: &[u8], left: u64, limit: u32) -> Result<Frame, Flaw> {
     let magic = [head[4], head[5]];
     if magic != RECORD_MAGIC {
@@ -265,8 +268,9 @@ pub(crate) fn sealed_checksum(bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&bytes[..12]), &bytes[16..])
 }
 
-/// Checks magic, version and checksum of a head. A crash leaves the right bytes, or zeros in place of any of them; it
-/// never leaves other bytes in the magic or a higher version, so those are somebody else's.
+/// Checks magic, version and checksum of a head. A crash leaves the right bytes, or zeros in place
+/// of any of them; it never leaves other bytes in the magic or a higher version, so those are
+/// somebody else's.
 pub(crate) fn check_envelope(bytes: &[u8], magic: &[u8; 8], size: usize) -> Result<(), HeadFlaw> {
     let seen = &bytes[..bytes.len().min(8)];
     if seen.iter().zip(magic).any(|(byte, right)| byte != right && *byte != 0) {

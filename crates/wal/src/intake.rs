@@ -1,8 +1,10 @@
-//! Where producers and the owner meet: a queue bounded in records and bytes, and the state of the log.
+//! Where producers and the owner meet: a queue bounded in records and bytes, and the state of the
+//! log.
 //!
-//! A producer first gets its room (waiting, up to a deadline, or not at all) and then puts its records in, which cannot
-//! fail or block. So a refusal always means "not written", and nothing is accepted that is not answered. LSNs are given
-//! under the same short lock that fixes the order in the queue; the queue's order is the order in the file.
+//! A producer first gets its room (waiting, up to a deadline, or not at all) and then puts its
+//! records in, which cannot fail or block. So a refusal always means "not written", and nothing is
+//! accepted that is not answered. LSNs are given under the same short lock that fixes the order in
+//! the queue; the queue's order is the order in the file.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -9,8 +9,8 @@
 //! - `Disk` is everything done with files; `RealDisk` and `FaultyDisk` do it.
 //! - `Log::open` recovers, `Wal` appends, `Reader` reads and follows, `verify` only looks.
 //!
-//! **Invariant:** an append is answered `Ok` in a durable form only after a flush of every file that holds a part of it
-//! has succeeded, and no flush is tried again after one has failed.
+//! **Invariant:** an append is answered `Ok` in a durable form only after a flush of every file
+//! that holds a part of it has succeeded, and no flush is tried again after one has failed.
 
 mod active;
 mod disk;

@@ -1,7 +1,8 @@
 //! The log itself, without tasks and queues: open, write, flush, roll, remove, read.
 //!
-//! One owner holds it and calls it from one place (`owner.rs`); before the owner starts, whoever opened it may read.
-//! Any failed write or flush leaves the log in an unknown state on the disk, so the owner stops using it then.
+//! One owner holds it and calls it from one place (`owner.rs`); before the owner starts, whoever
+//! opened it may read. Any failed write or flush leaves the log in an unknown state on the disk, so
+//! the owner stops using it then.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -118,7 +119,8 @@ impl Log {
                 let mut active = Active::reopen(&*disk, &folder, *id, *segment, survey.end)?;
                 let torn = recovery.torn.is_some();
                 active.settle(&*disk, identity.log, survey.uncertain_from, torn)?;
-                // The same for names: the last life may have ended between making a file and flushing its name.
+                // The same for names: the last life may have ended between making a file and
+                // flushing its name.
                 disk.sync_folder(&folder).map_err(Failure::at(&folder, "flushing"))?;
                 active
             }
@@ -178,8 +180,8 @@ impl Log {
         Ok((log, recovery))
     }
 
-    /// Makes the last segment fit for writing: its space is taken again, or a new one is begun if it is nearly full
-    /// or was made for smaller records.
+    /// Makes the last segment fit for writing: its space is taken again, or a new one is begun if
+    /// it is nearly full or was made for smaller records.
     fn prepare(&mut self) -> Result<(), OpenError> {
         let active = &mut self.active;
         let full = active.end + self.options.segment_bytes / 10 > self.options.segment_bytes;
@@ -197,7 +199,8 @@ impl Log {
         Ok(())
     }
 
-    /// Reads records of a half-open range of LSNs, each verified. For replay before the owner starts.
+    /// Reads records of a half-open range of LSNs, each verified. For replay before the owner
+    /// starts.
     #[must_use]
     pub fn read(&self, range: Range<Lsn>) -> Records {
         let end = range.end.min(self.durable + 1);
@@ -247,7 +250,8 @@ impl Log {
         self.durable == self.staged.lsn
     }
 
-    /// Encodes the next record. Rolls to a new segment if it does not fit, which writes and flushes the old one.
+    /// Encodes the next record. Rolls to a new segment if it does not fit, which writes and flushes
+    /// the old one.
     pub(crate) fn stage(&mut self, kind: u8, payload: &[u8], hlc: Hlc) -> Result<Lsn, Failure> {
         let size = (FRAME_BYTES + payload.len()) as u64;
         if self.active.end + self.buffer.len() as u64 + size > self.options.segment_bytes {
@@ -295,8 +299,8 @@ impl Log {
         Ok(())
     }
 
-    /// Writes what is staged and makes all that was written durable. Earlier segments are durable since they were
-    /// sealed.
+    /// Writes what is staged and makes all that was written durable. Earlier segments are durable
+    /// since they were sealed.
     pub(crate) fn sync(&mut self) -> Result<Lsn, Failure> {
         self.write()?;
         if self.active.dirty {
@@ -327,13 +331,14 @@ impl Log {
         self.witness.flush().map_err(Failure::at(&self.witness.path, "flushing"))
     }
 
-    /// Seals the active segment and begins a new one. The old one is durable before the new one exists, and the new
-    /// one's head and name are durable before a record goes into it.
+    /// Seals the active segment and begins a new one. The old one is durable before the new one
+    /// exists, and the new one's head and name are durable before a record goes into it.
     fn roll(&mut self) -> Result<(), Failure> {
         self.write()?;
         let old = &mut self.active;
         if old.len > old.end {
-            // What was not used goes back, and "ends with its last record" holds for every sealed segment.
+            // What was not used goes back, and "ends with its last record" holds for every sealed
+            // segment.
             old.file.set_len(old.end).map_err(Failure::at(&old.path, "cutting"))?;
             old.len = old.end;
             old.dirty = true;
@@ -359,7 +364,8 @@ impl Log {
         Ok(())
     }
 
-    /// Removes whole segments all of whose records are below `lsn`; the active one stays. Returns how many went.
+    /// Removes whole segments all of whose records are below `lsn`; the active one stays. Returns
+    /// how many went.
     pub(crate) fn truncate_before(&mut self, lsn: Lsn) -> Result<usize, Failure> {
         let starts: Vec<(u64, u64)> =
             self.segments.iter().map(|(id, segment)| (*id, segment.first_lsn)).collect();

@@ -1,19 +1,22 @@
 //! The witness: a second place that knows how far the log was acknowledged.
 //!
-//! A disk that confirms a flush without making it, and rot in the last acknowledged batch, both look like a torn tail
-//! in the log itself. So after each flush of the log its end is written to `wal.mark` as well. At the next start a
-//! log that ends before the mark has lost what was acknowledged, and is refused.
+//! A disk that confirms a flush without making it, and rot in the last acknowledged batch, both
+//! look like a torn tail in the log itself. So after each flush of the log its end is written to
+//! `wal.mark` as well. At the next start a log that ends before the mark has lost what was
+//! acknowledged, and is refused.
 //!
-//! Two slots, 4096 bytes apart. Writing goes to the slot that does *not* hold the last flushed mark, until a flush
-//! makes it the flushed one; so whatever a crash does to unflushed writes, one slot is whole. The file is flushed at
-//! most once a second and whenever a segment is sealed, so it costs a small write per flush and no more.
+//! Two slots, 4096 bytes apart. Writing goes to the slot that does *not* hold the last flushed
+//! mark, until a flush makes it the flushed one; so whatever a crash does to unflushed writes, one
+//! slot is whole. The file is flushed at most once a second and whenever a segment is sealed, so it
+//! costs a small write per flush and no more.
 //!
-//! The mark also keeps the first LSN that must still exist, so that a missing oldest segment is noticed too.
+//! The mark also keeps the first LSN that must still exist, so that a missing oldest segment is
+//! noticed too.
 //!
-//! Rule for a missing or unreadable mark beside a log that has segments: refuse. The mark is made and flushed before
-//! the first segment, and a crash cannot damage both slots, so its absence means that somebody or something took it
-//! away, and then nothing can vouch for the end of the log. `Options::rebuild_witness` lets an operator decide
-//! otherwise.
+//! Rule for a missing or unreadable mark beside a log that has segments: refuse. The mark is made
+//! and flushed before the first segment, and a crash cannot damage both slots, so its absence means
+//! that somebody or something took it away, and then nothing can vouch for the end of the log.
+//! `Options::rebuild_witness` lets an operator decide otherwise.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -165,8 +168,9 @@ impl Witness {
     ) -> Result<Self, OpenError> {
         let path = folder.join(MARK_FILE);
         if matches!(found, Found::Unreadable(_)) {
-            // A first try ended before anything was written. If it was the flush of the name that failed, the name
-            // can be seen and is not on the disk, and another flush would not put it there: it is made anew.
+            // A first try ended before anything was written. If it was the flush of the name that
+            // failed, the name can be seen and is not on the disk, and another flush would not put
+            // it there: it is made anew.
             disk.remove(&path).map_err(|error| OpenError::io(&path, "removing", error))?;
         }
         let file = match found {
@@ -184,8 +188,8 @@ impl Witness {
             _ => (Mark { floor: 1, ..Mark::default() }, 1),
         };
         if matches!(found, Found::Mark(..)) {
-            // If the flush of this mark had failed, it can be read but is not on the disk. The other slot is
-            // overwritten only when it certainly is.
+            // If the flush of this mark had failed, it can be read but is not on the disk. The
+            // other slot is overwritten only when it certainly is.
             file.write_all_at(&mark.encode(identity), flushed * SLOT_DISTANCE)
                 .and_then(|()| file.sync_data())
                 .map_err(|error| OpenError::io(&path, "flushing", error))?;

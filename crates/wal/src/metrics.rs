@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Buckets of the flush time: the n-th counts flushes of less than 2^n microseconds, the last all longer ones.
+/// Buckets of the flush time: the n-th counts flushes of less than 2^n microseconds, the last all
+/// longer ones.
 pub const FSYNC_BUCKETS: usize = 26;
 
 /// The counters of a log at one moment.

@@ -10,10 +10,12 @@ use crate::frame::{FRAME_BYTES, HEAD_BYTES};
 /// The number of a record: dense, from 1, one higher with each.
 pub type Lsn = u64;
 
-/// How far an append goes before it counts as done. A log has one mode; a single append may ask for another.
+/// How far an append goes before it counts as done. A log has one mode; a single append may ask for
+/// another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Durability {
-    /// Kept in memory until something else has it written, or `flush_interval` is over. For what can be found again.
+    /// Kept in memory until something else has it written, or `flush_interval` is over. For what
+    /// can be found again.
     None = 0,
     /// Given to the operating system: survives the process, not the computer.
     Flush = 1,
@@ -40,7 +42,8 @@ pub struct Options {
     pub queue_records: usize,
     /// How many bytes may be waiting.
     pub queue_bytes: usize,
-    /// Latest time from the first record that is not flushed to the flush, when nobody waits for it.
+    /// Latest time from the first record that is not flushed to the flush, when nobody waits for
+    /// it.
     pub flush_interval: Duration,
     /// So many unflushed bytes are flushed at once, also when nobody waits for it.
     pub flush_bytes: usize,
@@ -53,8 +56,8 @@ pub struct Options {
     pub space_check: Duration,
     /// How often the witness of the log's end is flushed at most.
     pub witness_interval: Duration,
-    /// Accept that the witness is missing or unreadable, and make a new one from what the log holds.
-    /// An operator's decision: a loss at the log's end goes unnoticed then.
+    /// Accept that the witness is missing or unreadable, and make a new one from what the log
+    /// holds. An operator's decision: a loss at the log's end goes unnoticed then.
     pub rebuild_witness: bool,
 }
 

@@ -1,4 +1,5 @@
-//! The owner of a log: the one place that writes it. Runs on a thread of its own or, in a simulation, as a task.
+//! The owner of a log: the one place that writes it. Runs on a thread of its own or, in a
+//! simulation, as a task.
 //!
 //! ```text
 //! take all that is queued ─▶ encode ─▶ one write per segment ─▶ one flush ─▶ witness ─▶ answer all
@@ -6,12 +7,13 @@
 //!        └──────── what arrived in the meantime is the next batch ◀─────────────────────────┘
 //! ```
 //!
-//! A flush begins at once when somebody waits for it and none is running, so the running flush is the window in which
-//! the next batch gathers. Records that nobody waits for are flushed at the latest `flush_interval` after the first
-//! of them.
+//! A flush begins at once when somebody waits for it and none is running, so the running flush is
+//! the window in which the next batch gathers. Records that nobody waits for are flushed at the
+//! latest `flush_interval` after the first of them.
 //!
-//! The first failed write or flush ends the log: a flush is never tried again, because after a failed one the system
-//! may hold lost pages for clean. Everybody who waits is told that the outcome is not known.
+//! The first failed write or flush ends the log: a flush is never tried again, because after a
+//! failed one the system may hold lost pages for clean. Everybody who waits is told that the
+//! outcome is not known.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -51,8 +53,9 @@ pub(crate) struct Owner {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        // Dropped in the middle: the runtime is gone or something panicked. Nothing is written here, on purpose: a
-        // crash in a simulation is a drop. Those who wait find their answer's sender gone.
+        // Dropped in the middle: the runtime is gone or something panicked. Nothing is written
+        // here, on purpose: a crash in a simulation is a drop. Those who wait find their answer's
+        // sender gone.
         if !self.finished {
             self.shared.end(Phase::Poisoned("the owner of the log was stopped".into()));
         }

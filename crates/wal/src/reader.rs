@@ -1,8 +1,9 @@
-//! Reading a log: by range, or following its end. Readers have file handles of their own and never disturb the writer.
+//! Reading a log: by range, or following its end. Readers have file handles of their own and never
+//! disturb the writer.
 //!
-//! A record is shown only after its checksum, its place and its number were checked; the first that does not verify
-//! ends the reading with an error, once. A reader holds one chunk (64 KiB, or one record if that is larger) and reads
-//! on only when asked, so a slow consumer costs nothing.
+//! A record is shown only after its checksum, its place and its number were checked; the first that
+//! does not verify ends the reading with an error, once. A reader holds one chunk (64 KiB, or one
+//! record if that is larger) and reads on only when asked, so a slow consumer costs nothing.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -25,7 +26,8 @@ const INDEX_ENTRIES: usize = 16_384;
 /// A reader that follows lets others run after so many records.
 const RECORDS_PER_TURN: u32 = 100;
 
-/// Where records begin: a cache in memory, filled while reading and never trusted beyond a place to start looking.
+/// Where records begin: a cache in memory, filled while reading and never trusted beyond a place to
+/// start looking.
 #[derive(Debug, Default)]
 struct Index(BTreeMap<Lsn, (u64, u64)>);
 
@@ -87,8 +89,8 @@ impl Reader {
         self.identity
     }
 
-    /// Records with `range.start <= LSN < range.end`, as far as the log goes. On a log that is being written, keep
-    /// the end at or below the durable LSN + 1, or use `follow`.
+    /// Records with `range.start <= LSN < range.end`, as far as the log goes. On a log that is
+    /// being written, keep the end at or below the durable LSN + 1, or use `follow`.
     #[must_use]
     pub fn read(&self, range: Range<Lsn>) -> Records {
         Records {
@@ -104,8 +106,9 @@ impl Reader {
         }
     }
 
-    /// Records from `from` on, each as soon as it is durable and never before. Ends when the log has ended. The disk is
-    /// read by whoever polls, a chunk at a time: give it a task where that does no harm.
+    /// Records from `from` on, each as soon as it is durable and never before. Ends when the log
+    /// has ended. The disk is read by whoever polls, a chunk at a time: give it a task where that
+    /// does no harm.
     #[must_use]
     pub fn follow(&self, from: Lsn, durable: watch::Receiver<Lsn>) -> Follow {
         Follow { records: self.read(from..from), durable, turn: 0 }
@@ -312,8 +315,8 @@ pub struct Follow {
 }
 
 impl Follow {
-    /// The next record; waits until it is durable. `None` when the log was closed and all was shown.
-    /// Dropping the future loses nothing.
+    /// The next record; waits until it is durable. `None` when the log was closed and all was
+    /// shown. Dropping the future loses nothing.
     pub async fn next(&mut self) -> Option<Result<Record, ReadError>> {
         loop {
             if self.records.finished {
@@ -331,7 +334,8 @@ impl Follow {
                 return self.records.next();
             }
             if self.durable.changed().await.is_err() {
-                // The sender is gone; what it said last was looked at above, unless it came in between.
+                // The sender is gone; what it said last was looked at above, unless it came in
+                // between.
                 if self.records.next > *self.durable.borrow() {
                     return None;
                 }

@@ -17,8 +17,9 @@ const FOLDER_MODE: u32 = 0o700;
 /// Folders within folders that are looked into; ours have three.
 const DEPTH_MAX: usize = 8;
 
-/// Takes from everybody but the owner what they may do with a file or folder, and with everything in it: it may have
-/// been made by an earlier program. What is not there is left alone, and no link is followed.
+/// Takes from everybody but the owner what they may do with a file or folder, and with everything
+/// in it: it may have been made by an earlier program. What is not there is left alone, and no link
+/// is followed.
 ///
 /// # Errors
 /// If something cannot be looked at or changed, such as what belongs to another user.
@@ -132,8 +133,9 @@ impl Disk for RealDisk {
         }
     }
 
-    /// The kernel's boot id, and device and inode of the file: as long as a process holds the lock, the file is open,
-    /// and its inode is given to no other. A copy of the folder has another inode.
+    /// The kernel's boot id, and device and inode of the file: as long as a process holds the lock,
+    /// the file is open, and its inode is given to no other. A copy of the folder has another
+    /// inode.
     fn lock_number(&self, path: &Path) -> Option<u128> {
         let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
         let digits: String = text.trim().chars().filter(|digit| *digit != '-').collect();
@@ -174,7 +176,8 @@ impl DiskFile for RealFile {
         }
         let error = io::Error::last_os_error();
         match error.raw_os_error() {
-            // This file system cannot. The length is right then, and running out of space is found by the write.
+            // This file system cannot. The length is right then, and running out of space is found
+            // by the write.
             Some(libc::EOPNOTSUPP | libc::ENOSYS) => self.extend(len as u64),
             _ => Err(error),
         }

@@ -9,13 +9,13 @@
 //!                                                                        bad record below: damage, refused
 //! ```
 //!
-//! The watermark is the highest LSN that anything vouches for: the witness, and the durable LSN that any valid record
-//! carries, those behind a hole included. Pages of an unflushed batch may reach the disk in any order, so whole records
-//! behind a hole are a normal result of a crash; above the watermark they are dropped with the hole, for nobody was
-//! told that they are there.
+//! The watermark is the highest LSN that anything vouches for: the witness, and the durable LSN
+//! that any valid record carries, those behind a hole included. Pages of an unflushed batch may
+//! reach the disk in any order, so whole records behind a hole are a normal result of a crash;
+//! above the watermark they are dropped with the hole, for nobody was told that they are there.
 //!
-//! This file only looks. What has to be changed is done by `Log::open` after everything was found to be good, so that a
-//! refused log is left as it is.
+//! This file only looks. What has to be changed is done by `Log::open` after everything was found
+//! to be good, so that a refused log is left as it is.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -49,7 +49,8 @@ pub(crate) struct Survey {
     pub highest_id: u64,
 }
 
-/// No segment or record is ever numbered as high as this; a higher number in a file was not written by a log.
+/// No segment or record is ever numbered as high as this; a higher number in a file was not written
+/// by a log.
 const NUMBER_LIMIT: u64 = 1 << 62;
 
 pub(crate) fn segment_path(folder: &Path, id: u64) -> PathBuf {
@@ -178,8 +179,8 @@ impl Walk<'_> {
                 Err(OpenError::Version { path, found, supported: FORMAT })
             }
             Err(HeadFlaw::Unfinished(why)) => {
-                // No record is written before the head is durable. So bytes behind a bad head mean that it was good
-                // once, and in a sealed segment it was in any case.
+                // No record is written before the head is durable. So bytes behind a bad head mean
+                // that it was good once, and in a sealed segment it was in any case.
                 let damage =
                     |why| Err(OpenError::Corruption { segment: id, offset: 0, lsn: 0, why });
                 if !last {
@@ -231,7 +232,8 @@ impl Walk<'_> {
             .map_err(|error| OpenError::io(&path, "reading", error))
     }
 
-    /// Takes in records up to the first place where the next one is not. `None` if zeros or the end are there.
+    /// Takes in records up to the first place where the next one is not. `None` if zeros or the end
+    /// are there.
     fn records(&mut self, head: &Head, scanner: &mut Scanner) -> Result<Option<Flaw>, OpenError> {
         let path = segment_path(self.folder, head.segment);
         loop {
@@ -277,7 +279,8 @@ impl Walk<'_> {
         }
     }
 
-    /// A sealed segment was flushed before the next was made: everything must be there, and nothing else.
+    /// A sealed segment was flushed before the next was made: everything must be there, and nothing
+    /// else.
     fn sealed(&mut self, head: &Head, next: &Head) -> Result<(), OpenError> {
         let mut scanner = self.scanner(head)?;
         let flaw = self.records(head, &mut scanner)?;

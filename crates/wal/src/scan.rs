@@ -1,8 +1,8 @@
 //! Walking over the records of one segment, each verified before it is shown.
 //!
-//! Recovery and readers share this, so that what one accepts the other does. It reads in chunks; a record that
-//! crosses a border is completed by the next chunk, and no length is believed before it was compared with the file
-//! and the limit.
+//! Recovery and readers share this, so that what one accepts the other does. It reads in chunks; a
+//! record that crosses a border is completed by the next chunk, and no length is believed before it
+//! was compared with the file and the limit.
 
 use std::io;
 
@@ -70,7 +70,8 @@ impl Scanner {
         &self.buffer[self.payload.start - FRAME_BYTES..self.payload.end]
     }
 
-    /// Forgets what was read ahead: the end of a live file may have been read before it was written.
+    /// Forgets what was read ahead: the end of a live file may have been read before it was
+    /// written.
     pub fn refresh(&mut self) -> io::Result<()> {
         self.len = self.file.len()?;
         self.filled = 0;
@@ -78,7 +79,8 @@ impl Scanner {
         Ok(())
     }
 
-    /// Makes `need` bytes from `offset` available, or fewer if the file ends before. The caller has bounded `need`.
+    /// Makes `need` bytes from `offset` available, or fewer if the file ends before. The caller has
+    /// bounded `need`.
     fn fill(&mut self, need: usize) -> io::Result<&[u8]> {
         let mut skip = (self.offset - self.start) as usize;
         if self.filled < skip + need {
@@ -148,8 +150,9 @@ pub(crate) struct Remnant {
 }
 
 impl Scanner {
-    /// Looks over the rest of the file, byte by byte, for anything that is not zero and for records behind a hole.
-    /// `expected` is the LSN that should have stood here; a record with a lower one is a leftover that says nothing.
+    /// Looks over the rest of the file, byte by byte, for anything that is not zero and for records
+    /// behind a hole. `expected` is the LSN that should have stood here; a record with a lower one
+    /// is a leftover that says nothing.
     pub fn remnant(&mut self, expected: u64) -> io::Result<Remnant> {
         let begin = self.offset;
         let mut found = Remnant::default();
@@ -158,8 +161,8 @@ impl Scanner {
                 break;
             }
             let buffered = &self.buffer[(self.offset - self.start) as usize..self.filled];
-            // Zeros are the usual case and are passed over in one go. A record may begin with up to four of them (its
-            // checksum), so four are looked at again unless the file ends here.
+            // Zeros are the usual case and are passed over in one go. A record may begin with up to
+            // four of them (its checksum), so four are looked at again unless the file ends here.
             let zeros = leading_zeros(buffered) as u64;
             let back = if self.offset + zeros >= self.len { 0 } else { zeros.min(4) };
             if zeros > back {
@@ -190,7 +193,8 @@ impl Scanner {
 
 static ZEROS: [u8; CHUNK] = [0; CHUNK];
 
-/// Number of zeros at the beginning. Whole chunks of them are the usual case, so those are compared in one go.
+/// Number of zeros at the beginning. Whole chunks of them are the usual case, so those are compared
+/// in one go.
 fn leading_zeros(bytes: &[u8]) -> usize {
     if bytes.len() <= CHUNK && *bytes == ZEROS[..bytes.len()] {
         return bytes.len();

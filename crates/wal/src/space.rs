@@ -1,4 +1,5 @@
-//! What to do when the disk runs full: stop early, keep a reserve for what must still be said, go on by itself.
+//! What to do when the disk runs full: stop early, keep a reserve for what must still be said, go
+//! on by itself.
 //!
 //! ```text
 //! plenty ──free space below the low water──▶ low: only essential records, counted against room that is certain
@@ -6,8 +7,8 @@
 //!    └──────── free space is back, reserve file made again ◀──┘
 //! ```
 //!
-//! Space is taken from the disk when a segment is made, so that is when it is looked at; and regularly, because others
-//! take space from the same disk.
+//! Space is taken from the disk when a segment is made, so that is when it is looked at; and
+//! regularly, because others take space from the same disk.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -56,7 +57,8 @@ impl Space {
         self.look(disk, folder, options)
     }
 
-    /// Looks at the free space: decides whether it is low, and makes the reserve again when it is not.
+    /// Looks at the free space: decides whether it is low, and makes the reserve again when it is
+    /// not.
     pub fn look(
         &mut self,
         disk: &dyn Disk,

@@ -39,7 +39,8 @@ impl AppendOptions {
     }
 }
 
-/// A running log. Clones are the same log; when the last one goes, what was accepted is still written and flushed.
+/// A running log. Clones are the same log; when the last one goes, what was accepted is still
+/// written and flushed.
 #[derive(Clone)]
 pub struct Wal {
     handle: Arc<Handle>,
@@ -58,7 +59,8 @@ impl Drop for Handle {
     }
 }
 
-/// An append that was accepted: resolves when its flush has succeeded or failed. May be dropped; the record stays.
+/// An append that was accepted: resolves when its flush has succeeded or failed. May be dropped;
+/// the record stays.
 pub struct Pending(oneshot::Receiver<Result<Lsn, AppendError>>);
 
 impl Future for Pending {
@@ -91,7 +93,8 @@ impl Wal {
         wal
     }
 
-    /// Runs the log as a task of the present runtime, which then does the disk's work too. For simulations.
+    /// Runs the log as a task of the present runtime, which then does the disk's work too. For
+    /// simulations.
     #[must_use]
     pub fn start_task(log: Log, clock: Clock) -> Self {
         let (wal, owner) = Self::assemble(log, clock);
@@ -113,7 +116,8 @@ impl Wal {
         (Self { handle: Arc::new(handle) }, Owner::new(log, clock, shared, sender))
     }
 
-    /// Appends a record; waits for room in the queue. Accepted is not durable: that follows by the log's mode.
+    /// Appends a record; waits for room in the queue. Accepted is not durable: that follows by the
+    /// log's mode.
     pub async fn append(&self, kind: u8, payload: Vec<u8>) -> Result<Lsn, AppendError> {
         self.accept(vec![(kind, payload)], AppendOptions::default()).await
     }
@@ -147,16 +151,17 @@ impl Wal {
         self.accept(vec![(kind, payload)], options).await
     }
 
-    /// Appends records that follow each other and waits for the flush that covers them. Returns the LSN of the last;
-    /// with no records, it waits for what was accepted before.
+    /// Appends records that follow each other and waits for the flush that covers them. Returns the
+    /// LSN of the last; with no records, it waits for what was accepted before.
     ///
-    /// The records are not atomic: after a crash before the answer a part of them, from the first on, may be there.
+    /// The records are not atomic: after a crash before the answer a part of them, from the first
+    /// on, may be there.
     pub async fn append_durable(&self, records: Vec<(u8, Vec<u8>)>) -> Result<Lsn, AppendError> {
         self.enqueue_durable(records).await?.await
     }
 
-    /// Puts records into the queue (waiting for room only) and returns what waits for their flush. The order of calls
-    /// is the order in the log.
+    /// Puts records into the queue (waiting for room only) and returns what waits for their flush.
+    /// The order of calls is the order in the log.
     pub async fn enqueue_durable(
         &self,
         records: Vec<(u8, Vec<u8>)>,
@@ -204,7 +209,8 @@ impl Wal {
         self.put_control(permits, |reply| Item::Truncate { before: lsn, reply })?.await
     }
 
-    /// Takes nothing more, writes and flushes what was accepted, closes the files. May be called again.
+    /// Takes nothing more, writes and flushes what was accepted, closes the files. May be called
+    /// again.
     pub async fn close(&self) -> Result<(), AppendError> {
         self.handle.shared.begin_close();
         let mut ended = self.handle.shared.ended.subscribe();
@@ -216,7 +222,8 @@ impl Wal {
         }
     }
 
-    /// The last record that is certainly on the disk, as it rises. Its sender is gone when the log has ended.
+    /// The last record that is certainly on the disk, as it rises. Its sender is gone when the log
+    /// has ended.
     #[must_use]
     pub fn durable_lsn(&self) -> watch::Receiver<Lsn> {
         self.handle.shared.durable.clone()
@@ -331,7 +338,8 @@ impl Wal {
         permits.map_err(|_| shared.refusal())
     }
 
-    /// Puts records into the queue. The room is there, so this does not wait; it refuses only before anything happened.
+    /// Puts records into the queue. The room is there, so this does not wait; it refuses only
+    /// before anything happened.
     fn put(
         &self,
         records: Vec<(u8, Vec<u8>)>,

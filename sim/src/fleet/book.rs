@@ -1,7 +1,7 @@
 //! The ledger: its real state machine behind a model of the group that replicates it.
 //!
-//! What is committed is applied once, in one order. The model decides when that is possible (a leader that reaches a
-//! majority), how long it takes, and whether the proposer learns of it.
+//! What is committed is applied once, in one order. The model decides when that is possible (a
+//! leader that reaches a majority), how long it takes, and whether the proposer learns of it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -102,7 +102,8 @@ impl Chaos {
                 self.later(world, 8_000..20_000, Undo::Start(w));
             }
             Class::WorkerAlone => {
-                // Often longer than leases and the wait for them: another worker has the shard by then.
+                // Often longer than leases and the wait for them: another worker has the shard by
+                // then.
                 let until = world.now + world.some_ms(1_000..30_000);
                 for m in (0..world.managers.len()).map(Host::Manager) {
                     for (from, to) in [(w, m), (m, w)] {

@@ -11,7 +11,8 @@ use super::plan::Mark;
 use super::result::{JobResult, check_issued, check_planned};
 use super::world::World;
 
-/// P1, between all rounds: no shard has two attempts that might send, whoever else is down, paused or cut off.
+/// P1, between all rounds: no shard has two attempts that might send, whoever else is down, paused
+/// or cut off.
 pub fn always(world: &mut World) {
     let mut holders = Vec::new();
     for host in &world.workers {

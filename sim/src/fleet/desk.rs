@@ -1,4 +1,5 @@
-//! One job at its owner: the product's pure owner and its statistics, with checkpoints on a majority of disks.
+//! One job at its owner: the product's pure owner and its statistics, with checkpoints on a
+//! majority of disks.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,7 +1,9 @@
-//! A model of the engine that runs one attempt, and of the target that counts every request it gets.
+//! A model of the engine that runs one attempt, and of the target that counts every request it
+//! gets.
 //!
-//! What is not a model: the gate is checked by the worker's own clock right before a send, requests are counted in a
-//! file that outlives the process before they are sent, and what was answered goes through the real statistics stream.
+//! What is not a model: the gate is checked by the worker's own clock right before a send, requests
+//! are counted in a file that outlives the process before they are sent, and what was answered goes
+//! through the real statistics stream.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -70,7 +72,8 @@ impl Target {
         *begun = end.max(*begun);
     }
 
-    /// Clocks of hosts drift apart. Arrivals follow from a clock, so a new attempt may repeat some then.
+    /// Clocks of hosts drift apart. Arrivals follow from a clock, so a new attempt may repeat some
+    /// then.
     pub fn clocks_drift(&mut self) {
         self.drifts = true;
     }
@@ -125,14 +128,16 @@ impl Pile {
         Some(Self { units, shard, shards, whole, taken: spent.min(whole), spent, end })
     }
 
-    /// Arrivals that are due by then; `None`: users begin the next iteration when they have ended the last one.
+    /// Arrivals that are due by then; `None`: users begin the next iteration when they have ended
+    /// the last one.
     fn arrived(&self, elapsed: Duration) -> Option<u64> {
         let open = self.units.is_open();
         open.then(|| self.units.of_shard(self.shard, self.shards, elapsed, &[]).unwrap_or(0))
     }
 }
 
-/// The names of what a job counts: one step in one stage for each workflow, and a workflow for setup and teardown.
+/// The names of what a job counts: one step in one stage for each workflow, and a workflow for
+/// setup and teardown.
 pub fn schema(manifest: &Manifest) -> Schema {
     let mut layout = Layout::default();
     let names = manifest.workflows.iter().map(|part| part.name.clone());
@@ -337,7 +342,8 @@ impl Engine {
         }
     }
 
-    /// Does what is due. `obeys`: it looks at its gate, as it should. True: requests were lost with it.
+    /// Does what is due. `obeys`: it looks at its gate, as it should. True: requests were lost with
+    /// it.
     pub fn go_on(
         &mut self,
         now: Moment,
@@ -364,7 +370,8 @@ impl Engine {
         }
         let elapsed = self.elapsed(now);
         let open = !self.shut && self.until.is_some_and(|until| now < until) || !obeys;
-        // Behind a shut gate a load that can be counted is not over: another attempt goes on with the rest.
+        // Behind a shut gate a load that can be counted is not over: another attempt goes on with
+        // the rest.
         let may_end = open || self.pile.is_none();
         let over = self.is_over(elapsed);
         if may_end && (over || self.stopping) {

@@ -1,21 +1,23 @@
-//! The scenario `fleet-lossy`: an hour on a network that loses a fifth of all packets, with hosts that stand still for up
-//! to a second, one at a time. Several jobs run all the time. Nobody dies and nobody is cut off, so no owner may be
-//! replaced, no attempt revoked, and no lease run out. 24 seeds are a day.
+//! The scenario `fleet-lossy`: an hour on a network that loses a fifth of all packets, with hosts
+//! that stand still for up to a second, one at a time. Several jobs run all the time. Nobody dies
+//! and nobody is cut off, so no owner may be replaced, no attempt revoked, and no lease run out. 24
+//! seeds are a day.
 //!
 //! How loss is felt depends on what carries a message:
 //!
-//! - **Streams** (everything between managers and workers, and between managers) are late, and lose nothing: see
-//!   [`super::stream`], which says how late and why.
-//! - **Datagrams** (membership) are lost. The members here are the product's own (`membership::Swim`) with its own
-//!   settings, on the simulated network of the scenario `membership`. What they say of each other is what managers and
-//!   workers go by.
-//! - **The group** that replicates the ledger is a model. Its messages follow each other by a heartbeat at the latest,
-//!   so what is lost is repeated after one, and again if that is lost; a commit waits for the quicker of two followers,
-//!   a read too, and whoever is not the leader for the way to it. A leader that stands still for longer than an election
-//!   time-out is replaced; commits wait meanwhile.
+//! - **Streams** (everything between managers and workers, and between managers) are late, and lose
+//!   nothing: see [`super::stream`], which says how late and why.
+//! - **Datagrams** (membership) are lost. The members here are the product's own
+//!   (`membership::Swim`) with its own settings, on the simulated network of the scenario
+//!   `membership`. What they say of each other is what managers and workers go by.
+//! - **The group** that replicates the ledger is a model. Its messages follow each other by a
+//!   heartbeat at the latest, so what is lost is repeated after one, and again if that is lost; a
+//!   commit waits for the quicker of two followers, a read too, and whoever is not the leader for
+//!   the way to it. A leader that stands still for longer than an election time-out is replaced;
+//!   commits wait meanwhile.
 //!
-//! Times are the product's: leases, renewals, silence and patience of `control`, probes and suspicion of `membership`,
-//! the heartbeat of `ledger`. `SILENT_MS` is `ManagerConfig::silent`.
+//! Times are the product's: leases, renewals, silence and patience of `control`, probes and
+//! suspicion of `membership`, the heartbeat of `ledger`. `SILENT_MS` is `ManagerConfig::silent`.
 
 use std::collections::BTreeSet;
 use std::ops::Range;

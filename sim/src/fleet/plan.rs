@@ -1,4 +1,5 @@
-//! What a seed does to a fleet: how many hosts and jobs, which classes of faults, how hard, for how long.
+//! What a seed does to a fleet: how many hosts and jobs, which classes of faults, how hard, for how
+//! long.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -7,23 +8,7 @@ use control::owner::{Manifest, OnWorkerLoss, Part, Policy};
 use fastrand::Rng;
 use schedule::allocation::{Basis, Need};
 
-macro_rules! named {
-    ($(#[$doc:meta])* $name:ident { $($(#[$note:meta])* $variant:ident = $text:literal,)* }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-        pub enum $name { $($(#[$note])* $variant,)* }
-
-        impl $name {
-            pub const NAMES: &[&str] = &[$($text,)*];
-            #[allow(dead_code, reason = "marks are reached one by one")]
-            pub const ALL: &[Self] = &[$(Self::$variant,)*];
-
-            pub fn name(self) -> &'static str {
-                match self { $(Self::$variant => $text,)* }
-            }
-        }
-    };
-}
+use crate::named;
 
 named! {
     /// What is done to the fleet. A seed switches each class on or off.
@@ -102,7 +87,8 @@ pub struct Plan {
     pub lease: Duration,
     /// How nodes know of each other.
     pub word: Word,
-    /// Nothing happens that a worker or an owner could be lost by: nobody may be taken for lost who lives.
+    /// Nothing happens that a worker or an owner could be lost by: nobody may be taken for lost who
+    /// lives.
     pub spares_the_living: bool,
     /// Within this time of calm all jobs have ended.
     pub calm: Duration,
@@ -129,8 +115,8 @@ pub enum Size {
     Lossy,
 }
 
-/// Once nothing goes wrong any more, all jobs have ended within this time: a job waits 40 s for a core at most, its
-/// layers take 20 s each, and stuck ones are noticed after two minutes.
+/// Once nothing goes wrong any more, all jobs have ended within this time: a job waits 40 s for a
+/// core at most, its layers take 20 s each, and stuck ones are noticed after two minutes.
 const CALM: Duration = Duration::from_secs(400);
 
 impl Plan {
@@ -234,7 +220,8 @@ impl Plan {
     }
 }
 
-/// A host's own clock. It runs at its own rate, from its own beginning, and goes on while the host's processes do not.
+/// A host's own clock. It runs at its own rate, from its own beginning, and goes on while the
+/// host's processes do not.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     pub base: Duration,

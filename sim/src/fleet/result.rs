@@ -1,5 +1,5 @@
-//! A job's result as the simulation stores it, and what must hold of it: planned is run and dropped together (R27), and
-//! `issued` is what it says that it is.
+//! A job's result as the simulation stores it, and what must hold of it: planned is run and dropped
+//! together (R27), and `issued` is what it says that it is.
 
 use control::owner::{Conclusion, Part};
 use control::worker::Run;
@@ -65,8 +65,8 @@ impl JobResult {
     }
 }
 
-/// The target's count against what the result says of it. The files that count requests before they are sent are what
-/// the target has seen, since a simulated request is written when it is counted.
+/// The target's count against what the result says of it. The files that count requests before they
+/// are sent are what the target has seen, since a simulated request is written when it is counted.
 pub fn check_issued(world: &mut World, id: JobId, result: &JobResult) {
     let truth = world.target.issued.get(&id).copied().unwrap_or(0);
     let counted = result.counted;
@@ -87,7 +87,8 @@ pub fn check_issued(world: &mut World, id: JobId, result: &JobResult) {
     });
 }
 
-/// Run and dropped together are what was planned, for every workflow whose plan can be counted, however the job ended.
+/// Run and dropped together are what was planned, for every workflow whose plan can be counted,
+/// however the job ended.
 pub fn check_planned(world: &mut World, id: JobId, job: &Job, result: &JobResult) {
     let Some(order) = world.orders.get(&id) else { return };
     let parts = order.manifest.workflows.clone();
@@ -96,7 +97,8 @@ pub fn check_planned(world: &mut World, id: JobId, job: &Job, result: &JobResult
         let (least, most) = expected(world, id, number, part, whole, result.finished);
         let all = sums.all();
         let began = world.target.started.contains(&(id, number));
-        // Where no attempt was started the load has not begun, or nobody could know that it had not.
+        // Where no attempt was started the load has not begun, or nobody could know that it had
+        // not.
         let none = !began && all == 0;
         if !none && !(least..=most).contains(&all) {
             let (run, dropped, name) = (sums.run, &sums.dropped, &part.name);
@@ -125,7 +127,8 @@ fn expected(
 ) -> (u64, u64) {
     let again = world.target.repeats.get(&(id, number)).copied().unwrap_or(0);
     match part.units {
-        // Whoever stops a job ends its schedule: what was due by then is planned, and all of that was begun or missed.
+        // Whoever stops a job ends its schedule: what was due by then is planned, and all of that
+        // was begun or missed.
         Units::Arrivals { .. } if !finished => (world.target.begun(id, number), whole + again),
         _ => (whole, whole + again),
     }

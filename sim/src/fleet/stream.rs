@@ -1,18 +1,21 @@
 //! How a stream behaves where packets are lost.
 //!
-//! Nodes talk over TCP. A lost packet does not lose a message there: it comes later, and everything behind it waits. The
-//! model has one stream for each ordered pair of hosts, and a packet for each message:
+//! Nodes talk over TCP. A lost packet does not lose a message there: it comes later, and everything
+//! behind it waits. The model has one stream for each ordered pair of hosts, and a packet for each
+//! message:
 //!
 //! - Every transmission is lost with the given probability, on its own.
-//! - What is lost is sent again after 200 ms, then after 400, 800 and so on: the least retransmission time-out of Linux,
-//!   which is far above the round trips of a datacenter. At 20 % loss one message in 25 is 600 ms late or more, one in 625
-//!   three seconds.
-//! - A later message that gets through tells the sender of the gap (selective acknowledgement), and what is missing is
-//!   sent again at once, and may be lost again. So busy streams recover sooner than quiet ones.
+//! - What is lost is sent again after 200 ms, then after 400, 800 and so on: the least
+//!   retransmission time-out of Linux, which is far above the round trips of a datacenter. At 20 %
+//!   loss one message in 25 is 600 ms late or more, one in 625 three seconds.
+//! - A later message that gets through tells the sender of the gap (selective acknowledgement), and
+//!   what is missing is sent again at once, and may be lost again. So busy streams recover sooner
+//!   than quiet ones.
 //! - Messages come out in the order in which they went in.
 //!
-//! Left out: lost acknowledgements, which cost a needless repeat and no time; windows, since messages are small;
-//! connections that are given up, since that takes the kernel a quarter of an hour.
+//! Left out: lost acknowledgements, which cost a needless repeat and no time; windows, since
+//! messages are small; connections that are given up, since that takes the kernel a quarter of an
+//! hour.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -61,7 +64,8 @@ impl<T> Stream<T> {
         self.come_out(now)
     }
 
-    /// The time-out has passed: the first that is missing is sent again, and while that works those behind it.
+    /// The time-out has passed: the first that is missing is sent again, and while that works those
+    /// behind it.
     pub fn resend(&mut self, percent: u8, now: Duration, rng: &mut Rng) -> Vec<T> {
         if self.again.is_none_or(|again| again > now) {
             return Vec::new();
@@ -124,7 +128,8 @@ mod tests {
         assert!(delays(0, 100, Duration::from_millis(1)).iter().all(Duration::is_zero));
     }
 
-    /// Messages far apart have only their own time-outs: 20 % are late by 200 ms, 4 % by 600, 0.8 % by 1,400.
+    /// Messages far apart have only their own time-outs: 20 % are late by 200 ms, 4 % by 600, 0.8 %
+    /// by 1,400.
     #[test]
     fn a_quiet_stream_waits_for_its_time_outs() {
         let late = delays(20, 100_000, Duration::from_secs(500));

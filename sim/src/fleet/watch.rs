@@ -1,7 +1,8 @@
-//! Who was taken for lost and was not: owners that were replaced while they lived, attempts that were revoked while
-//! they ran, leases that ran out at workers which were there.
+//! Who was taken for lost and was not: owners that were replaced while they lived, attempts that
+//! were revoked while they ran, leases that ran out at workers which were there.
 //!
-//! None of it is unsafe, and under most faults it cannot be avoided. Where a plan spares the living it must not happen.
+//! None of it is unsafe, and under most faults it cannot be avoided. Where a plan spares the living
+//! it must not happen.
 
 use control::worker::Run;
 use ledger_state::{Command, Proposal};

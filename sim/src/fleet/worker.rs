@@ -1,4 +1,5 @@
-//! A worker's host: the product's pure worker, with model engines on its cores, a disk, and the post of its statistics.
+//! A worker's host: the product's pure worker, with model engines on its cores, a disk, and the
+//! post of its statistics.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -140,7 +141,7 @@ impl World {
     fn worker_effect(&mut self, w: usize, effect: Effect) {
         let me = Host::Worker(w);
         match effect {
-            Effect::WorkerResponse { to, answer } => {
+            Effect::Respond { to, answer } => {
                 let Some((m, life, call)) = self.workers[w].asked.remove(&to) else { return };
                 self.send(
                     me,
@@ -190,7 +191,7 @@ impl World {
                 event!("w{w} shuts the gate of {run}");
                 self.later(w, 0..5, Event::PermitWithdrawn { run });
             }
-            Effect::StopMode { run, how } => {
+            Effect::Stop { run, how } => {
                 if let Some(engine) = self.workers[w].engines.get_mut(&run) {
                     engine.halt(how);
                 }
@@ -240,7 +241,8 @@ impl World {
                         Event::Stored { run, result: Err("I/O error".into()) },
                     );
                 }
-                // On disk when it is said to be; a crash before that leaves the file that counts requests.
+                // On disk when it is said to be; a crash before that leaves the file that counts
+                // requests.
                 let (at, life) =
                     (self.now + self.some_ms(if slow { 50..1_500 } else { 1..20 }), self.life(me));
                 self.push(at, Item::OnDisk { w, life, report });

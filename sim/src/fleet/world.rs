@@ -95,7 +95,8 @@ pub enum Packet {
         from: usize,
         renewed: Box<RenewRequest>,
     },
-    /// From one manager to another: a worker's word for the owner of its job, or the owner's for a worker.
+    /// From one manager to another: a worker's word for the owner of its job, or the owner's for a
+    /// worker.
     Relay {
         from: usize,
         life: u64,
@@ -296,7 +297,7 @@ impl World {
         let settings = Settings {
             lease: fence::LeaseTerms::new(plan.lease),
             ready_within: Duration::from_secs(20),
-            seat_within: Duration::from_secs(40),
+            place_within: Duration::from_secs(40),
             ..Settings::default()
         };
         let settings = if lossy { Settings::default() } else { settings };
@@ -706,7 +707,8 @@ impl World {
         }
     }
 
-    /// Membership, as far as it matters here: everybody tells the managers, managers tell everybody.
+    /// Membership, as far as it matters here: everybody tells the managers, managers tell
+    /// everybody.
     fn beat(&mut self, host: Host) {
         let beat = match host {
             Host::Manager(_) => Beat::Manager,

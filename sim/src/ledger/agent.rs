@@ -1,7 +1,8 @@
-//! The user of a node: takes errands from clients, runs them on the node, and brings the answers back.
+//! The user of a node: takes errands from clients, runs them on the node, and brings the answers
+//! back.
 //!
-//! It lives on the node's host and dies with it; a client whose errand dies with the host learns nothing, as a caller
-//! whose connection breaks.
+//! It lives on the node's host and dies with it; a client whose errand dies with the host learns
+//! nothing, as a caller whose connection breaks.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;

@@ -1,7 +1,8 @@
 //! What goes wrong, and when: an agenda of things to do to the hosts, drawn from the seed.
 //!
-//! Each class that the plan has switched on fires again and again; what it starts it also ends, by an entry further
-//! down the agenda. [`Chaos::stop`] ends everything at once, for the second phase of a run.
+//! Each class that the plan has switched on fires again and again; what it starts it also ends, by
+//! an entry further down the agenda. [`Chaos::stop`] ends everything at once, for the second phase
+//! of a run.
 
 mod net;
 mod process;
@@ -72,7 +73,8 @@ impl Chaos {
         self.agenda.insert((self.now_ms + after.as_millis() as u64, self.entered), action);
     }
 
-    /// The time to the next one is exponential: faults come in clusters, and now and then there is peace.
+    /// The time to the next one is exponential: faults come in clusters, and now and then there is
+    /// peace.
     fn fire_later(&mut self, class: Class) {
         let mean = self.world.plan.fault_gap.as_secs_f64() * weight(class);
         let gap = -mean * (1.0 - self.random.f64()).ln();
@@ -179,7 +181,8 @@ impl Chaos {
                 jump_wall(host, by_ms);
                 self.world.injected(class, &format!("n{} by {by_ms} ms", host + 1));
             }
-            // Skew is there from the start, duplicates are made by clients, lost and torn writes by power losses.
+            // Skew is there from the start, duplicates are made by clients, lost and torn writes by
+            // power losses.
             Class::Skew | Class::Duplicate | Class::LostWrite | Class::TornWrite => {}
         }
     }

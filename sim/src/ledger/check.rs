@@ -1,7 +1,7 @@
 //! The invariants of the group as a whole, checked between two steps of the simulation.
 //!
-//! Each is a plain question with an id. What one state must fulfil by itself is asked of `ledger_state`; here is
-//! what needs more than one node, or more than one moment.
+//! Each is a plain question with an id. What one state must fulfil by itself is asked of
+//! `ledger_state`; here is what needs more than one node, or more than one moment.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -81,8 +81,9 @@ impl Checks {
         }
     }
 
-    /// A leader is one (term, node): of two nodes in one term the higher id wins over the lower, as of two terms the
-    /// higher one. So two leaders in one term are no violation here; what they decide is compared by `P3.prefix`.
+    /// A leader is one (term, node): of two nodes in one term the higher id wins over the lower, as
+    /// of two terms the higher one. So two leaders in one term are no violation here; what they
+    /// decide is compared by `P3.prefix`.
     fn leads(&mut self, host: usize, node: NodeId, term: u64) {
         event!("n{} leads term {term}", host + 1);
         let first = self.leaders.is_empty();
@@ -110,7 +111,8 @@ impl Checks {
             })
         });
         let (holders, needed) = (holders.count(), self.world.plan.nodes / 2 + 1);
-        // A copy that was there when it was counted may have been lost with its disk before the answer was on its way.
+        // A copy that was there when it was counted may have been lost with its disk before the
+        // answer was on its way.
         let lost = self.world.hosts.iter().filter_map(|host| host.forgot_ms.get());
         let lost = lost.filter(|at| at + PUT_AT_MOST_MS > crate::trace::now_ms()).count();
         if holders + lost < needed {
@@ -122,7 +124,8 @@ impl Checks {
         }
     }
 
-    /// Looks at the states of all nodes: what each must fulfil by itself, and against what it was before.
+    /// Looks at the states of all nodes: what each must fulfil by itself, and against what it was
+    /// before.
     pub fn states(&mut self) {
         for (host, slot) in self.world.hosts.iter().enumerate() {
             let Some(state) = slot.state(State::clone) else { continue };
@@ -177,7 +180,8 @@ impl Checks {
         }
     }
 
-    /// Keeps track of who is cut off; told in every step, because a moment of contact is enough to learn a term.
+    /// Keeps track of who is cut off; told in every step, because a moment of contact is enough to
+    /// learn a term.
     pub fn cut_off(&mut self, isolated: &[usize], now_ms: u64) {
         self.isolated.retain(|host, _| isolated.contains(host));
         for host in isolated {
@@ -187,7 +191,8 @@ impl Checks {
 
     /// Pre-vote: who reaches nobody does not raise its term.
     pub fn isolation(&mut self, now_ms: u64) {
-        // What a node says of its term is as old as the flush that holds it up, and one election may wait behind it.
+        // What a node says of its term is as old as the flush that holds it up, and one election
+        // may wait behind it.
         let slow = self.world.plan.classes.contains(&Class::SlowSync);
         let settles_ms = ISOLATION_SETTLES_MS + if slow { 2 * SLOWEST_FLUSH_MS } else { 0 };
         for (host, isolation) in &mut self.isolated {

@@ -22,8 +22,8 @@ named! {
     Class {
         /// One link is slow for a while.
         Delay = "net: delay",
-        /// A link loses everything for a moment. A connection that lost a segment never recovers: it must be made
-        /// again.
+        /// A link loses everything for a moment. A connection that lost a segment never recovers:
+        /// it must be made again.
         Drop = "net: drop",
         /// What a link carries is kept back, and then comes all at once.
         Hold = "net: hold",

@@ -1,7 +1,8 @@
-//! Clients: they submit, claim, start, end, cancel and read, on what they last knew, through whichever node.
+//! Clients: they submit, claim, start, end, cancel and read, on what they last knew, through
+//! whichever node.
 //!
-//! They are rude in the ways that real ones are: they retry through another node, send the same report twice, reuse a
-//! key for another submission, act on knowledge that is out of date.
+//! They are rude in the ways that real ones are: they retry through another node, send the same
+//! report twice, reuse a key for another submission, act on knowledge that is out of date.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -111,11 +112,13 @@ impl WorkerReports {
         }
     }
 
-    /// Asks again about one of the unknown writes. False if there was none that could be asked about.
+    /// Asks again about one of the unknown writes. False if there was none that could be asked
+    /// about.
     pub async fn resolve_one(&self, deadline: Duration) -> bool {
         let open = {
             let mut all = self.open.borrow_mut();
-            // A request is of one life of its node: when that is over nobody can ask, and the call stays open.
+            // A request is of one life of its node: when that is over nobody can ask, and the call
+            // stays open.
             all.retain(|open| self.world.hosts[open.host].starts.get() == open.start);
             if all.is_empty() {
                 return false;
@@ -188,7 +191,7 @@ pub struct Client {
 /// Shards per job; few, so that clients meet.
 const SHARDS: u32 = 2;
 /// Jobs here have no teardowns.
-const GRACE: Grace = Grace { stop_ms: 5_000, teardown_ms: 5_000, asides: None };
+const GRACE: Grace = Grace { stop_ms: 5_000, teardown_ms: 5_000, hooks: None };
 
 impl Client {
     pub fn new(number: usize, office: Rc<WorkerReports>) -> Self {
@@ -270,7 +273,8 @@ impl Client {
         }
     }
 
-    /// Proposes something that makes sense to this client; with duplicates switched on, sometimes twice at once.
+    /// Proposes something that makes sense to this client; with duplicates switched on, sometimes
+    /// twice at once.
     async fn write(&mut self, host: usize, key: &IdempotencyKey, job: JobId, deadline: Duration) {
         let command = match self.known.get(&job).cloned() {
             Some(view) => self.next_command(host, job, &view),
@@ -391,7 +395,8 @@ impl Client {
         let workflow = WorkflowNo(self.random.u32(0..2));
         match self.random.u8(0..16) {
             0..=3 => {
-                // Owners that follow each other compute the same division; now and then one does not.
+                // Owners that follow each other compute the same division; now and then one does
+                // not.
                 let count = if self.random.u8(0..6) == 0 { SHARDS + 1 } else { SHARDS };
                 Command::Provision { job, epoch, shards: vec![(workflow, count)] }
             }

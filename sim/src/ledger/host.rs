@@ -1,4 +1,5 @@
-//! One host: opens its data folder, starts the node, and waits until the node gives up or the host is taken down.
+//! One host: opens its data folder, starts the node, and waits until the node gives up or the host
+//! is taken down.
 
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -35,7 +36,8 @@ fn node_id(host: usize) -> NodeId {
     NodeId(host as u128 + 1)
 }
 
-/// The software of a host. It never ends by itself: a node that gives up is noted, and the supervisor restarts it.
+/// The software of a host. It never ends by itself: a node that gives up is noted, and the
+/// supervisor restarts it.
 pub async fn run(world: Rc<World>, host: usize) -> turmoil::Result {
     let slot = &world.hosts[host];
     slot.starts.set(slot.starts.get() + 1);

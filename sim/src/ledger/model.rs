@@ -1,9 +1,10 @@
 //! One job, as a client may understand it from what is promised: what each answer says about the
 //! state.
 //!
-//! It is written without looking at the implementation, and it decides nothing: for each answer it asks whether what
-//! the answer claims is true. Which of several true refusals is given is not its business. Every effect has a place
-//! in the log (its epoch), and places rise; that is checked along the way.
+//! It is written without looking at the implementation, and it decides nothing: for each answer it
+//! asks whether what the answer claims is true. Which of several true refusals is given is not its
+//! business. Every effect has a place in the log (its epoch), and places rise; that is checked
+//! along the way.
 
 mod state;
 
@@ -55,7 +56,8 @@ pub enum Operation {
     Read {
         seen: Option<Box<Seen>>,
     },
-    /// A read without an answer, or a write that was proved not to have happened: it explains nothing.
+    /// A read without an answer, or a write that was proved not to have happened: it explains
+    /// nothing.
     Nothing,
 }
 

@@ -55,7 +55,7 @@ fn finish(epoch: u64) -> Command {
 
 fn cancel() -> Command {
     let (reason, requestor) = (String::new(), String::new());
-    let grace = Some(Grace { stop_ms: 1_000, teardown_ms: 1_000, asides: None });
+    let grace = Some(Grace { stop_ms: 1_000, teardown_ms: 1_000, hooks: None });
     Command::CancelJob { job: JOB, reason, requestor, nonce: [1; 16], grace }
 }
 

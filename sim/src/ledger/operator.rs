@@ -1,5 +1,5 @@
-//! The operator: admits again who lost its disk, now and then takes a member out and in, and when the faults have
-//! stopped asks about everything that is still open.
+//! The operator: admits again who lost its disk, now and then takes a member out and in, and when
+//! the faults have stopped asks about everything that is still open.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -33,7 +33,8 @@ pub async fn work(office: Rc<WorkerReports>) {
         readmit(&office, &mut random).await;
         tokio::time::sleep(Duration::from_millis(300)).await;
     }
-    // Every unknown write is asked about until it has an outcome; how long that may take is the run's bound.
+    // Every unknown write is asked about until it has an outcome; how long that may take is the
+    // run's bound.
     while Rc::clone(&office).resolve_one(DEADLINE).await {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -73,8 +74,8 @@ async fn readmit(office: &Rc<WorkerReports>, random: &mut Rng) {
     }
 }
 
-/// Takes a member out, or lets the one that is out back in. At most one is out, and none while a disk is lost: the
-/// group that is left must stand the loss of one more.
+/// Takes a member out, or lets the one that is out back in. At most one is out, and none while a
+/// disk is lost: the group that is left must stand the loss of one more.
 async fn change(office: &Rc<WorkerReports>, random: &mut Rng, removed: &mut Option<usize>) {
     if let Some(host) = *removed {
         if admit(office, host, random).await {
@@ -91,7 +92,8 @@ async fn change(office: &Rc<WorkerReports>, random: &mut Rng, removed: &mut Opti
         (random.usize(0..office.world.plan.nodes), random.usize(0..office.world.plan.nodes));
     let Some(node) = office.world.node(host) else { return };
     let member = node.session().node;
-    // Whatever the answer, it may have happened; admitting a member that is one already is harmless.
+    // Whatever the answer, it may have happened; admitting a member that is one already is
+    // harmless.
     *removed = Some(host);
     office.world.member_out.set(true);
     match office.ask(through, Ask::Remove { node: member }, DEADLINE).await {

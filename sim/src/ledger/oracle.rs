@@ -1,7 +1,8 @@
 //! What the clients know: every call, every answer, and which calls never got one.
 //!
-//! A call without an answer may have happened, may still happen, or not. The oracle never guesses: it keeps such calls
-//! open, and the linearizability check decides whether some order explains what everybody else has seen.
+//! A call without an answer may have happened, may still happen, or not. The oracle never guesses:
+//! it keeps such calls open, and the linearizability check decides whether some order explains what
+//! everybody else has seen.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,7 +36,8 @@ pub struct Oracle {
 pub struct Ticket {
     job: JobId,
     number: usize,
-    /// The highest acknowledged place when it began: its own effect comes later, and a strong read sees it.
+    /// The highest acknowledged place when it began: its own effect comes later, and a strong read
+    /// sees it.
     pub latest: u64,
 }
 
@@ -85,7 +87,8 @@ impl Oracle {
         }
     }
 
-    /// It was proved that the call has no effect and never will. If it has one all the same, no order will explain it.
+    /// It was proved that the call has no effect and never will. If it has one all the same, no
+    /// order will explain it.
     pub fn never(&self, ticket: Ticket) {
         let mut histories = self.histories.borrow_mut();
         if let Some(call) =

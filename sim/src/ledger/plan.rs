@@ -1,8 +1,9 @@
-//! What a seed decides before anything runs: how large the group is, which faults there are, how hard they hit.
+//! What a seed decides before anything runs: how large the group is, which faults there are, how
+//! hard they hit.
 //!
-//! Swarm: each class of faults is on or off as a whole. With all of them on at once they hide each other (a group
-//! that is split all the time never gets to compact its log), and a value that never varies becomes one that the code
-//! relies on.
+//! Swarm: each class of faults is on or off as a whole. With all of them on at once they hide each
+//! other (a group that is split all the time never gets to compact its log), and a value that never
+//! varies becomes one that the code relies on.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -47,7 +48,8 @@ impl Plan {
     pub fn draw(seed: u64) -> Self {
         let random = &mut Rng::with_seed(seed ^ 0x706c_616e);
         let nodes = if random.u8(0..4) == 0 { 5 } else { 3 };
-        // Some seeds have few classes, some have many; one in sixteen has none: what fails there is no fault's fault.
+        // Some seeds have few classes, some have many; one in sixteen has none: what fails there is
+        // no fault's fault.
         let share = [0.15, 0.3, 0.5, 0.8][random.usize(0..4)];
         let quiet = random.u8(0..16) == 0;
         let classes: BTreeSet<Class> =

@@ -1,6 +1,7 @@
 //! What nodes tell about themselves at the moment it happens, for the checks between two steps.
 //!
-//! Nodes hold their observer across threads in the real world, so it owns nothing: the notes lie with the thread.
+//! Nodes hold their observer across threads in the real world, so it owns nothing: the notes lie
+//! with the thread.
 
 use std::cell::RefCell;
 

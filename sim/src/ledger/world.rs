@@ -1,6 +1,8 @@
-//! What the parts of a run share: hosts with their disks, what was injected, what was reached, what was violated.
+//! What the parts of a run share: hosts with their disks, what was injected, what was reached, what
+//! was violated.
 //!
-//! All of it lives on one thread. It outlives crashes of hosts: it is the laboratory, not the experiment.
+//! All of it lives on one thread. It outlives crashes of hosts: it is the laboratory, not the
+//! experiment.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -82,8 +84,8 @@ pub struct World {
 pub const VIOLATIONS_MAX: usize = 10;
 
 thread_local! {
-    /// How far each wall clock is off, in milliseconds. Here and not in the world, because a node asks by function
-    /// pointer.
+    /// How far each wall clock is off, in milliseconds. Here and not in the world, because a node
+    /// asks by function pointer.
     static WALL_OFFSETS: RefCell<Vec<i64>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -224,35 +226,6 @@ impl World {
             counts: self.counts.borrow().iter().map(|(name, n)| ((*name).to_owned(), *n)).collect(),
             violations: self.violations.borrow().clone(),
         }
-    }
-}
-
-thread_local! {
-    static PANICS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
-    static CRASHING: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Runs something that tears a host down.
-pub fn crashing(tear_down: impl FnOnce()) {
-    CRASHING.set(true);
-    tear_down();
-    CRASHING.set(false);
-}
-
-/// Something on a host has panicked. Its runtime goes on without that task, so the run would not notice by itself.
-pub fn note_panic(info: String) {
-    if CRASHING.get() {
-        return;
-    }
-    eprintln!("{info}");
-    // A panic while a panic is noted is not noted.
-    let _ = PANICS.try_with(|panics| panics.try_borrow_mut().map(|mut panics| panics.push(info)));
-}
-
-/// Panics since the last time are violations.
-pub fn panics(world: &World) {
-    for info in PANICS.take() {
-        world.violate("P10.panic", info);
     }
 }
 

@@ -235,7 +235,8 @@ impl Chaos {
         }
         world.weather = Weather::FINE;
         for index in 0..world.count() {
-            // Without a majority of the voters nobody may be declared dead, and without a seed nobody can join.
+            // Without a majority of the voters nobody may be declared dead, and without a seed
+            // nobody can join.
             let comes_back = index < SEEDS || self.rng.u8(..3) == 0;
             if world.get(index).is_none() && comes_back {
                 checks.restarts(world, index);

@@ -227,7 +227,8 @@ impl Checks {
         let is_forward = match (change.cause, before.state) {
             (Cause::NewLife, _) => life > before.life,
             (_, Some(_)) => life == before.life,
-            // It was taken out. Until its tombstone falls only a later life is taken in, or its own word.
+            // It was taken out. Until its tombstone falls only a later life is taken in, or its own
+            // word.
             (_, None) => {
                 let passed = local.saturating_sub(before.since);
                 let is_buried = passed < self.settings.tombstone_for.min(TOMBSTONE_MIN);
@@ -429,7 +430,8 @@ impl Checks {
     }
 }
 
-/// The shortest that a tombstone stands here: ten times the time after which a manager is given up unmet.
+/// The shortest that a tombstone stands here: ten times the time after which a manager is given up
+/// unmet.
 const TOMBSTONE_MIN: Duration = Duration::from_secs(900);
 
 /// The table of legal steps (DET-1), written down a second time.

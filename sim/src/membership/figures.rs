@@ -45,8 +45,8 @@ fn warm(seed: u64, count: usize, settings: &Settings) -> World {
     world
 }
 
-/// Everybody has met everybody after two rounds of probes at most. Before that a death is found more slowly: who has
-/// not met the dead one itself cannot suspect it.
+/// Everybody has met everybody after two rounds of probes at most. Before that a death is found
+/// more slowly: who has not met the dead one itself cannot suspect it.
 fn warm_up(count: usize, settings: &Settings) -> Duration {
     settings.probe_period * (count as u32 * 4 + 120)
 }
@@ -168,10 +168,10 @@ pub fn detection(
 
 /// Time from a crash to everybody knowing it, in periods.
 ///
-/// A dead member is picked by nobody for `k` periods with probability `e^-k`; a probe takes a period to fail; then the
-/// suspicion runs its minimum, provided that the confirmations come before it ends (one member a period finds out by
-/// itself, so they do from a minimum of about four periods up); then gossip has to reach everybody, which takes some
-/// `log2(n)` rounds.
+/// A dead member is picked by nobody for `k` periods with probability `e^-k`; a probe takes a
+/// period to fail; then the suspicion runs its minimum, provided that the confirmations come before
+/// it ends (one member a period finds out by itself, so they do from a minimum of about four
+/// periods up); then gossip has to reach everybody, which takes some `log2(n)` rounds.
 fn predict(settings: &Settings, count: usize) -> (f64, f64) {
     let period = settings.probe_period.as_secs_f64();
     let patience = Patience::of(settings, count);
@@ -179,7 +179,8 @@ fn predict(settings: &Settings, count: usize) -> (f64, f64) {
     let round = settings.gossip_period.as_secs_f64() / period;
     let gossip = (count as f64).log2() * round;
     let tick = settings.tick().as_secs_f64() / period;
-    // Until the confirmations that bring the timeout down have come, drawn one a period each, at p99 of their sum.
+    // Until the confirmations that bring the timeout down have come, drawn one a period each, at
+    // p99 of their sum.
     let needed = f64::from(patience.confirmations);
     let confirm_p99 = needed + 2.33 * needed.sqrt() + 1.0 + gossip;
     let p50 = 2f64.ln() + 1.0 + min + gossip + tick;
@@ -292,8 +293,8 @@ pub fn cost(seed: u64, count: usize) -> Cost {
     }
 }
 
-/// Runs one member again, alone: a thousand of them in turn would measure the memory of this machine. The best of five,
-/// as anything else can only add.
+/// Runs one member again, alone: a thousand of them in turn would measure the memory of this
+/// machine. The best of five, as anything else can only add.
 fn cpu_of_one(world: &mut World, member: usize, start: Duration) -> Duration {
     let Some((_, events)) = world.record.take() else { return Duration::ZERO };
     let run = || {
@@ -339,7 +340,8 @@ pub fn pause(seed: u64, count: usize) -> Paused {
     let settings = settings(4.0, Lifeguard::ON);
     let mut world = warm(seed, count, &settings);
     let paused = world.draw(count);
-    // Caught in the middle of a suspicion: a member has just died, and its deadline passes during the pause.
+    // Caught in the middle of a suspicion: a member has just died, and its deadline passes during
+    // the pause.
     let victim = (paused + 7) % count;
     world.crash(victim);
     world.run(settings.probe_period * 5);

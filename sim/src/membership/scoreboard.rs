@@ -1,7 +1,7 @@
 //! The figures of failure detection: which are measured, what they have to be.
 //!
-//! The same seeds run with Lifeguard on and off; the second is the baseline that the first is measured against. Each
-//! experiment is a job of its own, so that they can run side by side.
+//! The same seeds run with Lifeguard on and off; the second is the baseline that the first is
+//! measured against. Each experiment is a job of its own, so that they can run side by side.
 
 mod show;
 
@@ -193,7 +193,8 @@ fn perform(job: &Job, seed: u64, options: &Options) -> Found {
     }
 }
 
-/// Measures everything for each seed, with so many threads. `progress` hears of each job that is done.
+/// Measures everything for each seed, with so many threads. `progress` hears of each job that is
+/// done.
 ///
 /// The same seeds and options give the same report, but for the processor time.
 pub fn run(
@@ -327,7 +328,8 @@ impl Report {
         found
     }
 
-    /// Median full detection against the baseline of alpha 5 without Lifeguard: which, how much of it, and the bound.
+    /// Median full detection against the baseline of alpha 5 without Lifeguard: which, how much of
+    /// it, and the bound.
     fn against_baseline(&self) -> Vec<(&Detection, f64, f64)> {
         let Some(baseline) = self.detections.iter().find(|d| !d.lifeguard) else {
             return Vec::new();
@@ -345,8 +347,8 @@ impl Report {
 
 type Measure = fn(&Cost) -> f64;
 
-/// What has to be about the same for every size, and by how much it may differ. The processor's time does a little: a
-/// digest is a walk over the table, and so is the core's look for a member.
+/// What has to be about the same for every size, and by how much it may differ. The processor's
+/// time does a little: a digest is a walk over the table, and so is the core's look for a member.
 const FLAT: [(&str, Measure); 3] = [
     ("messages", |cost| cost.datagrams),
     ("bytes", |cost| cost.bytes + cost.exchanged_bytes),
@@ -368,7 +370,8 @@ mod tests {
         Options { stalled, members: 16, sizes, victims: 2, lossy, only: None, only_members: None }
     }
 
-    /// Whatever has to be counted is counted, and the same seed gives the same figures but for the processor's time.
+    /// Whatever has to be counted is counted, and the same seed gives the same figures but for the
+    /// processor's time.
     #[test]
     fn every_experiment_reports_and_repeats() {
         let mut reports = [1, 2].map(|threads| run(&[7], &tiny(), threads, &|_, _| {}));

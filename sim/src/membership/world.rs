@@ -1,7 +1,8 @@
-//! Thousands of members on one simulated network: a discrete-event driver over the product's own pure code.
+//! Thousands of members on one simulated network: a discrete-event driver over the product's own
+//! pure code.
 //!
-//! Nothing runs between events, so a thousand members cost little more than their datagrams. Everything follows from
-//! the seed: latency, loss, who stalls, and each member's own generator.
+//! Nothing runs between events, so a thousand members cost little more than their datagrams.
+//! Everything follows from the seed: latency, loss, who stalls, and each member's own generator.
 
 mod life;
 mod parts;
@@ -23,7 +24,8 @@ pub use parts::{Death, Fault, Seen, Traffic, Weather};
 /// How many datagrams a socket holds for a process that does not read.
 const SOCKET_DATAGRAMS: usize = 2048;
 
-/// What a record, and a comparison with its reply, take on the wire, with the frames of gRPC, HTTP/2 and TLS.
+/// What a record, and a comparison with its reply, take on the wire, with the frames of gRPC,
+/// HTTP/2 and TLS.
 const RECORD_BYTES: u64 = 80;
 const COMPARE_BYTES: u64 = 600;
 

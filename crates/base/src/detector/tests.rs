@@ -94,10 +94,10 @@ impl Dice {
     }
 }
 
-/// A stream of questions and answers, ten a second, over TCP on a network that loses 20 of 100 packets each way. What
-/// is lost is sent again after 0.2 s, then after twice as long each time, and what follows waits for it. After 0.9 s
-/// without an answer the connection is given up; a new one is tried every 0.6 s, and needs packets both ways to
-/// arrive at once, and a handshake.
+/// A stream of questions and answers, ten a second, over TCP on a network that loses 20 of 100
+/// packets each way. What is lost is sent again after 0.2 s, then after twice as long each time,
+/// and what follows waits for it. After 0.9 s without an answer the connection is given up; a new
+/// one is tried every 0.6 s, and needs packets both ways to arrive at once, and a handshake.
 struct Stream {
     /// Nothing arrives before.
     until: u64,
@@ -127,9 +127,10 @@ impl Stream {
     }
 }
 
-/// 24 hours of 20 % loss, with a member and a leader that stand still for a second twice a minute each: nobody is taken
-/// for silent, although a patience that learns nothing would do so every other minute. The leader hears a member on two
-/// connections, the second of which it uses only to ask back.
+/// 24 hours of 20 % loss, with a member and a leader that stand still for a second twice a minute
+/// each: nobody is taken for silent, although a patience that learns nothing would do so every
+/// other minute. The leader hears a member on two connections, the second of which it uses only to
+/// ask back.
 #[test]
 fn nobody_is_taken_for_silent_in_a_day_of_loss_and_pauses() {
     let (mut dice, mut learned, mut fixed) = (Dice(7), 0u32, 0u32);

@@ -104,7 +104,8 @@ fn a_failed_trial_opens_it_again() {
     );
 }
 
-/// A word from the target itself brings the trial forward, and a target that can only speak is tried once a second.
+/// A word from the target itself brings the trial forward, and a target that can only speak is
+/// tried once a second.
 #[test]
 fn a_target_that_speaks_is_tried_before_its_cool_down_is_over() {
     play(
@@ -125,7 +126,8 @@ fn a_target_that_speaks_is_tried_before_its_cool_down_is_over() {
     );
 }
 
-/// The window: at 30 s the first still counts, after that no more. An answer between them does not wipe them out.
+/// The window: at 30 s the first still counts, after that no more. An answer between them does not
+/// wipe them out.
 #[test]
 fn failures_count_for_their_window() {
     play(
@@ -170,7 +172,8 @@ fn failures_that_overlap_are_one() {
     );
 }
 
-/// What must be tried is tried in every state. It counts as the trial if one is due, and not at all before that.
+/// What must be tried is tried in every state. It counts as the trial if one is due, and not at all
+/// before that.
 #[test]
 fn what_must_be_tried_is_tried() {
     play(
@@ -192,7 +195,8 @@ fn what_must_be_tried_is_tried() {
     );
 }
 
-/// A trial whose end nobody tells does not keep everybody out for ever, and counts for nothing afterwards.
+/// A trial whose end nobody tells does not keep everybody out for ever, and counts for nothing
+/// afterwards.
 #[test]
 fn a_trial_that_nobody_ends_is_given_up() {
     play(
@@ -250,7 +254,8 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// A target as somebody sees it who only reads the rules: all counted failures, openings and trials with their times.
+/// A target as somebody sees it who only reads the rules: all counted failures, openings and trials
+/// with their times.
 #[derive(Default)]
 struct Model {
     counted: Vec<Moment>,
@@ -262,8 +267,8 @@ struct Model {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-    /// ARCH-117, ARCH-136: whatever happens in whatever order, each breaker follows the rules, and does what it would
-    /// do if it were alone.
+    /// ARCH-117, ARCH-136: whatever happens in whatever order, each breaker follows the rules, and
+    /// does what it would do if it were alone.
     #[test]
     fn breakers_follow_the_rules_and_not_each_other(acts in prop::collection::vec(act(), 1..120)) {
         let mut all: Breakers<u8> = Breakers::new(Settings::default());

@@ -122,7 +122,7 @@ fn stop(owner: &Owner, sid: &Sid, attempt: Attempt) -> Option<(NodeId, WorkerReq
 fn dispatch(owner: &Owner, sid: Sid) -> Option<(NodeId, WorkerRequest)> {
     let shard = owner.shards.get(&sid)?;
     let one = shard.current()?;
-    let seat = match shard.placing.assignment.and_then(|place| place.reservation) {
+    let placement = match shard.placing.assignment.and_then(|place| place.reservation) {
         Some(number) => Placement::Own(owner.spec.reservation_id(number)),
         None => Placement::Shared,
     };
@@ -147,7 +147,7 @@ fn dispatch(owner: &Owner, sid: Sid) -> Option<(NodeId, WorkerRequest)> {
     let fence = Fence { epoch: owner.spec.epoch(), attempt: shard.attempt() };
     let dispatch = Dispatch {
         order: FencedCommand::new(one.boot, shard.key, fence, Act::Start),
-        seat,
+        placement,
         task: shard.task,
         shards: match shard.task {
             Task::Load => owner.workflows.shards(sid.0 as usize).unwrap_or(1),

@@ -218,7 +218,7 @@ impl Owner {
 
     pub(super) fn run_at_most(&self, sid: Sid) -> Duration {
         let Some(part) = self.spec.part(sid.0 as usize) else {
-            return self.spec.settings().aside_at_most;
+            return self.spec.settings().hook_at_most;
         };
         let left = part.length.saturating_sub(self.schedule_time());
         left + part.graceful_stop + self.spec.settings().overdue

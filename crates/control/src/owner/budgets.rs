@@ -16,6 +16,7 @@
 
 use std::time::Duration;
 
+use fence::canary::{self, Canary};
 use fence::{Attempt, WorkflowNo};
 use stats::{AttemptKey, LastWords, Unheard};
 
@@ -78,7 +79,10 @@ impl Owner {
         may_run: bool,
     ) -> AttemptState {
         let counters = record.end.as_ref().map(|end| end.counters).unwrap_or_default();
-        let lease = fence::LeaseTerms::new(Duration::from_millis(record.terms.lease_ms));
+        let mut lease = fence::LeaseTerms::new(Duration::from_millis(record.terms.lease_ms));
+        if canary::active(Canary::OtherLease) {
+            lease = self.spec.settings().lease;
+        }
         let (life, since) = ((record.worker, record.boot), self.spec.age_at(record.started_ms));
         AttemptState {
             units: Units {
@@ -180,9 +184,9 @@ impl Owner {
     /// What an attempt that was not heard again can have begun beyond what it told of.
     fn more_at_most(&self, sid: Sid, attempt: Attempt) -> Option<u64> {
         let part = self.spec.part(sid.0 as usize)?;
-        // What an attempt has issued at a rate is bounded by where the next one began.
-        let replaced = self.shards.get(&sid).is_some_and(|shard| shard.attempt() > attempt);
-        let bounded = part.units.is_counted() || part.units.is_open() && replaced;
+        // What an attempt has issued at a rate is bounded by where a later one began.
+        let followed = self.shards.get(&sid).is_some_and(|shard| is_followed(shard, attempt));
+        let bounded = part.units.is_counted() || part.units.is_open() && followed;
         let each = part.requests_max.filter(|_| bounded)?;
         // Arrivals that were due before the next one joined are counted as lost with that one.
         let lost = self.grants.lost_since(sid, attempt);
@@ -208,6 +212,12 @@ impl Owner {
             self.outgoing.push(Effect::Lost { shard: key, attempt, count });
         }
     }
+}
+
+/// A later attempt has joined the schedule, and passed over all that was due before. One that could
+/// not be prepared, or was lost before it started, has not.
+fn is_followed(shard: &Shard, attempt: Attempt) -> bool {
+    shard.attempts.iter().skip(attempt.0 as usize).any(|later| later.units.counters.begun > 0)
 }
 
 /// Each attempt has a stretch of its own, which ends where the next one begins: its end alone says
@@ -275,6 +285,16 @@ mod tests {
         let running = shard(&[(0, 10, 8, false), (30, 5, 5, true)]);
         assert_eq!(lost_iterations(&running, 100), [(Attempt(2), 0)], "its end is not known");
         assert_eq!(lost_iterations(&both, 20)[0], (Attempt(1), 12), "no more than there are");
+    }
+
+    /// R27: where no later attempt has begun, nothing bounds what one that is not heard has issued.
+    #[test]
+    fn an_attempt_is_followed_by_one_that_has_begun_and_not_by_one_that_never_ran() {
+        let never_ran = shard(&[(0, 10, 8, true), (10, 0, 0, true)]);
+        assert!(!is_followed(&never_ran, Attempt(1)));
+        let joined = shard(&[(0, 10, 8, true), (10, 0, 0, true), (10, 5, 5, true)]);
+        assert!(is_followed(&joined, Attempt(1)) && is_followed(&joined, Attempt(2)));
+        assert!(!is_followed(&joined, Attempt(3)));
     }
 
     #[test]

@@ -31,14 +31,14 @@ impl Manifest {
         let stop = graceful.unwrap_or_default().saturating_add(HANDOVER);
         let own = self.workflows.iter().any(|part| part.teardown);
         let teardowns = u32::from(own) + u32::from(self.teardown);
-        let each = settings.aside_at_most.saturating_add(HANDOVER);
+        let each = settings.hook_at_most.saturating_add(HANDOVER);
         let teardown = stop.saturating_add(each.saturating_mul(teardowns));
         let hooks = u32::try_from(self.workflows.len()).ok().map(fence::WorkflowNo);
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         Grace {
             stop_ms: millis(stop),
             teardown_ms: millis(teardown),
-            asides: hooks.filter(|_| teardowns > 0),
+            hooks: hooks.filter(|_| teardowns > 0),
         }
     }
 }

@@ -276,10 +276,10 @@ mod tests {
     fn a_wait_is_said_when_it_is_new_or_other_than_before() {
         let mut capacity = capacity(vec![worker(1, 8, 5)]);
         assert!(!capacity.go_on());
-        let said = capacity.wait_for(9, Numbers::Untold, "too few".to_owned()).unwrap();
+        let said = capacity.wait_for(9, Numbers::Apart, "too few".to_owned()).unwrap();
         assert_eq!((said.needs, said.free, said.total), (9, 5, 8));
-        assert_eq!(capacity.wait_for(9, Numbers::Untold, "too few".to_owned()), None);
-        assert!(capacity.wait_for(9, Numbers::Untold, "older jobs wait".to_owned()).is_some());
+        assert_eq!(capacity.wait_for(9, Numbers::Apart, "too few".to_owned()), None);
+        assert!(capacity.wait_for(9, Numbers::Apart, "older jobs wait".to_owned()).is_some());
         assert!(capacity.go_on() && !capacity.go_on());
     }
 

@@ -36,7 +36,7 @@ pub enum Event {
         tag: u64,
         why: NoAnswer,
     },
-    ReportAck(WorkerReport),
+    Reported(WorkerReport),
     /// What an attempt has counted so far, by the frames that were applied.
     Progress {
         shard: ShardKey,
@@ -120,7 +120,7 @@ pub enum Effect {
     /// Propose, and answer with [`Event::Committed`] or [`Event::Unknown`].
     Commit { tag: u64, command: Command },
     /// Send, and answer with [`Event::Answered`] or [`Event::Unanswered`].
-    WorkerRequest { tag: u64, worker: NodeId, ask: WorkerRequest },
+    Call { tag: u64, worker: NodeId, ask: WorkerRequest },
     /// Ask whether a worker is there: at once, directly and through another manager, for a second.
     /// Answered as an ask.
     Probe { tag: u64, worker: NodeId, ask: WorkerRequest },
@@ -193,9 +193,9 @@ pub enum Mended {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Numbers {
     /// The reason says them.
-    ReportAck,
+    InReason,
     /// The reason is without them.
-    Untold,
+    Apart,
 }
 
 /// Why a job waits, with the numbers.

@@ -183,6 +183,15 @@ impl Manifest {
         Ok(())
     }
 
+    /// Whose wish so many cores are, in words.
+    #[must_use]
+    pub fn who_needs(&self, cores: u32) -> &'static str {
+        match self.policy.cores_min == cores {
+            true => "--cores-min asks for",
+            false => "the plan needs",
+        }
+    }
+
     /// The cores without which the job does not begin: what its submitter asked for, and what a
     /// workflow says exactly.
     #[must_use]

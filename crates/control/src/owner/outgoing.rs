@@ -77,7 +77,7 @@ impl Outgoing {
         let tag = self.tag();
         self.effects.push(match call {
             Call::Probe(..) => Effect::Probe { tag, worker, ask },
-            _ => Effect::WorkerRequest { tag, worker, ask },
+            _ => Effect::Call { tag, worker, ask },
         });
         self.calls.made(tag, call, retries, worker);
     }
@@ -160,7 +160,7 @@ mod tests {
             .take()
             .iter()
             .map(|effect| match effect {
-                Effect::Store { tag, .. } | Effect::WorkerRequest { tag, .. } => (*tag, false),
+                Effect::Store { tag, .. } | Effect::Call { tag, .. } => (*tag, false),
                 Effect::Probe { tag, .. } => (*tag, true),
                 other => panic!("{other:?}"),
             })

@@ -51,7 +51,7 @@ impl Owner {
             let (free, aside) = (self.capacity.pool().free(), self.capacity.set_aside());
             let why = format!("{needs} cores are needed, {free} of {total} are free{aside}");
             self.ask_for_capacity();
-            return self.retry_wave(needs, Numbers::ReportAck, why);
+            return self.retry_wave(needs, Numbers::InReason, why);
         };
         self.reserve_all(plan, &slots);
     }
@@ -211,7 +211,7 @@ impl Owner {
             let still_free =
                 matches!(self.stages.wave().map(|w| &w.step), Some(WaveStep::Reserving(_)));
             if still_free {
-                return self.retry_wave(needs, Numbers::Untold, why);
+                return self.retry_wave(needs, Numbers::Apart, why);
             }
             return;
         }

@@ -24,11 +24,12 @@ impl Owner {
         }
         let aside = self.capacity.set_aside();
         let (numbers, why) = if total == 0 {
-            (Numbers::Untold, format!("there are no workers{aside}"))
+            (Numbers::Apart, format!("there are no workers{aside}"))
         } else {
             let cores = if needs == 1 { "core" } else { "cores" };
-            let why = format!("the plan needs {needs} {cores}, and the fleet has {total}{aside}");
-            (Numbers::ReportAck, why)
+            let who = self.spec.manifest().who_needs(needs);
+            let why = format!("{who} {needs} {cores}, and the fleet has {total}{aside}");
+            (Numbers::InReason, why)
         };
         if self.spec.manifest().policy.when_full == WhenFull::Refuse && !self.shards.have_begun() {
             self.fail(format!("refused: {why}; start more workers, or ask for fewer cores"));
@@ -44,7 +45,7 @@ impl Owner {
             Some(true) => return true,
             _ if self.shards.have_begun() => return true,
             Some(false) => {
-                self.say_queued(needs, Numbers::Untold, "older jobs wait for cores".to_owned());
+                self.say_queued(needs, Numbers::Apart, "older jobs wait for cores".to_owned());
             }
             None => {}
         }

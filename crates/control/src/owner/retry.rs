@@ -67,7 +67,7 @@ impl Owner {
                 self.lose(sid, "no result in time", None);
             }
             Step::Idle => {
-                let seconds = self.spec.settings().seat_within.as_secs();
+                let seconds = self.spec.settings().place_within.as_secs();
                 self.give_up(
                     sid,
                     format!("no eligible worker had a core for it within {seconds} s"),
@@ -135,7 +135,7 @@ impl Owner {
     }
 
     fn start_again(&mut self, sid: Sid, why: &str) {
-        let by = self.time.after(self.spec.settings().seat_within);
+        let by = self.time.after(self.spec.settings().place_within);
         // Each attempt counts. Whoever refuses one now may take it in a moment, when it has heard
         // what others have.
         let refused = self.shards.get(&sid).map_or(0, |shard| shard.placing.refused);

@@ -16,7 +16,7 @@ pub struct Settings {
     pub again_most: Duration,
     pub ready_within: Duration,
     /// How long a lost shard may be without a core before it is given up.
-    pub seat_within: Duration,
+    pub place_within: Duration,
     /// A layer that does not fit the fleet is divided when the fleet has had the same size for so
     /// long.
     pub split_after: Duration,
@@ -32,14 +32,14 @@ pub struct Settings {
     pub clocks_differ: Duration,
     /// How much later than planned an attempt may end.
     pub overdue: Duration,
-    pub aside_at_most: Duration,
+    pub hook_at_most: Duration,
     /// How long a new owner waits for workers to say what they hold.
     pub sync_within: Duration,
     /// Orphans are looked for this often (GATE-107).
     pub scan_every: Duration,
     /// All values that a job's workflows may hand on.
     pub context_bytes: usize,
-    /// The ledger's limits for what mismatched in it and beside it.
+    /// The ledger's limits for what lies in it and beside it.
     pub inline_bytes: usize,
     pub result_bytes: usize,
     pub text_bytes: usize,
@@ -56,7 +56,7 @@ impl Default for Settings {
             again: Duration::from_millis(300),
             again_most: seconds(5),
             ready_within: seconds(60),
-            seat_within: seconds(300),
+            place_within: seconds(300),
             split_after: seconds(2),
             start_ahead: Duration::from_millis(50),
             stop_within: seconds(5),
@@ -64,7 +64,7 @@ impl Default for Settings {
             rate_ahead: Duration::from_millis(250),
             clocks_differ: seconds(1),
             overdue: seconds(15),
-            aside_at_most: seconds(600),
+            hook_at_most: seconds(600),
             sync_within: seconds(5),
             scan_every: seconds(30),
             context_bytes: 1 << 20,

@@ -124,7 +124,7 @@ pub(super) enum Step {
     Sent,
     Preparing,
     Ready,
-    /// ReportAck to start.
+    /// It was told to start.
     Begun,
     Running,
     /// Its report is on its way into the ledger.

@@ -45,7 +45,7 @@ impl Owner {
         lately.any(|lately| lately)
     }
 
-    /// This owner was stopped, or starved: what others have said meanwhile mismatched unread.
+    /// This owner was stopped, or starved: what others have said meanwhile lay unread.
     pub(super) fn stood_still(&mut self, stood: Duration) {
         if stood < STOOD_STILL {
             return;

@@ -229,7 +229,7 @@ impl Owner {
                     self.nothing_runs(sid, attempt);
                 }
             }
-            // ReportAck; it ends in its own time, and says so. A lost one is asked again.
+            // It was told; it ends in its own time, and says so. A lost one is asked again.
             WorkerResponse::Done => {
                 if let Some(shard) = self.shards.get_mut(&sid).filter(|_| current) {
                     let lapsing = matches!(shard.step, Step::Revoking | Step::Lapsing(_));

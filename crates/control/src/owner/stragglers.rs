@@ -104,9 +104,9 @@ impl Owner {
         let (free, total) = (self.capacity.pool().free(), self.capacity.pool().total());
         let aside = self.capacity.set_aside();
         let (numbers, why) = match works.len() {
-            0 => (Numbers::Untold, format!("there are no workers{aside}")),
+            0 => (Numbers::Apart, format!("there are no workers{aside}")),
             _ => {
-                (Numbers::ReportAck, format!("1 core is needed, {free} of {total} are free{aside}"))
+                (Numbers::InReason, format!("1 core is needed, {free} of {total} are free{aside}"))
             }
         };
         self.say_queued(1, numbers, why);

@@ -77,7 +77,7 @@ impl Owner {
             // still being found.
             let needs = u32::try_from(candidates.len()).unwrap_or(u32::MAX);
             let why = format!("its workflows do not fit {total} cores side by side");
-            return self.say_queued(needs, Numbers::Untold, why);
+            return self.say_queued(needs, Numbers::Apart, why);
         }
         let first = batches.into_iter().next().unwrap_or_default();
         let names: BTreeSet<String> = first.into_iter().map(|grant| grant.name).collect();

@@ -59,7 +59,8 @@ fn report(sender: &Sender) -> EndReport {
     }
 }
 
-/// R17: the sum is over all attempts, those that were replaced too, and what is said twice counts once.
+/// R17: the sum is over all attempts, those that were replaced too, and what is said twice counts
+/// once.
 #[test]
 fn totals_are_the_sum_over_all_attempts() {
     let (mut statistics, first) = begin();
@@ -117,6 +118,23 @@ fn a_report_without_the_last_frames_is_a_gap() {
     assert!(notes[0].contains("end at 0.0 s"), "{notes:?}");
 }
 
+/// P5: a new owner finds a report whose frames were too large to keep, and has none of them itself.
+#[test]
+fn a_report_without_any_frames_of_an_attempt_that_has_sent_is_a_gap() {
+    let (mut statistics, mut sender) = begin();
+    sender.finish(1, Content::default());
+    let counters = Counters { issued: 5, ..Counters::default() };
+    let light = EndReport { totals: Vec::new(), counters, ..report(&sender) };
+    for _ in 0..2 {
+        statistics.ended(&light, Duration::ZERO);
+        let notes = statistics.merge().incomplete();
+        assert!(notes.len() == 1 && notes[0].contains("all counts of attempt 1"), "{notes:?}");
+    }
+    let (mut sound, _) = begin();
+    sound.ended(&EndReport { counters: Counters::default(), ..light }, Duration::ZERO);
+    assert_eq!(sound.merge().incomplete(), [""; 0], "it has sent nothing");
+}
+
 /// An attempt that counts iterations waits at its beginning for what it says to be durable.
 #[test]
 fn checkpoints_come_quickly_when_an_attempt_begins() {
@@ -158,7 +176,8 @@ fn what_is_sealed_is_said_when_it_is_stored() {
     assert_eq!(statistics.stored(checkpoint.number), [], "once");
 }
 
-/// R26: frames count only for attempts of the worker that sends them, in a post as well as in a last word.
+/// R26: frames count only for attempts of the worker that sends them, in a post as well as in a
+/// last word.
 #[test]
 fn a_worker_feeds_and_ends_the_streams_of_its_own_attempts_only() {
     let (mut statistics, mut sender) = begin();
@@ -183,8 +202,9 @@ fn a_worker_feeds_and_ends_the_streams_of_its_own_attempts_only() {
     assert_eq!(statistics.totals().issued, 7);
 }
 
-/// R27: the owner goes by a last word that comes before the seal of its attempt is said. So it must be in the sums,
-/// also where an owner before had sealed the attempt and nobody was told. After the seal was said, nothing more counts.
+/// R27: the owner goes by a last word that comes before the seal of its attempt is said. So it must
+/// be in the sums, also where an owner before had sealed the attempt and nobody was told. After the
+/// seal was said, nothing more counts.
 #[test]
 fn a_last_word_that_comes_while_its_attempt_is_sealed_counts() {
     let (mut statistics, mut sender) = begin();
@@ -220,7 +240,8 @@ fn an_attempt_that_is_sealed_opens_nothing() {
     assert_eq!(statistics.totals().issued, 7);
 }
 
-/// R27: a frame that arrives after the last word of a killed process is not in what that has counted.
+/// R27: a frame that arrives after the last word of a killed process is not in what that has
+/// counted.
 #[test]
 fn a_frame_that_comes_after_the_last_word_does_not_count() {
     let (mut statistics, mut sender) = begin();

@@ -1,8 +1,9 @@
 //! Cores: held for a job, taken by attempts, free.
 //!
-//! A core is taken exactly as long as a [`CoreLease`] for it exists. There is no count of free cores that could be
-//! forgotten to be raised: `free = total - held - taken` is worked out from the holds and leases there are, each time.
-//! A lease belongs to its attempt and goes with it, on whichever of its ways the attempt ends (EXEC-133).
+//! A core is taken exactly as long as a [`CoreLease`] for it exists. There is no count of free
+//! cores that could be forgotten to be raised: `free = total - held - taken` is worked out from the
+//! holds and leases there are, each time. A lease belongs to its attempt and goes with it, on
+//! whichever of its ways the attempt ends (EXEC-133).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +23,8 @@ impl CoreLease {
     }
 }
 
-/// A hold's name in order. The cluster was checked at the door, so generation and number tell epochs apart.
+/// A hold's name in order. The cluster was checked at the fence, so generation and number tell
+/// epochs apart.
 type Name = (JobId, u32, u64, u32);
 
 fn name(hold: &ReservationId) -> Name {
@@ -116,7 +118,8 @@ impl Cores {
         Some(CoreLease { core })
     }
 
-    /// A share of the least shared of these cores, or none if all are full. They belong to the same workflow.
+    /// A share of the least shared of these cores, or none if all are full. They belong to the same
+    /// workflow.
     pub fn share(occupants: &BTreeMap<u32, u32>, most: u32) -> Option<CoreLease> {
         let open = occupants.iter().filter(|(_, count)| **count < most);
         open.min_by_key(|(core, count)| (**count, **core))

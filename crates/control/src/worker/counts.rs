@@ -1,6 +1,7 @@
 //! What a worker counts, and what it says of itself in a heartbeat.
 
-/// Every one only rises. Refusals by the fence are counted by the command_fence, in [`super::Worker::fence_counts`].
+/// Every one only rises. Refusals by the fence are counted by the command_fence, in
+/// [`super::Worker::fence_counts`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub asks: u64,
@@ -69,7 +70,8 @@ pub struct Figures {
     pub cores_free: u32,
     /// Attempts that are here and have not ended.
     pub shards: u32,
-    /// Only rises while work goes forward: milliseconds for which threads of load have answered, and attempts ended.
+    /// Only rises while work goes forward: milliseconds for which threads of load have answered,
+    /// and attempts ended.
     pub work_done: u64,
     /// How much could be worked on now: attempts that run.
     pub runnable: u32,

@@ -1,4 +1,4 @@
-//! A dispatch: judged at the door, given a core of its own, or a share of one in a retry.
+//! A dispatch: judged at the fence, given a core of its own, or a share of one in a retry.
 
 use fence::{Act, Admission, FencedCommand, NodeId, ShardKey};
 
@@ -8,13 +8,14 @@ use crate::message::{Dispatch, Placement, StopMode, WorkerRefusal, WorkerRespons
 use ledger_state::Payload;
 
 impl Worker {
-    /// Whether this order is news that the door would let in. What is not, goes to the door for its answer.
+    /// Whether this order is news that the fence would let in. What is not, goes to the fence for
+    /// its answer.
     fn is_news(&self, order: &FencedCommand) -> bool {
-        let known = self.door.epoch(&order.shard.job);
+        let known = self.fence.epoch(&order.shard.job);
         order.receiver == self.settings.boot
             && order.epoch.group.cluster == self.settings.cluster
             && known.is_none_or(|known| known <= order.epoch)
-            && self.door.step(&order.shard).is_none_or(|known| known < order.step)
+            && self.fence.step(&order.shard).is_none_or(|known| known < order.step)
     }
 
     pub(super) fn dispatch(
@@ -28,7 +29,7 @@ impl Worker {
         if self.is_news(&order) {
             self.judge_dispatch(&dispatch)?;
         }
-        match self.door.admit(&order) {
+        match self.fence.admit(&order) {
             Admission::Refused(refusal) => return Err(WorkerRefusal::Fence(refusal)),
             Admission::Repeat(()) | Admission::Busy => {
                 self.led_by(order.shard.job, order.epoch, from);
@@ -36,14 +37,15 @@ impl Worker {
             }
             Admission::Enter => {}
         }
-        self.door.answer(&order.shard, &order.step, ());
+        self.fence.answer(&order.shard, &order.step, ());
         let lower = self.runs_of(order.shard);
         for run in lower {
             self.counts.superseded += 1;
             self.halt(run, EndCause::Superseded, StopMode::Now, out);
         }
-        // The seat was judged before the door; taking it comes after, when the epoch is the job's.
-        let core = match dispatch.seat {
+        // The placement was judged before the fence; taking it comes after, when the epoch is the
+        // job's.
+        let core = match dispatch.placement {
             Placement::Own(hold) => {
                 let core = self.cores.take(&hold, &self.taken());
                 if !self.cores.has(&hold) {
@@ -55,7 +57,7 @@ impl Worker {
         };
         self.led_by(order.shard.job, order.epoch, from);
         let Some(core) = core else {
-            debug_assert!(false, "the seat of {} was judged and is gone", order.shard);
+            debug_assert!(false, "the placement of {} was judged and is gone", order.shard);
             return Err(WorkerRefusal::UnknownReservation);
         };
         self.let_in(dispatch, core, out);
@@ -71,7 +73,7 @@ impl Worker {
         let local_attempt =
             LocalAttempt::new(dispatch, core, self.now.after(self.settings.times.prepare));
         let run = local_attempt.run;
-        self.local_attempt.insert(run, local_attempt);
+        self.attempts.insert(run, local_attempt);
         self.fetch(run, out);
     }
 
@@ -107,14 +109,14 @@ impl Worker {
         {
             return too_many("bytes of context", limits.context_bytes);
         }
-        if self.outbox.len() + self.local_attempt.len() >= limits.outbox_reports {
+        if self.outbox.len() + self.attempts.len() >= limits.outbox_reports {
             return too_many("reports that nobody has acknowledged", limits.outbox_reports as u64);
         }
-        let attempts = self.local_attempt.len() as u64 + 1;
+        let attempts = self.attempts.len() as u64 + 1;
         if !self.outbox.has_room(attempts, limits.report_floor) {
             return too_many("bytes of reports that nobody has acknowledged", limits.outbox_bytes);
         }
-        match dispatch.seat {
+        match dispatch.placement {
             Placement::Own(hold) => {
                 let its = hold.job == order.shard.job && hold.epoch == order.epoch;
                 if its && self.cores.has(&hold) {
@@ -136,16 +138,17 @@ impl Worker {
     /// A share of a core on which only attempts of this shard's workflow sit (R14).
     fn share(&self, shard: ShardKey) -> Option<super::CoreLease> {
         let mut occupants = std::collections::BTreeMap::new();
-        for local_attempt in self.local_attempt.values() {
+        for local_attempt in self.attempts.values() {
             let same = (local_attempt.run.shard.job, local_attempt.run.shard.workflow)
                 == (shard.job, shard.workflow);
             if same && local_attempt.run.shard != shard {
                 *occupants.entry(local_attempt.core.core()).or_default() += 1;
             }
         }
-        // An attempt of the shard itself that is on its way out still counts, and so does a thread that did not end.
+        // An attempt of the shard itself that is on its way out still counts, and so does a thread
+        // that did not end.
         for local_attempt in
-            self.local_attempt.values().filter(|local_attempt| local_attempt.run.shard == shard)
+            self.attempts.values().filter(|local_attempt| local_attempt.run.shard == shard)
         {
             occupants.entry(local_attempt.core.core()).and_modify(|count| *count += 1);
         }

@@ -1,4 +1,5 @@
-//! What must always hold of a worker, as plain functions: debug builds and the simulator call the same ones.
+//! What must always hold of a worker, as plain functions: debug builds and the simulator call the
+//! same ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +18,8 @@ pub fn check(worker: &Worker) -> Result<(), Violation> {
     one_place(worker)
 }
 
-/// W1: held + taken <= total; a core is shared only within one workflow, and by no more attempts than allowed.
+/// W1: held + taken <= total; a core is shared only within one workflow, and by no more attempts
+/// than allowed.
 ///
 /// # Errors
 /// Says which numbers do not add up, or which core has whom.
@@ -32,7 +34,7 @@ pub fn cores_add_up(worker: &Worker) -> Result<(), Violation> {
         return broken(format!("a core beyond {total} is taken: {taken:?}"));
     }
     let mut occupants: BTreeMap<u32, Vec<Run>> = BTreeMap::new();
-    for local_attempt in worker.local_attempt.values() {
+    for local_attempt in worker.attempts.values() {
         occupants.entry(local_attempt.core.core()).or_default().push(local_attempt.run);
     }
     for (core, runs) in occupants {
@@ -51,12 +53,12 @@ pub fn cores_add_up(worker: &Worker) -> Result<(), Violation> {
 /// Says what is too large.
 pub fn bounded(worker: &Worker) -> Result<(), Violation> {
     let limits = &worker.settings.limits;
-    let (local_attempt, reports) = (worker.local_attempt.len(), worker.outbox.len());
+    let (local_attempt, reports) = (worker.attempts.len(), worker.outbox.len());
     let attempts_max = worker.settings.cores as usize * worker.settings.share_max as usize;
     // Each attempt: ready, abort, and one for each data set; each report one; each job one.
     let letters_max = local_attempt * (2 + limits.row_blocks) + reports + worker.jobs.len();
     let waiters = worker
-        .local_attempt
+        .attempts
         .values()
         .map(|local_attempt| local_attempt.waiters.len())
         .max()
@@ -79,18 +81,18 @@ pub fn bounded(worker: &Worker) -> Result<(), Violation> {
 /// # Errors
 /// Names it.
 pub fn one_place(worker: &Worker) -> Result<(), Violation> {
-    match worker.local_attempt.keys().find(|run| worker.outbox.get(**run).is_some()) {
+    match worker.attempts.keys().find(|run| worker.outbox.get(**run).is_some()) {
         Some(run) => Err(Violation { id: "W3", what: format!("{run} runs and has a report") }),
         None => Ok(()),
     }
 }
 
-/// Every attempt here that might send at this instant: it was started, its newest grant has not run out, and its thread
-/// has not seen its gate shut. Those of all workers together go to [`fence::invariant::one_holder`] (P1).
+/// Every attempt here that might send at this instant: it was started, its newest grant has not run
+/// out, and its thread has not seen its permit withdrawn. Those of all workers together go to
+/// [`fence::invariant::one_holder`] (P1).
 #[must_use]
 pub fn holders(worker: &Worker, now: Moment) -> Vec<Holder> {
-    let might_send =
-        worker.local_attempt.values().filter(|local_attempt| local_attempt.might_send(now));
+    let might_send = worker.attempts.values().filter(|local_attempt| local_attempt.might_send(now));
     might_send
         .map(|local_attempt| Holder {
             shard: local_attempt.run.shard,

@@ -1,4 +1,4 @@
-//! What happens to an attempt between the door and its report.
+//! What happens to an attempt between the fence and its report.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,15 +11,16 @@ use crate::message::{EndReport, RowBlock, StopMode, WorkerReport, WorkerResponse
 use crate::outbox::{Outbox, Put};
 use ledger_state::{AttemptStatus, Counters, Payload};
 
-/// A thread that answers this often does its work, however busy it is. How much it sends is the plan's to say and no
-/// sign of health: a load generator's own use of the processor is no fault (R21).
+/// A thread that answers this often does its work, however busy it is. How much it sends is the
+/// plan's to say and no sign of health: a load generator's own use of the processor is no fault
+/// (R21).
 const ANSWERS_WITHIN: Duration = Duration::from_secs(2);
 
 impl Worker {
     /// The blobs of an attempt that was let in.
     pub(super) fn fetch(&self, run: Run, out: &mut Vec<Effect>) {
         let Some(dispatch) =
-            self.local_attempt.get(&run).and_then(|local_attempt| local_attempt.dispatch.as_ref())
+            self.attempts.get(&run).and_then(|local_attempt| local_attempt.dispatch.as_ref())
         else {
             return;
         };
@@ -33,7 +34,7 @@ impl Worker {
     pub(super) fn fetched(&mut self, run: Run, result: Result<(), String>, out: &mut Vec<Effect>) {
         let again = self.now.after(self.settings.times.fetch_again);
         let trouble = result.err().map(|why| self.shortened(why));
-        let Some(local_attempt) = self.local_attempt.get_mut(&run) else { return self.unknown() };
+        let Some(local_attempt) = self.attempts.get_mut(&run) else { return self.unknown() };
         let Phase::Fetching { until, .. } = local_attempt.phase else { return self.unknown() };
         if let Some(why) = trouble {
             local_attempt.trouble = Some(why);
@@ -50,7 +51,7 @@ impl Worker {
 
     pub(super) fn prepared(&mut self, run: Run, graceful_stop: Duration) {
         let until = self.now.after(self.settings.times.start);
-        match self.local_attempt.get_mut(&run) {
+        match self.attempts.get_mut(&run) {
             Some(local_attempt) if matches!(local_attempt.phase, Phase::Preparing { .. }) => {
                 local_attempt.graceful_stop = graceful_stop;
                 local_attempt.phase = Phase::Ready { until };
@@ -61,7 +62,7 @@ impl Worker {
 
     pub(super) fn progressed(&mut self, run: Run, progress: Progress) {
         let now = self.now;
-        let Some(local_attempt) = self.local_attempt.get_mut(&run) else { return self.unknown() };
+        let Some(local_attempt) = self.attempts.get_mut(&run) else { return self.unknown() };
         local_attempt.progress_at = now;
         let before = local_attempt.progress.replace(progress).map_or(0, |before| before.answers);
         if progress.answers > before {
@@ -73,9 +74,10 @@ impl Worker {
 
     pub(super) fn rows_wanted(&mut self, run: Run, set: u32, at_least: u64, out: &mut Vec<Effect>) {
         let limit = self.settings.limits.row_blocks;
-        let Some(local_attempt) = self.local_attempt.get_mut(&run) else { return self.unknown() };
+        let Some(local_attempt) = self.attempts.get_mut(&run) else { return self.unknown() };
         if local_attempt.rows_until.len() >= limit && !local_attempt.rows_until.contains_key(&set) {
-            // More sets than any owner would be heard on. None left is an answer that the plan says what to do with.
+            // More sets than any owner would be heard on. None left is an answer that the plan says
+            // what to do with.
             self.counts.refused_too_many += 1;
             let rows = RowBlock { set, first: 0, end: 0 };
             return out.push(Effect::GiveRows { run, rows });
@@ -87,7 +89,7 @@ impl Worker {
     }
 
     pub(super) fn abort(&mut self, run: Run, reason: String) {
-        if !self.local_attempt.contains_key(&run) {
+        if !self.attempts.contains_key(&run) {
             return self.unknown();
         }
         let reason = self.shortened(reason);
@@ -100,7 +102,7 @@ impl Worker {
     }
 
     pub(super) fn granted(&mut self, run: Run, ticket: &Ticket, out: &mut Vec<Effect>) {
-        let Some(local_attempt) = self.local_attempt.get_mut(&run) else { return };
+        let Some(local_attempt) = self.attempts.get_mut(&run) else { return };
         if let Granted::Until(until) = local_attempt.lease.renewal_granted(ticket, self.now) {
             local_attempt.gate_until = Some(until);
             // Before that there is no gate to move.
@@ -112,7 +114,7 @@ impl Worker {
 
     /// More may be begun, as the ledger has it. Ends only rise: an old word changes nothing.
     pub(super) fn units_granted(&mut self, run: Run, end: Option<u64>, out: &mut Vec<Effect>) {
-        let Some(local_attempt) = self.local_attempt.get_mut(&run) else { return };
+        let Some(local_attempt) = self.attempts.get_mut(&run) else { return };
         if end <= local_attempt.units_end || local_attempt.units_end.is_none() {
             return;
         }
@@ -127,19 +129,20 @@ impl Worker {
     pub(super) fn renewal_refused(&mut self, run: Run, why: String, out: &mut Vec<Effect>) {
         let why = self.shortened(why);
         let ends = |local_attempt: &LocalAttempt| !local_attempt.phase.is_forced();
-        if self.local_attempt.get(&run).is_some_and(ends) {
+        if self.attempts.get(&run).is_some_and(ends) {
             self.counts.renewals_refused += 1;
             self.halt(run, EndCause::Refused(why), StopMode::Now, out);
         }
     }
 
-    /// The thread has seen its gate shut: whoever waited for that may start the next attempt.
+    /// The thread has seen its permit withdrawn: whoever waited for that may start the next
+    /// attempt.
     pub(super) fn gate_shut(&mut self, run: Run, out: &mut Vec<Effect>) {
-        match self.local_attempt.get_mut(&run) {
+        match self.attempts.get_mut(&run) {
             Some(local_attempt) if local_attempt.gate == PermitState::Shutting => {
                 local_attempt.gate = PermitState::Shut;
                 for to in std::mem::take(&mut local_attempt.waiters) {
-                    out.push(Effect::WorkerResponse {
+                    out.push(Effect::Respond {
                         to,
                         answer: WorkerResponse::Stopped { report: None },
                     });
@@ -150,11 +153,12 @@ impl Worker {
         }
     }
 
-    /// Makes an attempt end. Harder than before is possible, softer is not; the reason of the hardest stands.
+    /// Makes an attempt end. Harder than before is possible, softer is not; the reason of the
+    /// hardest stands.
     pub(super) fn halt(&mut self, run: Run, cause: EndCause, how: StopMode, out: &mut Vec<Effect>) {
         let times = self.settings.times;
         let now = self.now;
-        let Some(local_attempt) = self.local_attempt.get_mut(&run) else { return };
+        let Some(local_attempt) = self.attempts.get_mut(&run) else { return };
         match local_attempt.phase {
             // The engine has never heard of it.
             Phase::Fetching { .. } => {
@@ -167,7 +171,7 @@ impl Worker {
                 local_attempt.cause = Some(cause);
                 let most = local_attempt.graceful_stop.saturating_add(times.graceful_extra);
                 local_attempt.phase = Phase::Graceful { until: now.after(most) };
-                out.push(Effect::StopMode { run, how });
+                out.push(Effect::Stop { run, how });
             }
             Phase::Graceful { .. } if how == StopMode::Graceful => {}
             // What has not begun has nothing to end gracefully.
@@ -182,7 +186,7 @@ impl Worker {
                 local_attempt.phase = Phase::Forced { until: now.after(times.forced) };
                 self.counts.forced += 1;
                 out.push(Effect::WithdrawPermit { run });
-                out.push(Effect::StopMode { run, how: StopMode::Now });
+                out.push(Effect::Stop { run, how: StopMode::Now });
             }
         }
     }
@@ -190,11 +194,11 @@ impl Worker {
     /// It has not ended although nothing is sent for it any more: its thread hangs.
     pub(super) fn kill(&mut self, run: Run, out: &mut Vec<Effect>) {
         let until = self.now.after(self.settings.times.kill);
-        let Some(local_attempt) = self.local_attempt.get_mut(&run) else { return };
+        let Some(local_attempt) = self.attempts.get_mut(&run) else { return };
         local_attempt.phase = Phase::Killing { until };
         self.counts.kills += 1;
         for to in std::mem::take(&mut local_attempt.waiters) {
-            out.push(Effect::WorkerResponse { to, answer: WorkerResponse::Done });
+            out.push(Effect::Respond { to, answer: WorkerResponse::Done });
         }
         out.push(Effect::Kill { run });
     }
@@ -204,27 +208,37 @@ impl Worker {
         if self.stuck.remove(&run).is_some() {
             return;
         }
-        let Some(local_attempt) = self.local_attempt.get_mut(&run) else { return self.unknown() };
+        let Some(local_attempt) = self.attempts.get_mut(&run) else { return self.unknown() };
         local_attempt.gate = PermitState::Shut;
         let EngineEnd { how, counters, provided, frames, totals, log } = end;
         self.finish(run, how, Remains { counters, provided, frames, totals, log }, out);
     }
 
-    /// Not even killing has ended it. The job goes on without it; its core does not, until the thread is gone.
+    /// What was handed over before its thread was given up counts, whenever it is reported.
+    pub(super) fn leaves(&mut self, run: Run, totals: Vec<u8>) {
+        if let Some(local_attempt) = self.attempts.get_mut(&run) {
+            local_attempt.totals = totals;
+        }
+    }
+
+    /// Not even killing has ended it. The job goes on without it; its core does not, until the
+    /// thread is gone.
     pub(super) fn abandon(&mut self, run: Run, out: &mut Vec<Effect>) {
         let now = self.now;
-        let Some(local_attempt) = self.local_attempt.get_mut(&run) else { return };
+        let Some(local_attempt) = self.attempts.get_mut(&run) else { return };
         if !matches!(local_attempt.phase, Phase::Killing { .. }) {
             return self.unknown();
         }
-        // Its report lets the owner go on at once. So it waits until the thread's own clock forbids it to send.
+        // Its report lets the owner go on at once. So it waits until the thread's own clock forbids
+        // it to send.
         if let Some(until) = local_attempt.gate_until.filter(|_| local_attempt.might_send(now)) {
             local_attempt.phase = Phase::Killing { until };
             return;
         }
         let Progress { counters, frames, .. } = local_attempt.progress.unwrap_or_default();
         self.counts.abandoned += 1;
-        let remains = Remains { counters, frames, ..Remains::default() };
+        let totals = std::mem::take(&mut local_attempt.totals);
+        let remains = Remains { counters, frames, totals, ..Remains::default() };
         if let Some(core) = self.finish(run, EngineEndKind::Stopped, remains, out) {
             self.stuck.insert(run, core);
         }
@@ -239,7 +253,7 @@ impl Worker {
         remains: Remains,
         out: &mut Vec<Effect>,
     ) -> Option<super::CoreLease> {
-        let mut local_attempt = self.local_attempt.remove(&run)?;
+        let mut local_attempt = self.attempts.remove(&run)?;
         local_attempt.lease.stop(self.now);
         let sent_until = local_attempt.sent_until(self.now);
         let (status, error) = match local_attempt.cause.take() {
@@ -276,7 +290,7 @@ impl Worker {
             let report = Some(Box::new(report.clone()));
             let answer =
                 if stopped { WorkerResponse::Stopped { report } } else { WorkerResponse::Done };
-            out.push(Effect::WorkerResponse { to, answer });
+            out.push(Effect::Respond { to, answer });
         }
         Some(local_attempt.core)
     }
@@ -308,7 +322,7 @@ impl Worker {
         };
         *counter += 1;
         self.work_done += 1;
-        let reserved = self.local_attempt.len() as u64 * limits.report_floor;
+        let reserved = self.attempts.len() as u64 * limits.report_floor;
         if self.outbox.put(report, reserved) == Put::WithoutTotals {
             self.counts.totals_dropped += 1;
         }

@@ -1,4 +1,4 @@
-//! One attempt on this worker, from the door to its report.
+//! One attempt on this worker, from the fence to its report.
 //!
 //! ```text
 //!          Fetched       Prepared      lease held, Start      its moment        Ended
@@ -8,7 +8,7 @@
 //!    │                 ├────────────┴──── Stop(Now), ───────┴──────▶ Graceful ── deadline ╮
 //!    │                 │       lapse, refused renewal                   │ deadline, Stop(Now), lapse
 //!    ▼                 ▼                                                ▼                 │
-//!  outbox           Forced: gate shut ── deadline ▶ Killing ── deadline, Abandoned ▶ outbox (its core stays taken)
+//!  outbox           Forced: no permit ── deadline ▶ Killing ── deadline, Abandoned ▶ outbox (its core stays taken)
 //! ```
 //!
 //! From `Forced` on the attempt sends nothing, whatever its thread does.
@@ -62,7 +62,7 @@ impl Phase {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum EndCause {
     /// The owner said so.
-    ReportAck {
+    Ordered {
         how: StopMode,
         reason: String,
     },
@@ -86,14 +86,14 @@ impl EndCause {
         match (self, how) {
             // It was free to end well, and did; or it failed by itself while it was ending.
             (
-                Self::ReportAck { how: StopMode::Graceful, .. } | Self::Overrun(_),
+                Self::Ordered { how: StopMode::Graceful, .. } | Self::Overrun(_),
                 EngineEndKind::Completed,
             ) => (Completed, None),
             (
-                Self::ReportAck { how: StopMode::Graceful, .. } | Self::Overrun(_),
+                Self::Ordered { how: StopMode::Graceful, .. } | Self::Overrun(_),
                 EngineEndKind::Failed(error),
             ) => (Failed, Some(error)),
-            (Self::ReportAck { reason, .. }, _) => (Stopped, Some(reason)),
+            (Self::Ordered { reason, .. }, _) => (Stopped, Some(reason)),
             (Self::Refused(why), _) => (Stopped, Some(format!("its lease was not renewed: {why}"))),
             (Self::Superseded, _) => {
                 (Stopped, Some("a later attempt came to the same worker".into()))
@@ -150,6 +150,8 @@ pub(super) struct LocalAttempt {
     pub progress: Option<Progress>,
     /// When that was.
     pub progress_at: Moment,
+    /// What a thread that was given up had handed over before.
+    pub totals: Vec<u8>,
     /// It may begin units below this, where they are counted.
     pub units_end: Option<u64>,
     /// When its thread was last known to have answered.
@@ -182,6 +184,7 @@ impl LocalAttempt {
             run_at_most: dispatch.run_at_most,
             graceful_stop: Duration::ZERO,
             progress: None,
+            totals: Vec::new(),
             progress_at: Moment::default(),
             units_end: dispatch.units_end,
             answered: None,
@@ -197,8 +200,9 @@ impl LocalAttempt {
         local_attempt
     }
 
-    /// Whether these rows are news. Blocks of a set rise, so what begins below the last one's end was here before, or
-    /// was overtaken; in both cases nobody may issue it now. An empty block says that there are none left.
+    /// Whether these rows are news. Blocks of a set rise, so what begins below the last one's end
+    /// was here before, or was overtaken; in both cases nobody may issue it now. An empty block
+    /// says that there are none left.
     pub fn takes_rows(&mut self, block: RowBlock) -> bool {
         let RowBlock { set, first, end } = block;
         let until = self.rows_until.entry(set).or_default();
@@ -209,16 +213,17 @@ impl LocalAttempt {
         true
     }
 
-    /// Whether its thread might send at this moment, whatever it was told: it has not said that it saw its gate shut,
-    /// and its own clock does not forbid it yet.
+    /// Whether its thread might send at this moment, whatever it was told: it has not said that it
+    /// saw its permit withdrawn, and its own clock does not forbid it yet.
     pub fn might_send(&self, now: Moment) -> bool {
         self.begun.is_some()
             && self.gate != PermitState::Shut
             && self.gate_until.is_some_and(|until| now < until)
     }
 
-    /// Time in its schedule: the engine's last word and what has passed since, or else the time since its start. `now`
-    /// stands still while the job is paused. A new owner goes on from here, so it must not be behind what was issued.
+    /// Time in its schedule: the engine's last word and what has passed since, or else the time
+    /// since its start. `now` stands still while the job is paused. A new owner goes on from here,
+    /// so it must not be behind what was issued.
     pub fn elapsed(&self, now: Moment) -> Duration {
         match (self.progress, self.start) {
             (Some(progress), _) => {

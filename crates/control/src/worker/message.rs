@@ -1,8 +1,9 @@
 //! What happens to a worker and what it wants done: plain data.
 //!
-//! The shell carries effects out in their order, and each at once: those that take long (fetching, preparing, sending,
-//! storing) are begun, and what came of them comes back as an event. Shutting a gate is not among the long ones: it is
-//! one store to memory that the attempt's thread reads before every send.
+//! The shell carries effects out in their order, and each at once: those that take long (fetching,
+//! preparing, sending, storing) are begun, and what came of them comes back as an event. Shutting a
+//! gate is not among the long ones: it is one store to memory that the attempt's thread reads
+//! before every send.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -76,7 +77,8 @@ pub enum Event {
         run: Run,
         reason: String,
     },
-    /// The attempt's own thread has seen its gate shut: nothing is between check and send any more.
+    /// The attempt's own thread has seen its permit withdrawn: nothing is between check and send
+    /// any more.
     PermitWithdrawn {
         run: Run,
     },
@@ -85,10 +87,14 @@ pub enum Event {
         run: Run,
         end: EngineEnd,
     },
-    /// Its thread did not end after [`Effect::Kill`]; these counts are from the file that it shares with the world.
+    /// Its thread did not end after [`Effect::Kill`]; these counts are from the file that it shares
+    /// with the world.
     Abandoned {
         run: Run,
         progress: Progress,
+        /// What the thread had handed over and its owner may not have yet, as in
+        /// [`EngineEnd::totals`].
+        totals: Vec<u8>,
     },
 
     RenewalAnswered {
@@ -114,7 +120,8 @@ pub enum Event {
 
     /// Take no more, finish what runs.
     Drain,
-    /// Take no more, and stop what runs: the process is about to end. Others may go on where it stopped.
+    /// Take no more, and stop what runs: the process is about to end. Others may go on where it
+    /// stopped.
     Shutdown,
     /// Time has passed: [`super::Worker::next_due`].
     Tick,
@@ -158,7 +165,7 @@ pub enum EngineEndKind {
 /// What is to be done, in this order.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
-    WorkerResponse {
+    Respond {
         to: u64,
         answer: WorkerResponse,
     },
@@ -168,12 +175,14 @@ pub enum Effect {
         run: Run,
         blobs: Vec<BlobRef>,
     },
-    /// Build it on this core, with its gate shut and its issued file made. Answered by `Prepared`, or `Ended`.
+    /// Build it on this core, with its permit closed and its issued file made. Answered by
+    /// `Prepared`, or `Ended`.
     Prepare {
         core: u32,
         dispatch: Box<Dispatch>,
     },
-    /// At this moment its schedule stands at `elapsed`. The moment may be past: what was due is then late, not lost.
+    /// At this moment its schedule stands at `elapsed`. The moment may be past: what was due is
+    /// then late, not lost.
     Start {
         run: Run,
         at: Moment,
@@ -191,12 +200,12 @@ pub enum Effect {
         run: Run,
     },
     /// Answered by `Ended`.
-    StopMode {
+    Stop {
         run: Run,
         how: StopMode,
     },
-    /// Interrupt its script, drop its users, give its thread up. Answered by `Ended`, or by `Abandoned` and, when the
-    /// thread ends after all, `Ended`.
+    /// Interrupt its script, drop its users, give its thread up. Answered by `Ended`, or by
+    /// `Abandoned` and, when the thread ends after all, `Ended`.
     Kill {
         run: Run,
     },

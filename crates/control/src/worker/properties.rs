@@ -1,7 +1,7 @@
 //! Random histories of two workers among faults.
 //!
-//! After every step at most one thread of a shard might send (P1), and when the faults end, everything ends: no core is
-//! taken, no question is without an answer, no report is lost.
+//! After every step at most one thread of a shard might send (P1), and when the faults end,
+//! everything ends: no core is taken, no question is without an answer, no report is lost.
 
 use std::collections::BTreeMap;
 

@@ -9,11 +9,13 @@ use crate::message::EndReport;
 use ledger_state::AttemptStatus;
 
 impl Worker {
-    /// A worker that has just started, with the reports that lie on its disk, and the issued files of attempts that
-    /// have no report: their process died under them. Each gets one now, with what its file says: `issued` counts every
-    /// request before it is sent, so completed <= seen by the target <= issued can be stated after a `kill -9` (R17).
+    /// A worker that has just started, with the reports that lie on its disk, and the issued files
+    /// of attempts that have no report: their process died under them. Each gets one now, with what
+    /// its file says: `issued` counts every request before it is sent, so completed <= seen by the
+    /// target <= issued can be stated after a `kill -9` (R17).
     ///
-    /// Nothing runs in a new life, so nothing here needs a lease; commands for the lives before are refused.
+    /// Nothing runs in a new life, so nothing here needs a lease; commands for the lives before are
+    /// refused.
     ///
     /// # Errors
     /// If the settings cannot work.

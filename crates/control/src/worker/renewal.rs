@@ -1,8 +1,10 @@
-//! Renewals: one message for all attempts, to one manager, and to the next one when that fails (R4, ARCH-110).
+//! Renewals: one message for all attempts, to one manager, and to the next one when that fails (R4,
+//! ARCH-110).
 //!
-//! Any manager will do, since each of them asks the ledger. So losing the one that was asked costs a time-out and
-//! nothing else: the next is asked with a fresh ticket while the lease that is held runs on. Three managers can be
-//! tried well within a lease: a try takes L/8, and they begin L/4 after the last success.
+//! Any manager will do, since each of them asks the ledger. So losing the one that was asked costs
+//! a time-out and nothing else: the next is asked with a fresh ticket while the lease that is held
+//! runs on. Three managers can be tried well within a lease: a try takes L/8, and they begin L/4
+//! after the last success.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -37,7 +39,8 @@ pub(super) struct Renewals {
 }
 
 impl Renewals {
-    /// Who is asked stays the same while it is among them; losing any other changes nothing (ARCH-110).
+    /// Who is asked stays the same while it is among them; losing any other changes nothing
+    /// (ARCH-110).
     pub fn managers(&mut self, managers: Vec<NodeId>, now: Moment) {
         self.managers = managers;
         if !self.current.is_some_and(|current| self.managers.contains(&current)) {
@@ -110,8 +113,8 @@ impl Renewals {
         Some(sent.tickets)
     }
 
-    /// A message was not answered. The next manager is asked at once; when all have failed, after a pause. The tickets
-    /// stay, for the answer may be late.
+    /// A message was not answered. The next manager is asked at once; when all have failed, after a
+    /// pause. The tickets stay, for the answer may be late.
     pub fn failed(&mut self, number: u64, now: Moment, pause: Duration) -> bool {
         let Some(sent) = self.under_way.get_mut(&number).filter(|sent| !sent.gave_up) else {
             return false;

@@ -1,8 +1,9 @@
 //! What a worker has to tell, to whom, and when again.
 //!
-//! Everything told has a name, and one entry: there is no queue that could grow. It is told until it is settled, which
-//! only the owner's own command can do; that somebody has taken it only slows the repeats, since who took it may die.
-//! It goes to the job's owner as far as one is known, otherwise to one manager after the other, who know.
+//! Everything told has a name, and one entry: there is no queue that could grow. It is told until
+//! it is settled, which only the owner's own command can do; that somebody has taken it only slows
+//! the repeats, since who took it may die. It goes to the job's owner as far as one is known,
+//! otherwise to one manager after the other, who know.
 
 use std::collections::BTreeMap;
 
@@ -113,8 +114,8 @@ impl ReportQueue {
         }
     }
 
-    /// This manager leads the job: it has just said something under the job's epoch. Whoever led it before may have
-    /// died with what it was told, so a new one is told at once.
+    /// This manager leads the job: it has just said something under the job's epoch. Whoever led it
+    /// before may have died with what it was told, so a new one is told at once.
     pub fn owner(&mut self, job: JobId, owner: NodeId, now: Moment) {
         let before = self.owners.insert(job, owner);
         if before == Some(owner) {
@@ -230,7 +231,8 @@ impl ReportQueue {
         AckOutcome::Nothing
     }
 
-    /// It did not arrive, or its answer did not. Another manager is asked next, since this one may be gone.
+    /// It did not arrive, or its answer did not. Another manager is asked next, since this one may
+    /// be gone.
     pub fn failed(&mut self, number: u64, now: Moment, times: &Times) -> bool {
         let Some(key) = self.flights.remove(&number) else { return false };
         let Some(entry) = self.entries.get_mut(&key) else { return false };
@@ -252,8 +254,8 @@ impl ReportQueue {
         }
     }
 
-    /// The next moment at which something is to be sent or given up. What is due and waits for others in flight has no
-    /// time of its own.
+    /// The next moment at which something is to be sent or given up. What is due and waits for
+    /// others in flight has no time of its own.
     pub fn next_due(&self, now: Moment) -> Option<Moment> {
         let moments = self.entries.values().filter_map(|entry| match entry.flight {
             Some(flight) => Some(flight.until),

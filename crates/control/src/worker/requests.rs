@@ -1,4 +1,4 @@
-//! Questions of owners: judged at the door, answered once, repeated with the same answer.
+//! Questions of owners: judged at the fence, answered once, repeated with the same answer.
 
 use fence::{Act, Admission, Epoch, FencedCommand, JobId, NodeId, ShardKey};
 
@@ -78,13 +78,13 @@ impl Worker {
             self.count_refusal(&refused);
             WorkerResponse::Refused(refused)
         });
-        out.push(Effect::WorkerResponse { to: id, answer });
+        out.push(Effect::Respond { to: id, answer });
     }
 
     fn count_refusal(&mut self, refused: &WorkerRefusal) {
         let counts = &mut self.counts;
         let counter = match refused {
-            // The command_fence has its own.
+            // The fence counts its own.
             WorkerRefusal::Fence(_) => return,
             WorkerRefusal::NoCores { .. } => &mut counts.refused_no_cores,
             WorkerRefusal::UnknownReservation => &mut counts.refused_unknown_hold,
@@ -98,7 +98,7 @@ impl Worker {
         *counter += 1;
     }
 
-    /// A command that concerns a job, at the door. One that passes comes from the job's owner.
+    /// A command that concerns a job, at the fence. One that passes comes from the job's owner.
     fn install(
         &mut self,
         receiver: fence::BootId,
@@ -107,12 +107,13 @@ impl Worker {
         from: NodeId,
     ) -> Result<(), WorkerRefusal> {
         self.make_room(job);
-        self.door.install(receiver, job, epoch).map_err(WorkerRefusal::Fence)?;
+        self.fence.install(receiver, job, epoch).map_err(WorkerRefusal::Fence)?;
         self.led_by(job, epoch, from);
         Ok(())
     }
 
-    /// The job is led under this epoch now. Holds of a replaced owner can no longer be dispatched to.
+    /// The job is led under this epoch now. Holds of a replaced owner can no longer be dispatched
+    /// to.
     pub(super) fn led_by(&mut self, job: JobId, epoch: Epoch, from: NodeId) {
         self.job(job);
         self.report_queue.owner(job, from, self.now);
@@ -164,10 +165,11 @@ impl Worker {
     pub(super) fn runs_of(&self, shard: ShardKey) -> Vec<Run> {
         let (first, last) = (fence::Attempt(0), fence::Attempt(u32::MAX));
         let range = Run::new(shard, first)..=Run::new(shard, last);
-        self.local_attempt.range(range).map(|(run, _)| *run).collect()
+        self.attempts.range(range).map(|(run, _)| *run).collect()
     }
 
-    /// The common start. The first word on it stands; attempts that have ended meanwhile do not hold the others up.
+    /// The common start. The first word on it stands; attempts that have ended meanwhile do not
+    /// hold the others up.
     fn start(
         &mut self,
         job: JobId,
@@ -179,7 +181,7 @@ impl Worker {
         let mut known = false;
         for (shard, attempt) in attempts.iter().filter(|(shard, _)| shard.job == job) {
             let run = Run::new(*shard, *attempt);
-            if let Some(local_attempt) = self.local_attempt.get_mut(&run) {
+            if let Some(local_attempt) = self.attempts.get_mut(&run) {
                 if local_attempt.start.is_none() {
                     local_attempt.start = Some(at);
                     (local_attempt.elapsed_at_start, local_attempt.clock_at_start) = stand;
@@ -208,20 +210,20 @@ impl Worker {
             let why = format!("a stop says {}", order.step);
             return Some(Err(WorkerRefusal::CannotRun { why }));
         }
-        match self.door.admit(order) {
+        match self.fence.admit(order) {
             Admission::Refused(refusal) => return Some(Err(WorkerRefusal::Fence(refusal))),
             Admission::Enter | Admission::Repeat(()) | Admission::Busy => {}
         }
-        self.door.answer(&order.shard, &order.step, ());
+        self.fence.answer(&order.shard, &order.step, ());
         self.led_by(order.shard.job, order.epoch, from);
         let reason = self.shortened(reason);
         // A repeat may be harder than the first; it is never softer.
         for lower in self.runs_of(order.shard) {
             let reason = reason.clone();
-            self.halt(lower, EndCause::ReportAck { how, reason }, how, out);
+            self.halt(lower, EndCause::Ordered { how, reason }, how, out);
         }
         let limit = self.settings.limits.waiters;
-        match self.local_attempt.get_mut(&run) {
+        match self.attempts.get_mut(&run) {
             None => {
                 let report = self.outbox.get(run).cloned().map(Box::new);
                 Some(Ok(WorkerResponse::Stopped { report }))
@@ -249,7 +251,7 @@ impl Worker {
         out: &mut Vec<Effect>,
     ) -> Result<WorkerResponse, WorkerRefusal> {
         let limit = self.settings.limits.row_blocks;
-        let Some(local_attempt) = self.local_attempt.get_mut(&run) else {
+        let Some(local_attempt) = self.attempts.get_mut(&run) else {
             return Err(WorkerRefusal::UnknownAttempt);
         };
         if local_attempt.rows_until.len() >= limit
@@ -273,7 +275,7 @@ impl Worker {
         end: u64,
         out: &mut Vec<Effect>,
     ) -> Result<WorkerResponse, WorkerRefusal> {
-        if !self.local_attempt.contains_key(&run) {
+        if !self.attempts.contains_key(&run) {
             return Err(WorkerRefusal::UnknownAttempt);
         }
         self.units_granted(run, Some(end), out);

@@ -88,7 +88,8 @@ fn rows_are_given_once_in_rising_order() {
     assert_eq!(rig.worker.counts().rows_repeated, 2);
 }
 
-/// A late duplicate of a steering command does not undo a later one, and attempts that come later follow the last.
+/// A late duplicate of a steering command does not undo a later one, and attempts that come later
+/// follow the last.
 #[test]
 fn steering_is_numbered_and_kept_for_attempts_that_come_later() {
     let mut rig = Rig::new(2);

@@ -29,7 +29,8 @@ impl Settings {
     }
 
     /// # Errors
-    /// If a worker with these settings could never run anything, or would promise more than it can keep.
+    /// If a worker with these settings could never run anything, or would promise more than it can
+    /// keep.
     pub fn check(&self) -> Result<(), BadSettings> {
         let Limits { outbox_bytes, report_bytes, report_floor, .. } = self.limits;
         let wrong = |what: &'static str, why: String| Err(BadSettings { what, why });

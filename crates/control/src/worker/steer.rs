@@ -1,7 +1,9 @@
-//! LocalAttempt control on a worker: what is in force for a job, and what its attempts are told of it.
+//! LocalAttempt control on a worker: what is in force for a job, and what its attempts are told of
+//! it.
 //!
-//! It comes from the owner, by itself and with every start, and with renewals from any manager, who has read it in the
-//! ledger. All of them say the whole of it under the ledger's number of changes; the highest number counts.
+//! It comes from the owner, by itself and with every start, and with renewals from any manager, who
+//! has read it in the ledger. All of them say the whole of it under the ledger's number of changes;
+//! the highest number counts.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -99,10 +101,8 @@ impl Worker {
         let since = steered.paused_at;
         let changes = steered.take(&steering.steers, now);
         let paused_for = since.filter(|_| steered.paused_at.is_none());
-        for local_attempt in self
-            .local_attempt
-            .values_mut()
-            .filter(|local_attempt| local_attempt.run.shard.job == job)
+        for local_attempt in
+            self.attempts.values_mut().filter(|local_attempt| local_attempt.run.shard.job == job)
         {
             let own = local_attempt.run.shard.workflow;
             let its = |steer: &&Steer| match steer {

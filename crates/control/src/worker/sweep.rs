@@ -20,7 +20,7 @@ impl Worker {
     pub(super) fn expire(&mut self, out: &mut Vec<Effect>) {
         let now = self.now;
         let mut lapsed = Vec::new();
-        for local_attempt in self.local_attempt.values_mut() {
+        for local_attempt in self.attempts.values_mut() {
             local_attempt.lease.may_act(now);
             if local_attempt.lease.ended() == Some(Ended::Lapsed)
                 && !local_attempt.phase.is_forced()
@@ -38,7 +38,7 @@ impl Worker {
             self.hold_over(hold);
         }
         let due: Vec<Run> = self
-            .local_attempt
+            .attempts
             .values()
             .filter(|local_attempt| {
                 local_attempt
@@ -55,7 +55,7 @@ impl Worker {
     /// The moment of an attempt's phase has come.
     fn phase_due(&mut self, run: Run, out: &mut Vec<Effect>) {
         let now = self.now;
-        let Some(local_attempt) = self.local_attempt.get_mut(&run) else { return };
+        let Some(local_attempt) = self.attempts.get_mut(&run) else { return };
         match local_attempt.phase {
             Phase::Fetching { until, .. } if now < until => {
                 local_attempt.phase = Phase::Fetching { until, again: None };
@@ -115,19 +115,18 @@ impl Worker {
             self.swept = self.now;
             self.sweep_jobs(self.settings.times.job_memory);
         }
-        let nothing =
-            self.local_attempt.is_empty() && self.cores.is_empty() && self.outbox.is_empty();
+        let nothing = self.attempts.is_empty() && self.cores.is_empty() && self.outbox.is_empty();
         if self.draining && !self.drained && nothing {
             self.drained = true;
             out.push(Effect::Drained);
         }
     }
 
-    /// An attempt is ready when it is prepared, may send, and no other attempt of its shard can. Then it says so, and
-    /// starts when the owner has said when.
+    /// An attempt is ready when it is prepared, may send, and no other attempt of its shard can.
+    /// Then it says so, and starts when the owner has said when.
     fn begin_ready(&mut self, out: &mut Vec<Effect>) {
         let ready: Vec<Run> = self
-            .local_attempt
+            .attempts
             .values()
             .filter(|local_attempt| {
                 matches!(local_attempt.phase, Phase::Ready { .. })
@@ -138,7 +137,7 @@ impl Worker {
             .collect();
         for run in ready {
             let steers = self.steers_of(run);
-            let Some(local_attempt) = self.local_attempt.get_mut(&run) else { continue };
+            let Some(local_attempt) = self.attempts.get_mut(&run) else { continue };
             if let Some(at) = local_attempt.start {
                 local_attempt.begun = Some(at.max(self.now));
                 local_attempt.phase = Phase::Starting { at };
@@ -165,20 +164,17 @@ impl Worker {
     fn predecessor_sends(&self, run: Run) -> bool {
         let lower = self.runs_of(run.shard).into_iter().filter(|other| other.attempt < run.attempt);
         lower
-            .filter_map(|other| self.local_attempt.get(&other))
+            .filter_map(|other| self.attempts.get(&other))
             .any(|other| other.gate != PermitState::Shut)
     }
 
     /// When the first lease is to be renewed.
     pub(super) fn leases_due(&self) -> Option<Moment> {
-        self.local_attempt
-            .values()
-            .filter_map(|local_attempt| local_attempt.lease.renewal_due())
-            .min()
+        self.attempts.values().filter_map(|local_attempt| local_attempt.lease.renewal_due()).min()
     }
 
     fn shortest_lease(&self) -> Duration {
-        let lengths = self.local_attempt.values().map(|local_attempt| local_attempt.terms.length());
+        let lengths = self.attempts.values().map(|local_attempt| local_attempt.terms.length());
         lengths.min().unwrap_or(fence::LeaseTerms::default().length())
     }
 
@@ -198,7 +194,7 @@ impl Worker {
         let shortest = self.shortest_lease();
         let mut longest = shortest;
         let mut tickets = BTreeMap::new();
-        for local_attempt in self.local_attempt.values_mut() {
+        for local_attempt in self.attempts.values_mut() {
             if let Some(ticket) = local_attempt.lease.renewal_sent(now) {
                 tickets.insert(local_attempt.run, ticket);
                 longest = longest.max(local_attempt.terms.length());
@@ -220,7 +216,7 @@ impl Worker {
         self.counts.tells_failed += self.report_queue.look(now, &times);
         if self.draining {
             let local_attempt: BTreeSet<JobId> =
-                self.local_attempt.keys().map(|run| run.shard.job).collect();
+                self.attempts.keys().map(|run| run.shard.job).collect();
             self.report_queue.settle_where(
                 |key| matches!(key, ReportKey::Draining(job) if !local_attempt.contains(&job)),
             );
@@ -245,7 +241,8 @@ impl Worker {
         }
     }
 
-    /// Makes room for a job that is new, if there is none: those that have had nothing here for the longest go.
+    /// Makes room for a job that is new, if there is none: those that have had nothing here for the
+    /// longest go.
     pub(super) fn make_room(&mut self, job: JobId) {
         let full = self.jobs.len() >= self.settings.limits.jobs.keys;
         let rested = self.now.since(self.swept) >= SWEEP_REST;
@@ -255,11 +252,12 @@ impl Worker {
         }
     }
 
-    /// Forgets jobs of which nothing has been here for so long. Their late commands are refused from then on.
+    /// Forgets jobs of which nothing has been here for so long. Their late commands are refused
+    /// from then on.
     fn sweep_jobs(&mut self, memory: Duration) {
         let now = self.now;
         let busy: BTreeSet<JobId> = self
-            .local_attempt
+            .attempts
             .keys()
             .copied()
             .chain(self.outbox.runs())
@@ -276,7 +274,7 @@ impl Worker {
         for id in over {
             self.jobs.remove(&id);
             self.report_queue.forget_owner(id);
-            self.door.retire(id);
+            self.fence.retire(id);
         }
     }
 }

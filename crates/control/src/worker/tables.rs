@@ -14,7 +14,7 @@ use ledger_state::{AttemptStatus, Payload};
 
 fn answer(effects: &[Effect]) -> &WorkerResponse {
     let mut answers = effects.iter().filter_map(|effect| match effect {
-        Effect::WorkerResponse { answer, .. } => Some(answer),
+        Effect::Respond { answer, .. } => Some(answer),
         _ => None,
     });
     answers.next_back().expect("an answer")
@@ -45,7 +45,7 @@ fn a_dispatch_that_is_too_large_is_refused_by_name_and_leaves_no_trace() {
         (|d| d.rows = vec![RowBlock { set: 0, first: 0, end: 1 }; 257], "blocks of rows, 256"),
         (|d| d.context = Payload::Inline(vec![0; (1 << 20) + 1]), "bytes of context, 1048576"),
         (|d| d.order.step.act = Act::Stop, "a dispatch says stop of attempt 1"),
-        (|d| d.seat = Placement::Shared, "1 cores, 0 of 2"),
+        (|d| d.placement = Placement::Shared, "1 cores, 0 of 2"),
         (|d| d.order.epoch = epoch(6), "unknown hold"),
         (|d| d.order.shard.job = JobId(2), "unknown hold"),
     ];
@@ -82,7 +82,8 @@ fn answer_of(effects: &[Effect]) -> WorkerResponse {
     answer(effects).clone()
 }
 
-/// R17a: reports that nobody acknowledges fill the outbox, and then no more work is taken; counters never lack room.
+/// R17a: reports that nobody acknowledges fill the outbox, and then no more work is taken; counters
+/// never lack room.
 #[test]
 fn a_full_outbox_takes_no_more_work_and_loses_no_counters() {
     let mut settings = settings(1);
@@ -116,7 +117,8 @@ fn a_full_outbox_takes_no_more_work_and_loses_no_counters() {
     assert_eq!(rig.worker.counts().refused_too_many, 1);
 }
 
-/// A result that provides too much is an error of its workflow, with the numbers; one with too large totals loses them.
+/// A result that provides too much is an error of its workflow, with the numbers; one with too
+/// large totals loses them.
 #[test]
 fn a_report_that_is_too_large_is_made_to_fit() {
     let mut rig = Rig::new(1);
@@ -184,7 +186,7 @@ fn callers_that_wait_for_a_stop_are_bounded() {
     for _ in 0..20 {
         let ask = WorkerRequest::Stop { order, how, reason: "cancelled".into() };
         let effects = rig.ask(1, ask);
-        answered += effects.iter().filter(|e| matches!(e, Effect::WorkerResponse { .. })).count();
+        answered += effects.iter().filter(|e| matches!(e, Effect::Respond { .. })).count();
     }
     assert_eq!(answered, 12);
     let effects = rig.step(Event::PermitWithdrawn { run: run("s0.1") });

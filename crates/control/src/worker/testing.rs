@@ -1,7 +1,7 @@
 //! A worker in a script: `time event => effects`, in words.
 //!
-//! Attempts are `s0.1`: attempt 1 of shard 0, of workflow 0 of job 1 unless it says otherwise (`j2w1s0.1`). Managers
-//! are `m1`; `m1@5` is manager 1 as the owner under epoch 5.
+//! Attempts are `s0.1`: attempt 1 of shard 0, of workflow 0 of job 1 unless it says otherwise
+//! (`j2w1s0.1`). Managers are `m1`; `m1@5` is manager 1 as the owner under epoch 5.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -66,11 +66,11 @@ fn duration(text: &str) -> Duration {
     }
 }
 
-pub(super) fn dispatch(run: Run, epoch: Epoch, seat: Placement) -> Dispatch {
+pub(super) fn dispatch(run: Run, epoch: Epoch, placement: Placement) -> Dispatch {
     let fence = Fence { epoch, attempt: run.attempt };
     Dispatch {
         order: FencedCommand::new(BOOT, run.shard, fence, Act::Start),
-        seat,
+        placement,
         task: Task::Load,
         shards: 4,
         bundle: BlobRef { hash: [1; 32], bytes: 100 },
@@ -119,7 +119,8 @@ impl Rig {
         self.step(Event::Asked { id: self.asks, from: NodeId::from(from), ask })
     }
 
-    /// Each line is `seconds event => effects`; an empty right side means that nothing is to be done.
+    /// Each line is `seconds event => effects`; an empty right side means that nothing is to be
+    /// done.
     #[track_caller]
     pub fn play(&mut self, script: &str) -> &mut Self {
         for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -179,7 +180,7 @@ impl Rig {
         let answers = match words {
             ["failed"] => return Event::RenewalFailed { number: place },
             [all] => {
-                let local_attempt = self.worker.local_attempt.keys();
+                let local_attempt = self.worker.attempts.keys();
                 local_attempt.map(|run| (run.shard, run.attempt, renewal(all))).collect()
             }
             each => {
@@ -200,13 +201,13 @@ impl Rig {
                 WorkerRequest::Reserve { hold: hold(name, job, epoch), receiver, cores, within }
             }
             ["release", name] => WorkerRequest::Release { hold: hold(name, job, epoch), receiver },
-            ["dispatch", name, seat, rest @ ..] => {
+            ["dispatch", name, placement, rest @ ..] => {
                 let run = run(name);
-                let seat = match *seat {
+                let placement = match *placement {
                     "shared" => Placement::Shared,
-                    seat => Placement::Own(hold(seat, run.shard.job, epoch)),
+                    placement => Placement::Own(hold(placement, run.shard.job, epoch)),
                 };
-                let mut dispatch = dispatch(run, epoch, seat);
+                let mut dispatch = dispatch(run, epoch, placement);
                 match rest {
                     [] => {}
                     ["context", version] => dispatch.context_version = version.parse().unwrap(),
@@ -289,7 +290,7 @@ impl Rig {
             ["failed"] => ended(EngineEndKind::Failed("no such host".into())),
             ["stopped"] => ended(EngineEndKind::Stopped),
             ["unable"] => ended(EngineEndKind::Unable("no space left".into())),
-            ["abandoned"] => Event::Abandoned { run, progress },
+            ["abandoned"] => Event::Abandoned { run, progress, totals: vec![1, 2, 3] },
             ["stored"] => Event::Stored { run, result: Ok(()) },
             ["not", "stored"] => Event::Stored { run, result: Err("disk full".into()) },
             other => panic!("unknown event {other:?}"),
@@ -300,7 +301,7 @@ impl Rig {
         let moment = |moment: &Moment| moment.since(at(0.0)).as_secs_f64();
         let name = |run: &Run| show_run(*run);
         match effect {
-            Effect::WorkerResponse { answer, .. } => show_answer(answer),
+            Effect::Respond { answer, .. } => show_answer(answer),
             Effect::Fetch { run, .. } => format!("fetch {}", name(run)),
             Effect::Prepare { core, dispatch } => {
                 let FencedCommand { shard, step, .. } = dispatch.order;
@@ -315,8 +316,8 @@ impl Rig {
             }
             Effect::ExtendPermit { run, until } => format!("gate {} {}", name(run), moment(until)),
             Effect::WithdrawPermit { run } => format!("shut {}", name(run)),
-            Effect::StopMode { run, how: StopMode::Now } => format!("halt {}", name(run)),
-            Effect::StopMode { run, how: StopMode::Graceful } => format!("end {}", name(run)),
+            Effect::Stop { run, how: StopMode::Now } => format!("halt {}", name(run)),
+            Effect::Stop { run, how: StopMode::Graceful } => format!("end {}", name(run)),
             Effect::Kill { run } => format!("kill {}", name(run)),
             Effect::Steer { run, steer } => {
                 let steer = match steer {
@@ -350,12 +351,13 @@ impl Rig {
         }
     }
 
-    /// Brings these attempts, which share a hold, to run from second 1 on, with a lease until second 6.5.
+    /// Brings these attempts, which share a hold, to run from second 1 on, with a lease until
+    /// second 6.5.
     pub fn running(&mut self, names: &[&str]) -> &mut Self {
         self.now = at(0.0);
         self.event("managers m1 m2 m3");
         let effects = self.event(&format!("m1@5 reserve h1 {}", names.len()));
-        assert!(matches!(effects[0], Effect::WorkerResponse { answer: WorkerResponse::Done, .. }));
+        assert!(matches!(effects[0], Effect::Respond { answer: WorkerResponse::Done, .. }));
         for name in names {
             let effects = self.event(&format!("m1@5 dispatch {name} h1"));
             assert_eq!(self.show(&effects[1]), "done");
@@ -372,7 +374,7 @@ impl Rig {
         self.now = at(1.0);
         self.step(Event::Tick);
         for name in names {
-            assert!(self.worker.local_attempt[&run(name)].begun.is_some(), "{name} runs");
+            assert!(self.worker.attempts[&run(name)].begun.is_some(), "{name} runs");
         }
         self
     }

@@ -1,6 +1,8 @@
-//! Asking for more time: the job's is nearly over, and there is still progress (CORE-110, LIFE-72, GATE-99).
+//! Asking for more time: the job's is nearly over, and there is still progress (CORE-110, LIFE-72,
+//! GATE-99).
 //!
-//! The owner decides, and grants less each time; nothing is answered. Whoever gets none is stopped with the job.
+//! The owner decides, and grants less each time; nothing is answered. Whoever gets none is stopped
+//! with the job.
 
 use std::time::Duration;
 
@@ -27,7 +29,7 @@ impl Worker {
 
     fn runs_of_job(&self, job: JobId) -> impl Iterator<Item = &super::LocalAttempt> {
         let running = self
-            .local_attempt
+            .attempts
             .values()
             .filter(|local_attempt| matches!(local_attempt.phase, Phase::Running { .. }));
         running.filter(move |local_attempt| local_attempt.run.shard.job == job)

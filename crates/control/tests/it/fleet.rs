@@ -1,5 +1,6 @@
-//! The owner of a job in a small world: the ledger's state machine, model workers, and a network that loses, repeats
-//! and delays. Every effect is checked against the ledger when it is carried out, and so is every state.
+//! The owner of a job in a small world: the ledger's state machine, model workers, and a network
+//! that loses, repeats and delays. Every effect is checked against the ledger when it is carried
+//! out, and so is every state.
 
 mod addenda;
 mod cancel;

@@ -1,4 +1,5 @@
-//! The fleet's wire contract: every message survives its codec, and what is no message is refused by name.
+//! The fleet's wire contract: every message survives its codec, and what is no message is refused
+//! by name.
 
 mod codec;
 mod every;

@@ -4,14 +4,14 @@ use permit::{IssuedFile, SendControl, SendPermit};
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use super::engine::HookControl;
 use super::loaded::{Loaded, Values};
-use super::reports::{Counted, Ending};
-use super::thread::{Tell, Thread, Told};
+use super::reports::Reporter;
+use super::thread::Thread;
 use crate::core::{Command, Entry, Hook};
-use crate::script::{HookError, ScriptEnd};
 use crate::shard::Stop;
 
 #[derive(Debug, Clone)]
@@ -34,21 +34,10 @@ impl HookSpec {
 pub struct HookWiring {
     pub permit: Arc<SendPermit>,
     pub issued: Option<Arc<IssuedFile>>,
-    /// Called once, on the attempt's thread; must not wait.
-    pub done: Box<dyn FnOnce(HookEnded) + Send>,
+    pub reports: Reporter,
 }
 
-pub struct HookEnded {
-    pub how: Ending,
-    /// What it leaves to those who follow, by variable.
-    pub result: Result<Values, HookError>,
-    /// What a script asked of the whole job.
-    pub wishes: Vec<ScriptEnd>,
-    /// All that was counted. None of a thread that was abandoned or has crashed.
-    pub last: Option<Box<Counted>>,
-}
-
-/// Dropping it kills it, as with a shard.
+/// A setup or teardown on a thread of its own.
 pub struct HookRun {
     thread: Thread,
 }
@@ -63,30 +52,9 @@ impl HookRun {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         let send_control = SendControl::new(wiring.permit, wiring.issued);
-        let done = Mutex::new(Some(wiring.done));
-        let wishes = Mutex::new(Vec::new());
         let names = loaded.program.workflow(workflow).slots.clone();
-        let tell: Tell = Box::new(move |told| match told {
-            Told::Wish(wish) => wishes.lock().unwrap_or_else(PoisonError::into_inner).push(wish),
-            Told::Ended(outcome) => {
-                let result = match outcome.values {
-                    Some(Ok(base)) => Ok(super::loaded::by_name(&names, &base)),
-                    Some(Err(error)) => Err(error),
-                    None => Err(HookError::steps(match &outcome.how {
-                        Ending::Error(error) => error.clone(),
-                        other => format!("{other:?}").to_lowercase(),
-                    })),
-                };
-                let wishes =
-                    std::mem::take(&mut *wishes.lock().unwrap_or_else(PoisonError::into_inner));
-                let done = done.lock().unwrap_or_else(PoisonError::into_inner).take();
-                if let Some(done) = done {
-                    done(HookEnded { how: outcome.how, result, wishes, last: outcome.last });
-                }
-            }
-            Told::Ready | Told::Counted(_) | Told::RowsWanted { .. } | Told::UnitsWanted => {}
-        });
-        let thread = Thread::start(loaded, 1, 1, send_control, None, tell)?;
+        let reports = wiring.reports;
+        let thread = Thread::start(loaded, (1, 1), send_control, None, names, reports)?;
         match loaded.error_of(workflow) {
             Some(error) => thread.fail(error.to_owned()),
             None => {
@@ -97,17 +65,18 @@ impl HookRun {
         }
         Ok(HookRun { thread })
     }
+}
 
-    /// A setup ends when its grace is over, a teardown only at `Stop::Now`.
-    pub fn stop(&self, how: Stop) {
+impl HookControl for HookRun {
+    fn stop(&self, how: Stop) {
         self.thread.stop(how);
     }
 
-    pub fn kill(&self, grace: Duration) {
+    fn kill(&self, grace: Duration) {
         self.thread.kill(grace);
     }
 
-    pub fn is_finished(&self) -> bool {
+    fn is_finished(&self) -> bool {
         self.thread.is_finished()
     }
 }

@@ -58,8 +58,8 @@ impl Default for LoadOptions {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoadError {
     pub text: String,
-    /// This machine is to blame, its disk for one: another may well run it. Otherwise it is an error of the plan or
-    /// script, which is not tried again (R5).
+    /// This machine is to blame, its disk for one: another may well run it. Otherwise it is an
+    /// error of the plan or script, which is not tried again (R5).
     pub of_machine: bool,
 }
 
@@ -81,8 +81,8 @@ impl fmt::Display for LoadError {
 
 impl std::error::Error for LoadError {}
 
-/// The names behind the numbers of a plan's windows, without anything that only a generator needs: addresses are not
-/// looked up, and secrets stay where they are.
+/// The names behind the numbers of a plan's windows, without anything that only a generator needs:
+/// addresses are not looked up, and secrets stay where they are.
 pub fn layout_of(plan: &Plan) -> Result<Arc<Layout>, LoadError> {
     let placeholder: SecretLookup = Arc::new(|_| Some("secret".to_owned()));
     let program = Program::compile(plan, &placeholder).map_err(|error| LoadError::new(error.0))?;
@@ -209,8 +209,8 @@ impl Loaded {
         }
     }
 
-    /// Why a workflow cannot start: a name without an address, a certificate that cannot be read. One past
-    /// the last is the plan's own setup and teardown.
+    /// Why a workflow cannot start: a name without an address, a certificate that cannot be read.
+    /// One past the last is the plan's own setup and teardown.
     pub fn error_of(&self, workflow: usize) -> Option<&str> {
         self.prepared.workflows.get(workflow)?.error.as_deref()
     }
@@ -227,7 +227,8 @@ impl Loaded {
             .collect()
     }
 
-    /// Values under a workflow's variables: from the plan's setup, and handed over by earlier workflows.
+    /// Values under a workflow's variables: from the plan's setup, and handed over by earlier
+    /// workflows.
     pub fn values_for(&self, workflow: usize, shared: &Values, provided: &Provided) -> Values {
         let base = base(&self.plan, &self.program, workflow, shared, provided);
         by_name(&self.program.workflow(workflow).slots, &base)

@@ -1,7 +1,7 @@
 //! A plan or a script with everything that it needs from its author's machine, as it travels.
 //!
-//! The environment is resolved where the plan was written: what it asked for is in the packed. Secrets are
-//! not: they are asked for where the load is run.
+//! The environment is resolved where the plan was written: what it asked for is in the packed plan.
+//! Secrets are not: they are asked for where the load is run.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -71,8 +71,8 @@ impl PackedPlan {
         Ok((plan, packed))
     }
 
-    /// Reads the plan here. Its files are put into `folder`, which must be empty and stay for as long as
-    /// the plan is used.
+    /// Reads the plan here. Its files are put into `folder`, which must be empty and stay for as
+    /// long as the plan is used.
     pub(super) fn unpack(&self, folder: &Path) -> Result<Plan, LoadError> {
         let io = |error: std::io::Error| {
             LoadError::of_machine(format!(
@@ -83,8 +83,8 @@ impl PackedPlan {
         private_folder(folder).map_err(io)?;
         let mut files = BTreeMap::new();
         for (number, (name, content)) in self.files.iter().enumerate() {
-            // The last part of the name says what is in the file, and is sent with uploads. The rest of
-            // it is the author's business and may lead anywhere.
+            // The last part of the name says what is in the file, and is sent with uploads. The
+            // rest of it is the author's business and may lead anywhere.
             let last = Path::new(name).file_name();
             let last =
                 last.ok_or_else(|| LoadError::new(format!("`{name}` is no name of a file")))?;
@@ -147,8 +147,8 @@ impl PackedScript {
         }
     }
 
-    /// Runs the init code once and puts everything together. Scenarios and metrics have the same numbers
-    /// wherever this is done. `memory`: bytes for all virtual users together.
+    /// Runs the init code once and puts everything together. Scenarios and metrics have the same
+    /// numbers wherever this is done. `memory`: bytes for all virtual users together.
     pub fn open(&self, logger: &Logger, memory: u64) -> Result<ScriptRun, LoadError> {
         let fail =
             |error: &dyn std::fmt::Display| LoadError::new(format!("{}: {error}", self.name));
@@ -170,7 +170,8 @@ impl PackedScript {
     }
 }
 
-/// A folder for this user alone, as everything in it: files of a plan may hold what only their user may read.
+/// A folder for this user alone, as everything in it: files of a plan may hold what only their user
+/// may read.
 fn private_folder(folder: &Path) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)

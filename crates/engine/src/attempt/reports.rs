@@ -7,9 +7,10 @@ use std::time::Duration;
 use stats::series::SeriesWindow;
 use stats::{ErrorKind, Trend, Window};
 
+use super::loaded::Values;
 use crate::core::Swapped;
 use crate::recorder::Message;
-use crate::script::ScriptEnd;
+use crate::script::{HookError, ScriptEnd};
 use crate::shard::ShardEnd;
 
 /// Called on the attempt's own thread, and must not wait.
@@ -38,13 +39,16 @@ pub struct Counted {
     pub series: Option<Box<SeriesWindow>>,
     /// Virtual users alive.
     pub vus: u64,
-    /// Units of the schedule that are spent so far, earlier attempts included: for [`Join::spent`] of the next attempt.
+    /// Units of the schedule that are spent so far, earlier attempts included: for [`Join::spent`]
+    /// of the next attempt.
     ///
     /// [`Join::spent`]: crate::attempt::Join
     pub taken: u64,
-    /// For how long, since the start, a user could not begin an iteration because no more were granted.
+    /// For how long, since the start, a user could not begin an iteration because no more were
+    /// granted.
     pub held: Duration,
-    /// Messages that were not told before: the step's number in the layout, what kind, and an example.
+    /// Messages that were not told before: the step's number in the layout, what kind, and an
+    /// example.
     pub messages: Vec<(usize, ErrorKind, Message)>,
     pub samples_dropped: u64,
     /// CPU time of the attempt's thread so far, user and system.
@@ -55,9 +59,13 @@ pub struct Counted {
     pub issued: Option<IssuedCounts>,
 }
 
+/// The end of an attempt of a shard, or of a setup or teardown.
 pub struct Ended {
     pub how: Ending,
     pub end: ShardEnd,
+    /// Of a setup or teardown that came to its end: what it leaves to those who follow, by
+    /// variable.
+    pub values: Option<Result<Values, HookError>>,
     /// What was counted since the last time. None of a thread that was abandoned or has crashed.
     pub last: Option<Box<Counted>>,
 }

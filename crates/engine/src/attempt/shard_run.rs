@@ -14,9 +14,10 @@ use schedule;
 use stats::series::SeriesWindow;
 use stats::{SampleSink, Window};
 
+use super::engine::ShardControl;
 use super::loaded::{Loaded, Values};
-use super::reports::{Ended, Report, Reporter};
-use super::thread::{Tell, Thread, Told};
+use super::reports::Reporter;
+use super::thread::Thread;
 use crate::core::{Command, Entry};
 use crate::shard::{Join, Stop};
 use crate::vars::Base;
@@ -45,7 +46,8 @@ pub struct ShardSpec {
     pub rates: Vec<(Rate, Duration)>,
     /// The job is paused at its start.
     pub paused: bool,
-    /// Shards of the whole job that run at once, among which a script's requests a second are divided.
+    /// Shards of the whole job that run at once, among which a script's requests a second are
+    /// divided.
     pub peers: usize,
 }
 
@@ -78,7 +80,7 @@ pub struct Wiring {
     pub sample_sink: Option<SampleSink>,
 }
 
-/// Dropping it kills it: its permit is withdrawn and its thread told to leave, and nobody waits.
+/// An attempt of a shard on a thread of its own.
 pub struct ShardRun {
     thread: Thread,
     workflow: usize,
@@ -97,10 +99,9 @@ impl ShardRun {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         let send_control = SendControl::new(wiring.permit, wiring.issued);
-        let reports = wiring.reports;
-        let tell: Tell = Box::new(move |told| reports(report(told)));
-        let (sink, peers) = (wiring.sample_sink, spec.peers);
-        let thread = Thread::start(loaded, shards, peers, send_control, sink, tell)?;
+        let (sink, reports) = (wiring.sample_sink, wiring.reports);
+        let size = (shards, spec.peers);
+        let thread = Thread::start(loaded, size, send_control, sink, Vec::new(), reports)?;
         if spec.paused {
             thread.send(Command::Pause { at: clock::now() });
         }
@@ -135,18 +136,11 @@ impl ShardRun {
         })
     }
 
-    /// The workflow begins at `at`, the same moment for all its shards. A load that is to start later
-    /// does so by itself; an attempt that joins is past that.
+    /// The workflow begins at `at`, the same moment for all its shards. A load that is to start
+    /// later does so by itself; an attempt that joins is past that.
     pub fn start_at(&self, at: Moment) {
         let start = if self.joins { at } else { at.after(self.start_after) };
         self.begin(start, None);
-    }
-
-    /// At `at` the workflow has been going for `elapsed`, whatever the attempt was prepared for (R5a). Of that the
-    /// load has missed what lies beyond its `start_after`.
-    pub fn start_from(&self, at: Moment, elapsed: Duration) {
-        let ahead = self.start_after.saturating_sub(elapsed);
-        self.begin(at.after(ahead), Some(elapsed.saturating_sub(self.start_after)));
     }
 
     fn begin(&self, start: Moment, elapsed: Option<Duration>) {
@@ -154,71 +148,55 @@ impl ShardRun {
         let base = self.base.clone();
         self.thread.begin(Command::StartShard { workflow, shard, shards, start, base, elapsed });
     }
+}
 
-    /// Asks for what was counted. What is given takes its place; it must be clear.
-    pub fn swap(&self, empty: Option<Window>, empty_series: Option<Box<SeriesWindow>>) {
+impl ShardControl for ShardRun {
+    fn start_from(&self, at: Moment, elapsed: Duration) {
+        let ahead = self.start_after.saturating_sub(elapsed);
+        self.begin(at.after(ahead), Some(elapsed.saturating_sub(self.start_after)));
+    }
+
+    fn swap(&self, empty: Option<Window>, empty_series: Option<Box<SeriesWindow>>) {
         self.thread.swap(empty, empty_series);
     }
 
-    /// `at`: one moment for all shards, so that their clocks stop together.
-    pub fn pause(&self, at: Moment) {
+    fn pause(&self, at: Moment) {
         self.thread.send(Command::Pause { at });
     }
 
-    pub fn resume(&self, at: Moment) {
+    fn resume(&self, at: Moment) {
         self.thread.send(Command::Resume { at });
     }
 
-    /// Of the whole workflow, not of this shard.
-    pub fn set_vus(&self, vus: u32) {
+    fn set_vus(&self, vus: u32) {
         self.thread.send(Command::SetVus { workflow: self.workflow, vus });
     }
 
-    /// Of the whole workflow, from this time of its schedule on, whenever a shard hears of it.
-    pub fn set_rate(&self, rate: Rate, from: Duration) {
+    fn set_rate(&self, rate: Rate, from: Duration) {
         self.thread.send(Command::SetRate { workflow: self.workflow, rate, from });
     }
 
-    pub fn stop(&self, how: Stop) {
+    fn stop(&self, how: Stop) {
         self.thread.stop(how);
     }
 
-    pub fn grant_rows(&self, set: usize, rows: Range<u64>) {
+    fn grant_rows(&self, set: usize, rows: Range<u64>) {
         self.thread.send(Command::GrantRows { workflow: self.workflow, set, rows: Some(rows) });
     }
 
-    /// Iterations below `end` may be begun.
-    pub fn grant_units(&self, end: u64) {
+    fn grant_units(&self, end: u64) {
         self.thread.send(Command::GrantUnits { workflow: self.workflow, end });
     }
 
-    pub fn no_more_rows(&self, set: usize) {
+    fn no_more_rows(&self, set: usize) {
         self.thread.send(Command::GrantRows { workflow: self.workflow, set, rows: None });
     }
 
-    /// The hard stop: nothing is sent from here on. `Ended` comes within `grace`, whatever its virtual
-    /// users are doing.
-    pub fn kill(&self, grace: Duration) {
+    fn kill(&self, grace: Duration) {
         self.thread.kill(grace);
     }
 
-    /// Its thread is gone.
-    pub fn is_finished(&self) -> bool {
+    fn is_finished(&self) -> bool {
         self.thread.is_finished()
-    }
-}
-
-fn report(told: Told) -> Report {
-    match told {
-        Told::Ready => Report::Ready,
-        Told::Counted(counted) => Report::Counted(counted),
-        Told::RowsWanted { set, at_least } => Report::RowsWanted { set, at_least },
-        Told::UnitsWanted => Report::UnitsWanted,
-        Told::Wish(wish) => Report::Wish(wish),
-        Told::Ended(outcome) => Report::Ended(Box::new(Ended {
-            how: outcome.how,
-            end: outcome.end,
-            last: outcome.last,
-        })),
     }
 }

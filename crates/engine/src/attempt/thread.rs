@@ -10,37 +10,15 @@ use schedule;
 use stats::series::SeriesWindow;
 use stats::{SampleSink, Window};
 
-use super::loaded::{Line, Loaded};
-use super::reports::{Counted, Ending};
+use super::loaded::{Line, Loaded, Values, by_name};
+use super::reports::{Counted, Ended, Ending, Report, Reporter};
 use crate::core::{Command, CoreHandle, CoreSetup, Report as CoreReport};
 use crate::machine;
 use crate::script::HookError;
 use crate::shard::{ShardEnd, Stop};
-use crate::vars::Base;
 
 /// How often somebody looks whether a thread that was killed has ended.
 const LOOK: Duration = Duration::from_millis(5);
-
-/// What an attempt has come to.
-pub(super) struct Outcome {
-    pub how: Ending,
-    pub end: ShardEnd,
-    /// Of a setup or teardown.
-    pub values: Option<Result<Base, HookError>>,
-    pub last: Option<Box<Counted>>,
-}
-
-/// What a thread tells; the end comes last, and once.
-pub(super) enum Told {
-    Ready,
-    Counted(Box<Counted>),
-    RowsWanted { set: usize, at_least: u64 },
-    UnitsWanted,
-    Wish(crate::script::ScriptEnd),
-    Ended(Outcome),
-}
-
-pub(super) type Tell = Box<dyn Fn(Told) + Send + Sync>;
 
 /// The thread of one attempt.
 pub(super) struct Thread {
@@ -50,7 +28,9 @@ pub(super) struct Thread {
 
 /// What the thread and its leader both know.
 struct Link {
-    tell: Tell,
+    reports: Reporter,
+    /// The variables of a setup or teardown, by number.
+    names: Vec<String>,
     loaded: Arc<Loaded>,
     send_control: SendControl,
     commands: std::sync::OnceLock<tokio::sync::mpsc::UnboundedSender<Command>>,
@@ -59,33 +39,30 @@ struct Link {
     _line: Line,
 }
 
-/// How it ends, what it leaves, and what a setup has made.
-type Known = (Ending, ShardEnd, Option<Result<Base, HookError>>);
-
 #[derive(Default)]
 struct State {
     started: bool,
     killed: bool,
     stopped: bool,
     /// Known, and waiting for the last counts.
-    ending: Option<Known>,
+    ending: Option<Ended>,
     over: bool,
 }
 
 impl Thread {
     pub fn start(
         loaded: &Arc<Loaded>,
-        shards: usize,
-        peers: usize,
+        (shards, peers): (usize, usize),
         send_control: SendControl,
         sample_sink: Option<SampleSink>,
-        tell: Tell,
+        names: Vec<String>,
+        reports: Reporter,
     ) -> io::Result<Thread> {
         let line = loaded.line()?;
         let number = line.number();
         let descriptors = machine::raise_descriptor_limit();
-        // What this machine can hold is shared by the attempts that it runs; a core divides what it is
-        // given by the number of shards.
+        // What this machine can hold is shared by the attempts that it runs; a core divides what it
+        // is given by the number of shards.
         let mine = descriptors.saturating_sub(64) * 9 / 10 / loaded.options.cores.max(1) as u64;
         let setup = Arc::new(CoreSetup {
             program: loaded.program.clone(),
@@ -101,7 +78,8 @@ impl Thread {
             send_control: send_control.clone(),
         });
         let link = Arc::new(Link {
-            tell,
+            reports,
+            names,
             loaded: loaded.clone(),
             send_control,
             commands: std::sync::OnceLock::new(),
@@ -200,16 +178,16 @@ impl Link {
     /// On the core's thread.
     fn hear(&self, report: CoreReport) {
         match report {
-            CoreReport::UsersMade(Ok(())) => self.tell(Told::Ready),
+            CoreReport::UsersMade(Ok(())) => self.report(Report::Ready),
             CoreReport::UsersMade(Err(error)) => {
                 self.finish(Ending::Error(error), ShardEnd::default(), None);
             }
             CoreReport::ShutOut => self.end_if_idle(Ending::LeaseLapsed),
-            CoreReport::Wish(wish) => self.tell(Told::Wish(wish)),
+            CoreReport::Wish(wish) => self.report(Report::Wish(wish)),
             CoreReport::RowsWanted { set, at_least } => {
-                self.tell(Told::RowsWanted { set, at_least });
+                self.report(Report::RowsWanted { set, at_least });
             }
-            CoreReport::UnitsWanted => self.tell(Told::UnitsWanted),
+            CoreReport::UnitsWanted => self.report(Report::UnitsWanted),
             CoreReport::ShardEnded { end, .. } => {
                 let how = self.ending(&end);
                 self.finish(how, end, None);
@@ -226,27 +204,28 @@ impl Link {
                     Err(_) => self.ending(&end),
                     Ok(_) => Ending::Completed,
                 };
-                self.finish(how, end, Some(result));
+                let values = result.map(|base| by_name(&self.names, &base));
+                self.finish(how, end, Some(values));
             }
             CoreReport::Swapped(swapped) => {
                 let is_last = swapped.last;
                 let issued = self.send_control.issued().map(|file| file.counts());
                 let mut state = self.lock();
                 let ending = if is_last { state.ending.take() } else { None };
-                let taken = ending.as_ref().map_or(0, |(_, end, _)| end.taken);
+                let taken = ending.as_ref().map_or(0, |ended| ended.end.taken);
                 let counted = Counted::new(*swapped, taken, issued);
                 match ending {
                     None => {
                         drop(state);
-                        self.tell(Told::Counted(counted));
+                        self.report(Report::Counted(counted));
                     }
-                    Some((how, end, values)) => {
+                    Some(ended) => {
                         if std::mem::replace(&mut state.over, true) {
                             return;
                         }
                         drop(state);
                         let last = Some(counted);
-                        (self.tell)(Told::Ended(Outcome { how, end, values, last }));
+                        (self.reports)(Report::Ended(Box::new(Ended { last, ..ended })));
                     }
                 }
             }
@@ -264,14 +243,14 @@ impl Link {
         }
     }
 
-    fn tell(&self, told: Told) {
+    fn report(&self, report: Report) {
         if !self.lock().over {
-            (self.tell)(told);
+            (self.reports)(report);
         }
     }
 
     /// The outcome is known; it is told with the last counts, and the thread ends.
-    fn finish(&self, how: Ending, end: ShardEnd, values: Option<Result<Base, HookError>>) {
+    fn finish(&self, how: Ending, end: ShardEnd, values: Option<Result<Values, HookError>>) {
         {
             let mut state = self.lock();
             if state.over {
@@ -282,7 +261,7 @@ impl Link {
             if state.ending.is_some() {
                 return;
             }
-            state.ending = Some((how, end, values));
+            state.ending = Some(Ended { how, end, values, last: None });
         }
         // Nothing of this attempt is sent from here on, whatever is still in some queue.
         self.send_control.permit().close();
@@ -312,7 +291,7 @@ impl Link {
             state.ending.take()
         };
         self.send_control.permit().close();
-        let (_, end, values) = known.unwrap_or((how.clone(), ShardEnd::default(), None));
-        (self.tell)(Told::Ended(Outcome { how, end, values, last: None }));
+        let (end, values) = known.map(|known| (known.end, known.values)).unwrap_or_default();
+        (self.reports)(Report::Ended(Box::new(Ended { how, end, values, last: None })));
     }
 }

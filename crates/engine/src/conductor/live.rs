@@ -130,9 +130,28 @@ impl Conductor {
             })
             .collect();
         if found.is_empty() {
-            return Err(format!("no running workflow has {what} to set"));
+            return Err(self.nothing_to_set(name, what));
         }
         Ok(found)
+    }
+
+    /// What the running workflows have instead.
+    fn nothing_to_set(&self, name: Option<&str>, what: &str) -> String {
+        let running = self.plan.workflows.iter().enumerate().find(|(index, workflow)| {
+            name.is_none_or(|name| workflow.name == name)
+                && self.job.state(*index) == WorkflowState::Running
+        });
+        let Some((_, workflow)) = running else {
+            return format!("no running workflow has {what} to set");
+        };
+        let (has, flag) = match is_open(&workflow.load.executor) {
+            true => ("a rate", "--rate 50/s"),
+            false => ("virtual users", "--vus 50"),
+        };
+        format!(
+            "no running workflow has {what} to set: `{}` has {has}, so `{flag}`, or `--by 2`",
+            workflow.name
+        )
     }
 
     fn set_vus(&mut self, workflow: Option<&str>, vus: u32) -> Result<String, String> {

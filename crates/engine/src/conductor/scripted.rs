@@ -146,6 +146,8 @@ impl Conductor {
             totals.record(layout, builtin::VUS_MAX, all, now, &());
         }
         script.thresholds.evaluate(layout, totals, elapsed);
+        let values = script.thresholds.outcomes().iter().map(|outcome| outcome.value);
+        self.aggregate.history.note_thresholds(values);
         if self.state != RunState::Running {
             return;
         }

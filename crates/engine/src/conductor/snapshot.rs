@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use stats::verdict::{Evidence, judge};
-use stats::{Snapshot, WorkflowSnapshot, WorkflowState};
+use plan::Executor;
+use stats::verdict::{CutShort, Evidence, judge};
+use stats::{DropCause, Snapshot, WorkflowSnapshot, WorkflowState};
 
 use super::Conductor;
 
@@ -22,11 +23,14 @@ impl Conductor {
             .map(|workflow| self.workflow_snapshot(workflow))
             .collect();
         snapshot.warnings = self.verdict(false).reasons;
+        let values = snapshot.thresholds.iter().map(|threshold| threshold.value);
+        self.aggregate.history.note_thresholds(values);
         self.aggregate.fill(&mut snapshot);
         snapshot
     }
 
     pub(super) fn verdict(&self, over: bool) -> stats::Verdict {
+        let cut_short = if over { self.cut_short() } else { Vec::new() };
         judge(&Evidence {
             totals: &self.aggregate.totals,
             loop_lag: &self.aggregate.loop_lag,
@@ -35,8 +39,41 @@ impl Conductor {
             lost: &[],
             stalls: &[],
             incomplete: &[],
+            cut_short: &cut_short,
             layout: &self.program.layout,
         })
+    }
+
+    /// Loads of virtual users for a time that had no data row left before it was over.
+    fn cut_short(&self) -> Vec<CutShort> {
+        let elapsed = self.elapsed();
+        let of = |(number, workflow): (usize, &plan::Workflow)| {
+            let timed = matches!(
+                workflow.load.executor,
+                Executor::ConstantVus { .. } | Executor::RampingVus { .. }
+            );
+            let layout = self.program.layout.workflows.iter().find(|w| w.name == workflow.name)?;
+            let blocks = self.aggregate.totals.blocks.iter();
+            let mut blocks = blocks.skip(layout.stages.start).take(layout.stages.len()).flatten();
+            let rowless = blocks.any(|block| block.dropped[DropCause::DataExhausted as usize] > 0);
+            let of = workflow.load.executor.scheduled().filter(|_| timed && rowless)?;
+            let (started, ended) = self.job.span(number, elapsed);
+            let after = ended.saturating_sub(started);
+            let ends = |set: &&plan::DataSet| {
+                set.when_exhausted == plan::WhenExhausted::Stop
+                    && set.order != plan::DataOrder::UniquePerVu
+                    && set.used_by.contains(&number)
+            };
+            let set = self.plan.data.iter().filter(ends).min_by_key(|set| set.rows)?;
+            (after < of).then(|| CutShort {
+                workflow: workflow.name.clone(),
+                after,
+                of,
+                set: set.name.clone(),
+                rows: set.rows,
+            })
+        };
+        self.plan.workflows.iter().enumerate().filter_map(of).collect()
     }
 
     fn workflow_snapshot(&self, workflow: usize) -> WorkflowSnapshot {

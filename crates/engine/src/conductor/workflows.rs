@@ -1,4 +1,5 @@
-//! One workflow after another: its setup, its load on all its cores, its teardown, what it hands on.
+//! One workflow after another: its setup, its load on all its cores, its teardown, what it hands
+//! on.
 
 use base::clock;
 use schedule::job::{Event, WorkflowEnd};

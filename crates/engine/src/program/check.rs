@@ -75,13 +75,51 @@ impl CheckProgram {
             Probe::Status(ranges) => status_fits(ranges, response.status),
             Probe::Json(query, test) => match query.find(&response.body) {
                 Some(found) => test.holds(Some(found.as_bytes()), vars),
-                None => test.holds(None, vars),
+                // What is no JSON has nothing in it; that is not what `exists: false` asks.
+                None => test.holds(None, vars) && query.find_all(&response.body).is_some(),
             },
             Probe::Body(test) => test.holds(Some(&response.body), vars),
             Probe::BodySize(op, bytes) => op.holds(response.body.len() as u64, *bytes),
             Probe::Header(name, test) => test.holds(response.header(name), vars),
             Probe::Latency(op, limit) => op.holds(latency_ns, *limit),
             Probe::Never => false,
+        }
+    }
+}
+
+/// Characters of a value that are shown.
+const SHOWN_MAX: usize = 60;
+
+fn shown(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(4 * SHOWN_MAX)]).into_owned();
+    let line = text.lines().next().unwrap_or_default();
+    let cut: String = line.chars().take(SHOWN_MAX).collect();
+    let more = if cut.len() < bytes.len() { "…" } else { "" };
+    format!("`{cut}{more}`")
+}
+
+impl CheckProgram {
+    /// What was there instead, for people.
+    pub fn explain(&self, response: Option<&Response>, latency_ns: u64) -> String {
+        let Some(response) = response else { return "no answer came".to_owned() };
+        let body = &response.body;
+        match &self.probe {
+            Probe::Status(_) => format!("the status was {}", response.status),
+            Probe::Json(query, _) => match (query.find(body), query.find_all(body)) {
+                (Some(found), _) => format!("found {}", shown(found.as_bytes())),
+                (None, Some(_)) => "the path matches nothing in the answer".to_owned(),
+                (None, None) if body.is_empty() => "the body is empty, and not JSON".to_owned(),
+                (None, None) => format!("the body is not JSON: it begins with {}", shown(body)),
+            },
+            Probe::Body(_) if body.is_empty() => "the body is empty".to_owned(),
+            Probe::Body(_) => format!("the body begins with {}", shown(body)),
+            Probe::BodySize(..) => format!("the body had {} bytes", body.len()),
+            Probe::Header(name, _) => match response.header(name) {
+                Some(value) => format!("it was {}", shown(value)),
+                None => "the answer has no such header".to_owned(),
+            },
+            Probe::Latency(..) => format!("it took {:.3} ms", latency_ns as f64 / 1e6),
+            Probe::Never => "it can never hold".to_owned(),
         }
     }
 }

@@ -18,20 +18,6 @@ const THRESHOLDS_MAX: usize = 10;
 pub(super) fn before(run: &ScriptRun, description: &Description) -> Vec<String> {
     let mut said = run.layout.warnings();
     said.extend(misspelt_exports(run, description));
-    if !description.undefined_options.is_empty() {
-        let unset = run.script.unset_environment();
-        let flags: Vec<String> = unset.iter().map(|name| format!("-e {name}=...")).collect();
-        let remedy = match flags.is_empty() {
-            true => String::new(),
-            false => format!(
-                "; not set in __ENV: {} (give it with {})",
-                unset.join(", "),
-                flags.join(" ")
-            ),
-        };
-        let names = description.undefined_options.join("`, `");
-        said.push(format!("script options: `{names}` is undefined and so has no effect{remedy}"));
-    }
     for threshold in run.layout.thresholds().iter().take(THRESHOLDS_MAX) {
         if let Some(text) = useless(run, threshold) {
             let target = Target { metric: threshold.metric, sub: threshold.sub };
@@ -44,7 +30,27 @@ pub(super) fn before(run: &ScriptRun, description: &Description) -> Vec<String> 
     said
 }
 
-/// `-e region=us` for a script that reads `__ENV.REGION`. Others may be read in ways that the text does not show.
+/// Options that are not there, although they are written: what they are made of is missing. Said
+/// before the options are judged, because a number that is none is then said to be missing.
+pub(super) fn absent(script: &script::program::Script, description: &Description) -> Vec<String> {
+    let unset = script.unset_environment();
+    let flags: Vec<String> = unset.iter().map(|name| format!("-e {name}=...")).collect();
+    let remedy = match flags.is_empty() {
+        true => String::new(),
+        false => {
+            format!("; not set in __ENV: {} (give it with {})", unset.join(", "), flags.join(" "))
+        }
+    };
+    let both = [("undefined", &description.undefined_options), ("NaN", &description.nan_options)];
+    let said = both.into_iter().filter(|(_, names)| !names.is_empty()).map(|(what, names)| {
+        let names = names.join("`, `");
+        format!("script options: `{names}` is {what} and so has no effect{remedy}")
+    });
+    said.collect()
+}
+
+/// `-e region=us` for a script that reads `__ENV.REGION`. Others may be read in ways that the text
+/// does not show.
 pub fn unread(sources: &script::source::Sources, given: &[(String, String)]) -> Vec<String> {
     let read = sources.environment_read();
     let is_given = |name: &str| given.iter().any(|(known, _)| known == name);
@@ -144,10 +150,13 @@ fn useless(run: &ScriptRun, threshold: &SeriesThreshold) -> Option<String> {
 /// `iterations`: as many as there were, if the exceptions of all of them were counted here.
 pub fn after(run: &ScriptRun, script: &ScriptResult, iterations: Option<u64>) -> Vec<String> {
     let mut said = Vec::new();
-    if let Some((thrown, first)) = run.script.exceptions()
-        && iterations.is_some_and(|iterations| iterations > 0 && thrown >= iterations)
-    {
-        said.push(format!("every iteration ended with an exception: {first}"));
+    if let (Some((thrown, first)), Some(iterations @ 1..)) = (run.script.exceptions(), iterations) {
+        said.push(match thrown >= iterations {
+            true => format!("every iteration ended with an exception: {first}"),
+            false => format!(
+                "{thrown} of {iterations} iterations ended with an exception; the first: {first}"
+            ),
+        });
     }
     let mut keys: Vec<&str> = Vec::new();
     for outcome in &script.thresholds {

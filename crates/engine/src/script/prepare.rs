@@ -154,6 +154,7 @@ pub fn prepare(wanted: Wanted) -> Result<Prepared, PrepareError> {
     sources.look().map_err(PrepareError::Source)?.into_iter().for_each(warn);
     hints::unread(&sources, &wanted.given).into_iter().for_each(warn);
     let (script, description) = open(sources, wanted.env.clone(), memory_for_users(), &logger)?;
+    hints::absent(&script, &description).into_iter().for_each(warn);
     let merged = merge(&wanted, &description)?;
     let (resolved, warnings) = options::resolve(merged.clone())?;
     warnings.into_iter().for_each(|warning| warn(warning.to_string()));

@@ -1,5 +1,5 @@
-//! `handleSummary(data)`: once, after everything, with a virtual user of its own that may still make
-//! requests.
+//! `handleSummary(data)`: once, after everything, with a virtual user of its own that may still
+//! make requests.
 
 use permit::SendControl;
 use std::rc::Rc;

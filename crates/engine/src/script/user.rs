@@ -6,8 +6,8 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use client::Progress;
-use script::host::{Exchanged, HostEnvironment, InstanceFacts, Phase, Scenario, VuSetup};
+use client::{ExchangeEnd, Progress};
+use script::host::{HostEnvironment, InstanceFacts, Phase, Scenario, VuSetup};
 use script::log::{Level, Line};
 use script::recorder::ScriptRecorder;
 use script::tags::{SystemTags, TagSet};
@@ -16,8 +16,11 @@ use script::vu::{Argument, Call, Vu};
 use stats::series::builtin;
 
 use super::{INIT_FAILED, Instance, ScriptRun};
-use crate::recorder::{At, Ended};
+use crate::recorder::At;
 use crate::shard::{ShardContext, Stop};
+
+/// Requests with longer names are counted under `other`.
+const NAME_BYTES_MAX: usize = 256;
 
 /// What all script users of one core share.
 pub struct CoreSide {
@@ -152,11 +155,10 @@ impl HostEnvironment for Around {
         }
     }
 
-    fn exchanged(&self, progress: &Progress, ended: Exchanged) {
+    fn exchanged(&self, progress: &Progress, ended: ExchangeEnd, name: &str) {
         if let Some(context) = self.context.upgrade() {
-            let Exchanged { status, error, latency_ns } = ended;
-            let ended = Ended { status, error, latency_ns };
-            context.recorder.exchange(self.at(), progress, ended, None);
+            let name = if name.len() <= NAME_BYTES_MAX { name } else { "other" };
+            context.recorder.exchange(self.at(), progress, ended, Some(name));
         }
     }
 

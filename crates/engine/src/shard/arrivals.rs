@@ -5,9 +5,9 @@
 //! dropped and counted with its cause. An arrival's latency counts from its time in the schedule,
 //! so a stalled target cannot hide its stall (R16).
 //!
-//! What people do to the rate is in the schedule (`schedule`, rates): this driver only asks it what is next.
-//! What was missed before it joined is not made up for (R5a); whoever leads the job counts that, because only there it
-//! is known what the attempts before have counted.
+//! What people do to the rate is in the schedule (`schedule`, rates): this driver only asks it what
+//! is next. What was missed before it joined is not made up for (R5a); whoever leads the job counts
+//! that, because only there it is known what the attempts before have counted.
 
 use base::clock;
 use fence::Moment;
@@ -76,7 +76,7 @@ impl Mailbox {
 }
 
 /// The users of one shard.
-struct Crew {
+struct UserPool {
     context: Rc<ShardContext>,
     all: RefCell<Vec<Rc<Mailbox>>>,
     idle: Rc<RefCell<Vec<Rc<Mailbox>>>>,
@@ -96,7 +96,7 @@ pub(super) async fn drive(context: &Rc<ShardContext>) {
     };
     let share = |total: u64| schedule::share(total, context.shard, context.shards);
     let limit = max_vus.or(vus).map_or(context.vus_limit, |max| share(u64::from(max)));
-    let crew = Crew {
+    let pool = UserPool {
         context: context.clone(),
         all: RefCell::default(),
         idle: Rc::default(),
@@ -104,8 +104,8 @@ pub(super) async fn drive(context: &Rc<ShardContext>) {
         limit: limit.max(1),
         exhausted: Rc::default(),
     };
-    for _ in 0..share(u64::from(vus.unwrap_or(0))).min(crew.limit) {
-        crew.hire(None);
+    for _ in 0..share(u64::from(vus.unwrap_or(0))).min(pool.limit) {
+        pool.add_user(None);
     }
     let mut due = planned.shard(context.shard, context.shards);
     let join = context.join.get();
@@ -121,7 +121,7 @@ pub(super) async fn drive(context: &Rc<ShardContext>) {
             return;
         }
     };
-    while context.control.stop.get() == Stop::No && !crew.exhausted.get() {
+    while context.control.stop.get() == Stop::No && !pool.exhausted.get() {
         context.took(due.follow(&context.control.rates.borrow()));
         let Some((number, t)) = due.peek() else {
             // A new rate may bring more, until the schedule is over.
@@ -148,20 +148,20 @@ pub(super) async fn drive(context: &Rc<ShardContext>) {
         }
         due.next();
         context.took(1);
-        crew.serve(Arrival { number, intended });
+        pool.serve(Arrival { number, intended });
         tokio::task::consume_budget().await;
     }
-    if crew.exhausted.get() {
+    if pool.exhausted.get() {
         let missed = due.left();
         context.dropped(DropCause::DataExhausted, missed);
     }
-    for mailbox in crew.all.borrow().iter() {
+    for mailbox in pool.all.borrow().iter() {
         mailbox.close();
     }
-    let mut tasks = std::mem::take(&mut *crew.tasks.borrow_mut());
+    let mut tasks = std::mem::take(&mut *pool.tasks.borrow_mut());
     wind_down(context, &mut tasks, load.graceful_stop).await;
     // Arrivals that were given to a user which did not get to them before it was cancelled.
-    let unserved = crew.all.borrow().iter().filter(|mailbox| mailbox.next.take().is_some()).count();
+    let unserved = pool.all.borrow().iter().filter(|mailbox| mailbox.next.take().is_some()).count();
     let cause = match context.control.stop.get() {
         Stop::No => DropCause::TimeOver,
         _ => DropCause::Stopped,
@@ -169,7 +169,7 @@ pub(super) async fn drive(context: &Rc<ShardContext>) {
     context.dropped(cause, unserved as u64);
 }
 
-impl Crew {
+impl UserPool {
     fn serve(&self, arrival: Arrival) {
         if let Some(mailbox) = self.idle.borrow_mut().pop() {
             mailbox.give(arrival);
@@ -177,19 +177,19 @@ impl Crew {
         }
         if (self.all.borrow().len() as u64) < self.limit {
             if self.context.script.is_none() {
-                self.hire(Some(arrival));
+                self.add_user(Some(arrival));
                 return;
             }
             // A script's user has its init code to run first. As in k6, the arrival does not wait
             // for it.
-            self.hire(None);
+            self.add_user(None);
         } else if let Some(side) = &self.context.script {
             side.no_free_user(self.context.workflow);
         }
         self.context.dropped(DropCause::NoFreeVu, 1);
     }
 
-    fn hire(&self, arrival: Option<Arrival>) {
+    fn add_user(&self, arrival: Option<Arrival>) {
         let context = self.context.clone();
         let local = self.all.borrow().len() as u64;
         let index = local * context.shards as u64 + context.shard as u64;

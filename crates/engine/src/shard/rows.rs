@@ -1,9 +1,10 @@
 //! Rows of data sets that must not repeat, handed out in blocks by whoever leads the job.
 //!
-//! On one machine row `i` belongs to iteration `i`, and shards need not talk. On a fleet an attempt that
-//! is lost leaves a hole: which of its rows were used nobody knows. So rows are leased in blocks, each to
-//! one attempt, and what is left of a lost attempt's blocks is never used (R5a). More is asked for while
-//! there is still enough for some seconds, so that nobody waits in the usual case.
+//! On one machine row `i` belongs to iteration `i`, and shards need not talk. On a fleet an attempt
+//! that is lost leaves a hole: which of its rows were used nobody knows. So rows are leased in
+//! blocks, each to one attempt, and what is left of a lost attempt's blocks is never used (R5a).
+//! More is asked for while there is still enough for some seconds, so that nobody waits in the
+//! usual case.
 
 use base::clock;
 use fence::Moment;
@@ -16,8 +17,8 @@ use plan::{DataOrder, WhenExhausted};
 use super::ShardContext;
 use crate::vars::Vars;
 
-/// Ask for more when the rest lasts for less than this: about three quarters of a lease, as with iterations, so that
-/// load goes on while its job changes hands (R28).
+/// Ask for more when the rest lasts for less than this: about three quarters of a lease, as with
+/// iterations, so that load goes on while its job changes hands (R28).
 const AHEAD_NS: u64 = 4_500_000_000;
 /// A block should last for this long.
 const BLOCK_NS: u64 = 6_000_000_000;

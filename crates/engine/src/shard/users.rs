@@ -32,8 +32,12 @@ struct Pile {
 }
 
 impl Pile {
-    /// How many iterations of its own a user has used up before it began. Which of them did how many in
-    /// an earlier attempt nobody knows; what counts is the sum.
+    fn is_counted(&self) -> bool {
+        self.left.is_some() || self.per_vu.is_some()
+    }
+
+    /// How many iterations of its own a user has used up before it began. Which of them did how
+    /// many in an earlier attempt nobody knows; what counts is the sum.
     fn used_up(&self, local: u64) -> u64 {
         match (self.per_vu, self.spent) {
             (Some(_), (spent, users @ 1..)) => spent / users + u64::from(local < spent % users),
@@ -174,8 +178,9 @@ pub(super) async fn drive(context: &Rc<ShardContext>) {
         false if stopped => DropCause::Stopped,
         false => DropCause::TimeOver,
     };
-    // What a script did not get to because somebody ended its run was not dropped, says k6. And where the permit was
-    // withdrawn the load is not over: another attempt goes on with the rest, or whoever leads the job counts it.
+    // What a script did not get to because somebody ended its run was not dropped, says k6. And
+    // where the permit was withdrawn the load is not over: another attempt goes on with the rest,
+    // or whoever leads the job counts it.
     let goes_on = context.is_shut_out();
     if !goes_on && (context.script.is_none() || !stopped) {
         // Iterations of users that people took away were planned as well.
@@ -280,6 +285,18 @@ impl Turn {
     }
 }
 
+/// There was no row for an iteration that was to begin.
+fn end_of_data(context: &ShardContext, pile: &Pile) {
+    pile.put_back();
+    context.gave_back();
+    // Where iterations are counted, the rest of the pile is dropped at the end.
+    if !pile.is_counted() {
+        context.dropped(DropCause::DataExhausted, 1);
+    }
+    context.data_exhausted.set(true);
+    context.control.changed.notify_waiters();
+}
+
 /// The life of one user.
 async fn live(
     context: Rc<ShardContext>,
@@ -326,10 +343,7 @@ async fn live(
             Iterated::Done => {}
             Iterated::RowsLate => context.dropped(DropCause::RowsLate, 1),
             Iterated::NoData => {
-                pile.put_back();
-                context.gave_back();
-                context.data_exhausted.set(true);
-                context.control.changed.notify_waiters();
+                end_of_data(&context, &pile);
                 break;
             }
         }

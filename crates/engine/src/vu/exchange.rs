@@ -9,12 +9,15 @@ use stats::ErrorKind;
 
 use super::render::{Hop, Rendered};
 use super::{Flow, Scratch, Vu};
-use crate::program::{RequestProgram, TargetProgram, status_fits};
-use crate::recorder::{At, Ended};
+use crate::program::{CheckProgram, RequestProgram, TargetProgram, status_fits};
+use crate::recorder::At;
 use crate::trace;
-use client::{Failure, Keep, Outgoing, Progress, decode_body, parse_url, take_userinfo};
+use client::{
+    ExchangeEnd, Failure, Keep, Outgoing, Progress, Response, decode_body, parse_url, take_userinfo,
+};
 
-/// How long a user waits after the first connection that was refused; twice as long after each one more.
+/// How long a user waits after the first connection that was refused; twice as long after each one
+/// more.
 const BACK_OFF_FIRST: Duration = Duration::from_millis(1);
 const BACK_OFF_MAX: Duration = Duration::from_millis(100);
 
@@ -82,7 +85,7 @@ impl Vu {
                 Some(Ok(hop)) => {
                     // A redirect is an answer like any other; it is counted, and the step goes on.
                     let status = Some(scratch.response.status);
-                    let ended = Ended { status, error: None, latency_ns: hopped.latency_ns };
+                    let ended = ExchangeEnd { status, error: None, latency_ns: hopped.latency_ns };
                     self.count(at, scratch, ended);
                     let step = self.context.first_step() + request.step;
                     self.context.recorder.landed(step, hop.url.path());
@@ -106,9 +109,9 @@ impl Vu {
         flow
     }
 
-    /// A refusal comes back at once, so users who wait for answers alone would do nothing but ask a target that is not
-    /// there, a hundred thousand times a second. Each waits a little, and never so long that a target that is back is
-    /// not met at once. Arrivals have their own pace.
+    /// A refusal comes back at once, so users who wait for answers alone would do nothing but ask a
+    /// target that is not there, a hundred thousand times a second. Each waits a little, and never
+    /// so long that a target that is back is not met at once. Arrivals have their own pace.
     async fn back_off(&self) {
         if self.context.is_open() {
             return;
@@ -254,7 +257,8 @@ impl Vu {
         let rewrite = status == 303 || matches!(status, 301 | 302) && method == "POST";
         let method = if rewrite && method != "HEAD" { "GET" } else { method }.to_owned();
         let with_body = !rewrite && came_by.is_none_or(|hop| hop.with_body);
-        // Once left behind, credentials are not fetched again: the way back was chosen by a stranger.
+        // Once left behind, credentials are not fetched again: the way back was chosen by a
+        // stranger.
         let foreign = base.origin() != url.origin() || came_by.is_some_and(|hop| hop.foreign);
         let said = take_userinfo(&mut url);
         let kept = || scratch.authorization.clone().filter(|_| !foreign);
@@ -262,7 +266,7 @@ impl Vu {
         Some(Ok(Hop { url, method, with_body, foreign, authorization }))
     }
 
-    fn count(&self, at: At, scratch: &Scratch, ended: Ended) {
+    fn count(&self, at: At, scratch: &Scratch, ended: ExchangeEnd) {
         let tags = (!scratch.tags.is_empty()).then_some(scratch.tags.as_str());
         self.context.recorder.exchange(at, &scratch.progress, ended, tags);
     }
@@ -296,7 +300,11 @@ impl Vu {
         let error = error.or(unmatched.as_ref().map(|failure| failure.kind));
         let completed = answered || matches!(error, Some(ErrorKind::Redirect));
         let status_seen = (completed && status != 0).then_some(status);
-        self.count(at, scratch, Ended { status: status_seen, error, latency_ns: last.latency_ns });
+        self.count(
+            at,
+            scratch,
+            ExchangeEnd { status: status_seen, error, latency_ns: last.latency_ns },
+        );
 
         let response = answered.then_some(&scratch.response);
         let mut failed_check = None;
@@ -305,11 +313,14 @@ impl Vu {
             recorder.check(at.stage, check.id, holds);
             if !holds && failed_check.is_none() {
                 failed_check = Some(check.id);
+                if error.is_none() {
+                    self.note_check(request, check, response, latency_ns);
+                }
             }
         }
         self.keep_results(request, latency_ns, scratch);
         if !request.record.is_empty() {
-            self.record(&request.record);
+            self.record(&request.record, request.step);
         }
         if error.is_none() && failed_check.is_none() {
             return Flow::Continue;
@@ -369,6 +380,24 @@ impl Vu {
             let ms = latency_ns as f64 / 1e6;
             self.vars.set(slot, format!("{ms:.3}").as_bytes());
         }
+    }
+
+    /// What the first failed check of a step has found instead.
+    fn note_check(
+        &self,
+        request: &RequestProgram,
+        check: &CheckProgram,
+        response: Option<&Response>,
+        latency_ns: u64,
+    ) {
+        let step = self.context.first_step() + request.step;
+        self.context.recorder.remark(step, ErrorKind::Body, || {
+            let layout = &self.context.program.layout;
+            let first = layout.workflows[self.context.workflow().index].checks.start;
+            let name = &layout.checks[first + check.id].name;
+            let found = check.explain(response, latency_ns);
+            self.context.program.shown.shown(format!("{}{name}: {found}", stats::CHECKED))
+        });
     }
 
     fn note_failure(

@@ -76,14 +76,22 @@ impl Vu {
         let workflow = self.context.workflow();
         let name = &workflow.slots[slot];
         let setter = workflow.extracted.iter().find(|(extracted, _)| *extracted == slot);
-        let why = match setter {
-            Some((_, step)) => format!("the step `{step}` has not found it"),
-            None => "nothing has set it".to_owned(),
+        let default = format!("`${{{name}:-x}}` would have a default");
+        let layout = &self.context.program.layout;
+        let own = layout.steps[layout.workflows[workflow.index].steps.clone()].iter();
+        let condition = |step: &String| {
+            let found = own.clone().find(|other| other.name == *step)?;
+            found.when.first().cloned()
         };
-        let message = format!(
-            "not sent: `${{{name}}}` has no value, {why}; `${{{name}:-x}}` would have a default"
-        );
-        Failure::new(ErrorKind::NoValue, message)
+        let why = match setter.map(|(_, step)| (step, condition(step))) {
+            Some((step, Some(when))) => format!(
+                "the step `{step}` was skipped (`when: {when}`) or has not found it. Variables last one \
+                 iteration: what is needed once for each user belongs into `vu_setup`; {default}"
+            ),
+            Some((step, None)) => format!("the step `{step}` has not found it; {default}"),
+            None => format!("nothing has set it; {default}"),
+        };
+        Failure::new(ErrorKind::NoValue, format!("not sent: `${{{name}}}` has no value, {why}"))
     }
 
     /// A request to a URL that was not known before.

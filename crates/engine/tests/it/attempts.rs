@@ -1,5 +1,5 @@
-//! Attempts of shards, as a worker runs them: their parts add up to the plan, they join and leave, and
-//! nothing is sent that must not be (R2, R4, R5a, R17).
+//! Attempts of shards, as a worker runs them: their parts add up to the plan, they join and leave,
+//! and nothing is sent that must not be (R2, R4, R5a, R17).
 
 mod division;
 mod hooks;
@@ -102,7 +102,7 @@ impl Led {
                 Report::RowsWanted { set, at_least } => rows(&self.run, set, at_least),
                 Report::Ready | Report::Wish(_) => {}
                 Report::Ended(ended) => {
-                    let Ended { how, end, last } = *ended;
+                    let Ended { how, end, last, .. } = *ended;
                     if let Some(last) = &last {
                         window.merge(&last.window);
                     }

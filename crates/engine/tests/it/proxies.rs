@@ -35,8 +35,8 @@ fn a_real_proxy_passes_plain_requests_on() {
     );
     let run = Runner::to(url(&target)).run(&plan);
     run.assert_clean();
-    // tinyproxy closes each connection after its answer; what was written to one just then counts as
-    // a request of its own that the target never saw.
+    // tinyproxy closes each connection after its answer; what was written to one just then counts
+    // as a request of its own that the target never saw.
     assert_eq!((run.total().completed, target.counts().total), (20, 20));
     let wrong = plan_with(&defaults.replace("pw@", "no@"), "iterations: 1", "{ get: / }");
     let run = Runner::to(url(&target)).run(&wrong);

@@ -250,7 +250,7 @@ workflows:
       - { get: /cart, headers: { authorization: Bearer x }, extract: { price: '$.items[0].price' }, record: { orders: 2, basket: '${price}' } }
       - { record: { level: '${vu.id}', good: '${vu.id}' } }
       - { when: '${vu.id} == 1', record: { good: 0 } }
-      - { when: '${vu.id} == 2', record: { orders: nonsense } }
+      - { when: '${vu.id} == 2', record: { orders: '${random.word}' } }
 ";
     let run = Runner::to(url(&target)).cores(2).run(plan);
     run.assert_clean();

@@ -24,7 +24,8 @@ fn ids_are_read_as_they_are_written() {
     }
 }
 
-/// R3, R6: the epoch is the place in the log; generations stand before it; clusters are not compared.
+/// R3, R6: the epoch is the place in the log; generations stand before it; clusters are not
+/// compared.
 #[test]
 fn epochs_are_ordered_by_generation_index_and_position() {
     let one = epoch(1, 0, 5, 0);

@@ -1,4 +1,5 @@
-//! The fencing_table and the command_fence: tables of single cases, and a model that any schedule is compared with.
+//! The fencing_table and the command_fence: tables of single cases, and a model that any schedule
+//! is compared with.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -44,7 +45,8 @@ fn a_higher_token_enters_an_equal_one_repeats_a_lower_one_is_refused() {
     assert_eq!((counts.entered, counts.repeated, counts.busy, counts.stale), (3, 1, 1, 1));
 }
 
-/// R3: a rebuilt group counts from 1 again and is higher all the same; another cluster is foreign, never higher.
+/// R3: a rebuilt group counts from 1 again and is higher all the same; another cluster is foreign,
+/// never higher.
 #[test]
 fn epochs_of_a_rebuilt_group_enter_and_those_of_another_cluster_do_not() {
     let mut fencing_table = fencing_table(4, 4);
@@ -146,8 +148,8 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-    /// R3, P4: whatever the order of presents, answers and retires, nothing enters twice or below what has entered;
-    /// an answer is the first one given; every command is counted once.
+    /// R3, P4: whatever the order of presents, answers and retires, nothing enters twice or below
+    /// what has entered; an answer is the first one given; every command is counted once.
     #[test]
     fn any_schedule_agrees_with_the_highest_seen(moves in moves(), keys in 1usize..6) {
         // Tombstones for all keys: this model forgets nothing.
@@ -240,7 +242,8 @@ fn step(attempt: u32, act: Act) -> Step {
     Step { attempt: Attempt(attempt), act }
 }
 
-/// R3: a command repeated by the next owner repeats the first answer; it does not start the work twice.
+/// R3: a command repeated by the next owner repeats the first answer; it does not start the work
+/// twice.
 #[test]
 fn a_new_owner_that_repeats_a_start_gets_the_first_answer() {
     let mut door = command_fence();
@@ -305,7 +308,8 @@ fn commands_for_another_life_or_from_another_cluster_change_nothing() {
     assert_eq!((door.other_life(), door.counts().foreign), (4, 1));
 }
 
-/// A refused attempt does not raise the epoch: the owner whose commands do arrive is not shut out by it.
+/// A refused attempt does not raise the epoch: the owner whose commands do arrive is not shut out
+/// by it.
 #[test]
 fn a_refused_step_leaves_the_epoch_where_it_was() {
     let mut door = command_fence();
@@ -352,8 +356,8 @@ fn a_retired_job_makes_room_and_stays_closed() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
-    /// P4: over any sequence of commands the accepted epochs never fall, each step enters once and in order, a refused
-    /// command changes no floor, and every command is counted once.
+    /// P4: over any sequence of commands the accepted epochs never fall, each step enters once and
+    /// in order, a refused command changes no floor, and every command is counted once.
     #[test]
     fn the_doorkeeper_lets_each_step_in_once_and_no_lower_epoch(
         orders in prop::collection::vec((1u64..6, 0u32..3, 1u32..4, any::<bool>(), 2u64..5), 0..80)

@@ -1,13 +1,15 @@
 //! The handover of one shard, in every schedule that fits the bounds.
 //!
-//! The actors use the real `CommandFence`, `ExecutionLease` and `Handover`. Around them: a ledger whose reads and
-//! writes are atomic (it is linearizable), an owner that may be replaced, two workers whose clocks have different
-//! origins, and a network that keeps every message for ever and may deliver it never, late, again, or before an
-//! earlier one. A pause needs no step of its own: time may pass between any two steps, and a worker that takes none
-//! stands still. The check before a send and the send are one step, so a worker *may act* exactly while its lease
-//! says so, and P1 is asked of every state.
+//! The actors use the real `CommandFence`, `ExecutionLease` and `Handover`. Around them: a ledger
+//! whose reads and writes are atomic (it is linearizable), an owner that may be replaced, two
+//! workers whose clocks have different origins, and a network that keeps every message for ever and
+//! may deliver it never, late, again, or before an earlier one. A pause needs no step of its own:
+//! time may pass between any two steps, and a worker that takes none stands still. The check before
+//! a send and the send are one step, so a worker *may act* exactly while its lease says so, and P1
+//! is asked of every state.
 //!
-//! Each test with a broken rule shows that the check has teeth: the same model then finds two holders.
+//! Each test with a broken rule shows that the check has teeth: the same model then finds two
+//! holders.
 
 #![allow(clippy::disallowed_methods, reason = "measures real time, outside of any simulation")]
 
@@ -158,8 +160,8 @@ impl Hash for Worker {
 struct State {
     now: u64,
     ledger: Entry,
-    /// What the present owner knows. A replaced owner needs no place: its entries have no effect, and what it has sent
-    /// is in the network.
+    /// What the present owner knows. A replaced owner needs no place: its entries have no effect,
+    /// and what it has sent is in the network.
     handover: Option<Handover>,
     workers: [Arc<Worker>; 2],
     network: Arc<BTreeSet<Message>>,
@@ -439,19 +441,22 @@ fn holds(bounds: Bounds) {
     assert_eq!(rebooted, bounds.restarts > 0);
 }
 
-/// P1, R3, R4: no schedule of delays, repeats, losses, pauses, restarts and changes of owner gives a shard two holders.
+/// P1, R3, R4: no schedule of delays, repeats, losses, pauses, restarts and changes of owner gives
+/// a shard two holders.
 #[test]
 fn no_schedule_gives_a_shard_two_holders() {
     holds(Bounds { ticks: 6, attempts: 2, claims: 1, restarts: 1, renewals: 2 });
 }
 
-/// P1, R4: the same with a lease that is renewed before it is moved, and room to lapse and stay silent.
+/// P1, R4: the same with a lease that is renewed before it is moved, and room to lapse and stay
+/// silent.
 #[test]
 fn no_schedule_of_renewals_gives_a_shard_two_holders() {
     holds(Bounds { ticks: 7, attempts: 2, claims: 0, restarts: 0, renewals: 3 });
 }
 
-/// P1: the same, further. Run it after a change to the rules: `cargo test --release -p fence -- --ignored`.
+/// P1: the same, further. Run it after a change to the rules:
+/// `cargo test --release -p fence -- --ignored`.
 #[test]
 #[ignore = "minutes, and gigabytes"]
 fn no_longer_schedule_gives_a_shard_two_holders() {

@@ -35,7 +35,8 @@ fn a_lease_runs_from_the_sending_of_its_request() {
     assert_eq!(lease.ended(), Some(Ended::Lapsed));
 }
 
-/// R4: renewed every L/4; a late, repeated or overtaken grant never extends beyond its own send time + L.
+/// R4: renewed every L/4; a late, repeated or overtaken grant never extends beyond its own send
+/// time + L.
 #[test]
 fn grants_late_twice_or_out_of_order_give_no_more_than_their_own_time() {
     let mut lease = lease();
@@ -48,14 +49,16 @@ fn grants_late_twice_or_out_of_order_give_no_more_than_their_own_time() {
     assert_eq!(lease.until(), Some(at(7_500)));
 }
 
-/// R4, R24: a lapse is final, also when the process stood still through it and the grant lies in its inbox.
+/// R4, R24: a lapse is final, also when the process stood still through it and the grant lies in
+/// its inbox.
 #[test]
 fn a_lapsed_lease_is_not_revived() {
     let mut lease = lease();
     let first = lease.renewal_sent(at(0)).unwrap();
     lease.renewal_granted(&first, at(10));
     let second = lease.renewal_sent(at(5_900)).unwrap();
-    // The machine sleeps from 5.9 s to 6.1 s. The first thing it sees is a grant that would reach to 11.9 s.
+    // The machine sleeps from 5.9 s to 6.1 s. The first thing it sees is a grant that would reach
+    // to 11.9 s.
     assert_eq!(lease.renewal_granted(&second, at(6_100)), Granted::Over(Ended::Lapsed));
     assert!(!lease.may_act(at(6_200)));
     assert_eq!((lease.renewal_sent(at(6_300)), lease.renewal_due()), (None, None));
@@ -90,7 +93,8 @@ fn a_ticket_of_another_attempt_is_worth_nothing() {
     assert!(!next.may_act(at(2)));
 }
 
-/// R4: the next attempt starts on a stop acknowledgement, on a higher BootId, or after 1.25 L. Nothing else.
+/// R4: the next attempt starts on a stop acknowledgement, on a higher BootId, or after 1.25 L.
+/// Nothing else.
 #[test]
 fn only_three_things_prove_a_lapse() {
     let seen = at(10_000);
@@ -135,8 +139,9 @@ fn the_wait_outlasts_the_lease_on_the_worst_pair_of_clocks() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-    /// R4, P1: in true time, on clocks 5 % fast or slow and with any origin: no grant that was read before the revoke
-    /// lets its holder act when the owner may start the next, however late it arrives.
+    /// R4, P1: in true time, on clocks 5 % fast or slow and with any origin: no grant that was read
+    /// before the revoke lets its holder act when the owner may start the next, however late it
+    /// arrives.
     #[test]
     fn no_grant_outlives_the_wait(
         worker_rate in 95u64..=105,
@@ -154,7 +159,8 @@ proptest! {
             Handover::revoke_seen_committed(holding(), LeaseTerms::default(), owner(seen));
         let next = (seen..).find(|ms| handover.may_start(owner(*ms)).is_some()).unwrap();
 
-        // (when, what): requests, grants of those that were read before the revoke, and glances at the clock.
+        // (when, what): requests, grants of those that were read before the revoke, and glances at
+        // the clock.
         let mut lease = lease();
         let mut events = Vec::new();
         for (number, (sent, to_read, back)) in renewals.iter().enumerate() {

@@ -1,4 +1,5 @@
-//! A bundle is read as it was packed, whatever is in it; what is no bundle is refused with the reason.
+//! A bundle is read as it was packed, whatever is in it; what is no bundle is refused with the
+//! reason.
 
 use std::sync::Arc;
 
@@ -32,10 +33,10 @@ fn content() -> impl Strategy<Value = Vec<u8>> {
     vec(any::<u8>(), 0..100)
 }
 
-fn any_plan() -> impl Strategy<Value = Cargo> {
+fn any_plan() -> impl Strategy<Value = Payload> {
     let files = vec((".{0,20}", content()), 0..4);
     (".{0,20}", ".{0,200}", 0..3_u8, option::of(".{0,20}"), texts(), files).prop_map(
-        |(name, text, format, target, env, files)| Cargo::Plan {
+        |(name, text, format, target, env, files)| Payload::Plan {
             name,
             text,
             format,
@@ -46,11 +47,11 @@ fn any_plan() -> impl Strategy<Value = Cargo> {
     )
 }
 
-fn any_script() -> impl Strategy<Value = Cargo> {
+fn any_script() -> impl Strategy<Value = Payload> {
     let files = vec((".{0,20}".prop_map(PathBuf::from), content()), 0..4);
     let flags = any::<[bool; 3]>();
     (".{0,20}", ".{0,20}", files, texts(), ".{0,40}", flags).prop_map(
-        |(name, entry, files, env, options, [sections, no_thresholds, strict])| Cargo::Script {
+        |(name, entry, files, env, options, [sections, no_thresholds, strict])| Payload::Script {
             name,
             entry,
             files,
@@ -63,18 +64,18 @@ fn any_script() -> impl Strategy<Value = Cargo> {
     )
 }
 
-fn any_cargo() -> impl Strategy<Value = Cargo> {
-    prop_oneof![any_plan(), any_script()].prop_map(|cargo| match cargo {
+fn any_content() -> impl Strategy<Value = Payload> {
+    prop_oneof![any_plan(), any_script()].prop_map(|content| match content {
         // A third kind would not compile here.
-        Cargo::Plan { .. } | Cargo::Script { .. } => cargo,
+        Payload::Plan { .. } | Payload::Script { .. } => content,
     })
 }
 
 /// Everything that a worker gets out of it, as text.
 fn unpacked(bundle: Bundle) -> String {
     let script = |path: &PathBuf, bytes: &Arc<[u8]>| format!("{}={bytes:?}", path.display());
-    match bundle.into_parcel() {
-        Parcel::Plan(PackedPlan { name, text, format, target, env, files }) => {
+    match bundle.into_packed() {
+        Packed::Plan(PackedPlan { name, text, format, target, env, files }) => {
             let files: Vec<_> = files
                 .iter()
                 .map(|(name, content)| match content {
@@ -84,7 +85,7 @@ fn unpacked(bundle: Bundle) -> String {
                 .collect();
             format!("{name:?} {text:?} {format:?} {target:?} {env:?} {files:?}")
         }
-        Parcel::Script(packed) => {
+        Packed::Script(packed) => {
             let PackedScript { name, entry, files, env, options, .. } = &packed;
             let PackedScript { sections, no_thresholds, strict, .. } = &packed;
             let files: Vec<_> = files.iter().map(|file| script(&file.path, &file.bytes)).collect();
@@ -100,8 +101,8 @@ proptest! {
 
     /// ARCH-153: what a client packs is what a worker unpacks.
     #[test]
-    fn a_bundle_survives_its_codec(name in ".{0,40}", strict in any::<bool>(), cargo in any_cargo()) {
-        let bundle = Bundle { name, strict, cargo, ..small() };
+    fn a_bundle_survives_its_codec(name in ".{0,40}", strict in any::<bool>(), content in any_content()) {
+        let bundle = Bundle { name, strict, content, ..small() };
         let bytes = bundle.encode().unwrap();
         let read = Bundle::decode(&bytes).unwrap();
         prop_assert_eq!(read.encode().unwrap(), &bytes[..]);
@@ -109,7 +110,7 @@ proptest! {
         prop_assert_eq!(&read.manifest, &bundle.manifest);
         prop_assert_eq!(&read.thresholds, &bundle.thresholds);
         let head = BundleHead::decode(&bytes).unwrap();
-        prop_assert_eq!(head.is_script(), matches!(bundle.cargo, Cargo::Script { .. }));
+        prop_assert_eq!(head.is_script(), matches!(bundle.content, Payload::Script { .. }));
         prop_assert_eq!((&head.name, head.strict), (&bundle.name, bundle.strict));
         prop_assert_eq!(&head.schema, &bundle.schema);
         prop_assert_eq!(unpacked(read), unpacked(bundle));
@@ -117,10 +118,10 @@ proptest! {
 
     #[test]
     fn a_damaged_bundle_is_refused_or_is_another(
-        cargo in any_cargo(),
+        content in any_content(),
         damage in vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
     ) {
-        let mut bytes = Bundle { cargo, ..small() }.encode().unwrap();
+        let mut bytes = Bundle { content, ..small() }.encode().unwrap();
         for (at, to) in damage {
             let place = at.index(bytes.len());
             bytes[place] = to;
@@ -154,9 +155,11 @@ fn what_is_no_bundle_is_refused_with_the_reason() {
     let mut long = bytes.clone();
     long.push(0);
     assert!(refused(&long).to_string().contains("1 bytes too many"));
-    let Cargo::Plan { name, text, target, env, files, .. } = small().cargo else { unreachable!() };
-    let cargo = Cargo::Plan { name, text, format: 3, target, env, files };
-    let strange = Bundle { cargo, ..small() }.encode().unwrap();
+    let Payload::Plan { name, text, target, env, files, .. } = small().content else {
+        unreachable!()
+    };
+    let content = Payload::Plan { name, text, format: 3, target, env, files };
+    let strange = Bundle { content, ..small() }.encode().unwrap();
     assert!(refused(&strange).to_string().contains("no language that is known"));
     let large = vec![0; BUNDLE_BYTES_MAX + 1];
     assert_eq!(refused(&large), BundleError::TooLarge { bytes: BUNDLE_BYTES_MAX + 1 });

@@ -18,6 +18,9 @@ use crate::wire::{self, CHUNK_BYTES, proto};
 /// No network that carries load is slower.
 const BYTES_PER_SECOND_MIN: u64 = 128 << 10;
 
+/// Less is no time for an answer.
+const PATIENCE_MIN: Duration = Duration::from_secs(1);
+
 /// Is told how much of how much was sent.
 pub type Progress = Arc<dyn Fn(u64, u64) + Send + Sync>;
 
@@ -53,7 +56,8 @@ impl FleetClient {
             return Ok(blob);
         }
         let all = bytes.len() as u64;
-        let deadline = self.deadline * 2 + Duration::from_secs(all / BYTES_PER_SECOND_MIN);
+        let deadline = (self.deadline * 2).min(self.patience.max(PATIENCE_MIN))
+            + Duration::from_secs(all / BYTES_PER_SECOND_MIN);
         let ask = |mut jobs: Jobs| {
             let chunks = chunks(blob, bytes.clone(), progress.clone());
             async move { jobs.put(chunks).await }
@@ -71,7 +75,8 @@ impl FleetClient {
     /// # Errors
     /// If the job is unknown or has not ended, or nobody answers.
     pub async fn result(&self, job: JobId) -> Result<RunResult, FleetError> {
-        // The whole stream is the answer: a connection that breaks in it is a question to put again.
+        // The whole stream is the answer: a connection that breaks in it is a question to put
+        // again.
         let ask = move |mut jobs: Jobs| async move {
             let asked = jobs.result(proto::JobRequest { job: wire::job_bytes(job) }).await?;
             Ok(Response::new(collect(asked.into_inner()).await?))

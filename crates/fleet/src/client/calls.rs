@@ -20,8 +20,8 @@ pub(super) const PAUSE_FIRST: Duration = Duration::from_millis(100);
 pub(super) const PAUSE_LAST: Duration = Duration::from_secs(1);
 
 impl FleetClient {
-    /// Puts a question to one manager after the other, for as long as `patience` allows, and once in any case. The
-    /// answer, and whose it is.
+    /// Puts a question to one manager after the other, for as long as `patience` allows, and once
+    /// in any case. The answer, and whose it is.
     pub(super) async fn ask<A, F>(
         &self,
         patience: Duration,

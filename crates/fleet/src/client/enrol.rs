@@ -5,8 +5,8 @@
 //! FOLDER/...                                                               there is all of it, or nothing
 //! ```
 //!
-//! The key is drawn here and never leaves. A crash at any point is harmless: the next start asks again and becomes
-//! another node, and a certificate whose key was lost is of no use to anybody.
+//! The key is drawn here and never leaves. A crash at any point is harmless: the next start asks
+//! again and becomes another node, and a certificate whose key was lost is of no use to anybody.
 
 use base::clock;
 use std::fmt;
@@ -371,7 +371,8 @@ mod tests {
 
     const FILES: [(&str, &[u8]); 2] = [(KEY_FILE, b"key"), (CERTIFICATE_FILE, b"certificate")];
 
-    /// A crash before the renaming leaves nothing that would be taken for a certificate, and the next try succeeds.
+    /// A crash before the renaming leaves nothing that would be taken for a certificate, and the
+    /// next try succeeds.
     #[test]
     fn a_folder_is_there_whole_or_not_at_all() {
         let temp = tempfile::tempdir().unwrap();

@@ -80,7 +80,8 @@ impl Failure {
         matches!(self.refused(), Some(Refusal::UnknownAuthority))
     }
 
-    /// The port before that of somebody who ended the connection at once: a manager's ledger does that.
+    /// The port before that of somebody who ended the connection at once: a manager's ledger does
+    /// that.
     #[must_use]
     pub fn broken_port(&self) -> Option<u16> {
         let Why::Broke(_) = &self.why else { return None };
@@ -170,6 +171,12 @@ pub enum FleetError {
 }
 
 impl FleetError {
+    /// A manager knows who asks, and does not let them.
+    #[must_use]
+    pub fn is_denied(&self) -> bool {
+        matches!(self, Self::Refused { code: Code::PermissionDenied, .. })
+    }
+
     #[must_use]
     pub fn is_unknown_job(&self) -> bool {
         matches!(self, Self::NoSuchJob { .. } | Self::Refused { code: Code::NotFound, .. })
@@ -287,7 +294,8 @@ pub(super) fn judge(status: &Status) -> Verdict {
     }
 }
 
-/// With TLS 1.3 the other side's refusal of our certificate comes with the first bytes that we read.
+/// With TLS 1.3 the other side's refusal of our certificate comes with the first bytes that we
+/// read.
 fn alert_in(status: &Status) -> Option<String> {
     let mut source = status.source();
     while let Some(error) = source {

@@ -4,9 +4,9 @@
 //! $XDG_STATE_HOME/volley/submissions/<hash of cluster, bundle and name>[.n]
 //! ```
 //!
-//! A submission that was cut off leaves its file behind, and the same submission finds it: whatever became of the first
-//! try, there will be one job. A file that another process holds is of a submission under way; a second one beside it
-//! is a job of its own.
+//! A submission that was cut off leaves its file behind, and the same submission finds it: whatever
+//! became of the first try, there will be one job. A file that another process holds is of a
+//! submission under way; a second one beside it is a job of its own.
 
 use std::fmt;
 use std::fs::{File, OpenOptions, TryLockError};

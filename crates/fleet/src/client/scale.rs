@@ -1,16 +1,17 @@
 //! Multiplying what a job is asked for.
 //!
-//! A client repeats what had no answer, and a factor that is said twice would count twice. So the client asks what
-//! is in force, and sets the product: that can be repeated.
+//! A client repeats what had no answer, and a factor that is said twice would count twice. So the
+//! client asks what is in force, and sets the product: that can be repeated.
 
 use fence::JobId;
 use schedule;
 
 use super::{FleetClient, FleetError, Steering};
-use crate::wire::proto::{JobStatus, SteerReply, WorkflowStatus};
+use crate::wire::proto::{JobState, JobStatus, SteerReply, WorkflowStatus};
 
 impl FleetClient {
-    /// Multiplies users and rates of what runs, of one workflow or of all; each with what its owner said.
+    /// Multiplies users and rates of what runs, of one workflow or of all; each with what its owner
+    /// said.
     ///
     /// # Errors
     /// If nothing runs that could be scaled, or one cannot be set; those before it are.
@@ -39,9 +40,9 @@ fn scaled(
     let names =
         || status.workflows.iter().map(|it| it.name.as_str()).collect::<Vec<_>>().join(", ");
     if status.workflows.is_empty() {
-        return Err(match &status.state[..] {
-            "ended" => "the job has ended".to_owned(),
-            state => format!("nothing of the job runs yet: it is {state}"),
+        return Err(match status.state() {
+            JobState::Ended => "the job has ended".to_owned(),
+            state => format!("nothing of the job runs yet: it is {}", state.word()),
         });
     }
     let wanted = |it: &&WorkflowStatus| workflow.is_none_or(|name| it.name == name);
@@ -77,10 +78,9 @@ mod tests {
     use super::*;
 
     fn workflow(name: &str, vus_now: Option<u32>, per_second_now: Option<f64>) -> WorkflowStatus {
-        let state = "running".to_owned();
         WorkflowStatus {
             name: name.to_owned(),
-            state,
+            state: crate::wire::proto::WorkflowState::Running.into(),
             vus_now,
             per_second_now,
             ..Default::default()
@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn what_runs_is_multiplied_and_what_does_not_is_left_alone() {
         let status = JobStatus {
-            state: "running".to_owned(),
+            state: JobState::Running.into(),
             workflows: vec![
                 workflow("browse", Some(10), None),
                 workflow("buy", None, Some(20.0)),
@@ -111,7 +111,7 @@ mod tests {
         assert!(why.contains("no workflow `by`; this job has: browse, buy, later"), "{why}");
         let why = scaled(&status, Some("later"), 2.0).unwrap_err();
         assert!(why.contains("nothing runs that could be scaled"), "{why}");
-        let queued = JobStatus { state: "queued".to_owned(), ..JobStatus::default() };
+        let queued = JobStatus { state: JobState::Queued.into(), ..JobStatus::default() };
         assert!(scaled(&queued, None, 2.0).unwrap_err().contains("it is queued"));
     }
 }

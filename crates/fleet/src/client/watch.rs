@@ -14,21 +14,35 @@ use super::calls::{PAUSE_FIRST, PAUSE_LAST};
 use super::error::{Failure, FleetError, Verdict, Why, judge};
 use crate::wire::{self, proto};
 
-/// A watch that hears nothing for so long is begun anew elsewhere: the manager may have lost the owner without
-/// noticing.
+/// A watch that hears nothing for so long is begun anew elsewhere: the manager may have lost the
+/// owner without noticing.
 const SILENCE_MAX: Duration = Duration::from_secs(15);
-/// Somebody who watches would rather wait than begin again: so many times the patience of other questions.
+/// Somebody who watches would rather wait than begin again: so many times the patience of other
+/// questions.
 const PATIENCE_FACTOR: u32 = 10;
 
 /// What a watch brings.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "the large one is the frequent one")]
-pub enum Told {
+pub enum WatchUpdate {
     Shown(Shown),
     /// The last.
     Final(Box<RunResult>),
-    /// The connection is lost, for this reason; the watch goes on elsewhere.
-    Broken(String),
+    /// The connection is lost; the watch goes on elsewhere.
+    Broken(Broken),
+}
+
+/// A watch that hears nothing at the moment.
+#[derive(Debug)]
+pub struct Broken {
+    /// Whom it was kept with, or tried at, and what came of it.
+    pub reason: String,
+    /// All managers have been tried since something was last heard: what each of them said.
+    pub all: Option<Vec<String>>,
+    /// So many of them answered that they cannot do it now.
+    pub answered: usize,
+    /// For how long it is tried.
+    pub patience: Duration,
 }
 
 /// A running watch.
@@ -64,7 +78,7 @@ impl JobWatch {
     ///
     /// # Errors
     /// If the job is unknown, or no manager has answered for a long time.
-    pub async fn next(&mut self) -> Result<Option<Told>, FleetError> {
+    pub async fn next(&mut self) -> Result<Option<WatchUpdate>, FleetError> {
         while !self.watcher.is_over() {
             if self.open.is_none() {
                 if let Some(told) = self.connect().await? {
@@ -104,7 +118,7 @@ impl JobWatch {
         &mut self,
         number: usize,
         part: &proto::WatchEvent,
-    ) -> Result<Option<Told>, FleetError> {
+    ) -> Result<Option<WatchUpdate>, FleetError> {
         let malformed = |what: String| FleetError::Malformed {
             address: self.client.managers[number].clone(),
             what,
@@ -116,14 +130,14 @@ impl JobWatch {
             None => Ok(None),
             Some(Shown::Final(bytes)) => {
                 let result = decode_result(&bytes).map_err(|bad| malformed(bad.to_string()))?;
-                Ok(Some(Told::Final(Box::new(result))))
+                Ok(Some(WatchUpdate::Final(Box::new(result))))
             }
-            Some(shown) => Ok(Some(Told::Shown(shown))),
+            Some(shown) => Ok(Some(WatchUpdate::Shown(shown))),
         }
     }
 
     /// Opens the watch at the next manager, after the pause that is due.
-    async fn connect(&mut self) -> Result<Option<Told>, FleetError> {
+    async fn connect(&mut self) -> Result<Option<WatchUpdate>, FleetError> {
         if let Some(at) = self.not_before {
             sleep_until(at).await;
         }
@@ -154,18 +168,19 @@ impl JobWatch {
     }
 
     /// Goes on elsewhere, unless all has been tried for long enough.
-    fn lose(&mut self, number: usize, why: Why) -> Result<Told, FleetError> {
+    fn lose(&mut self, number: usize, why: Why) -> Result<WatchUpdate, FleetError> {
         self.open = None;
         self.client.leave(number);
         let now = Instant::now();
         let tried_for = now - *self.failing_since.get_or_insert(now);
         let failure = Failure { address: self.client.managers[number].clone(), why };
-        let text = failure.to_string();
+        let reason = failure.to_string();
         self.failures.retain(|one| one.address != failure.address);
         self.failures.push(failure);
         let all = self.failures.len() == self.client.managers.len();
         let hopeless = all && self.failures.iter().all(Failure::is_lasting);
-        if hopeless || tried_for > self.client.patience * PATIENCE_FACTOR {
+        let patience = self.client.patience * PATIENCE_FACTOR;
+        if hopeless || tried_for > patience {
             let failures = std::mem::take(&mut self.failures);
             return Err(FleetError::Nobody { failures, tried_for });
         }
@@ -174,6 +189,8 @@ impl JobWatch {
             self.not_before = Some(now + self.pause);
             self.pause = (self.pause * 2).min(PAUSE_LAST);
         }
-        Ok(Told::Broken(text))
+        let answered = self.failures.iter().filter(|one| one.is_an_answer()).count();
+        let all = all.then(|| self.failures.iter().map(ToString::to_string).collect());
+        Ok(WatchUpdate::Broken(Broken { reason, all, answered, patience }))
     }
 }

@@ -1,8 +1,8 @@
-//! Reports of workers that come back when their job has ended (`control::late`): kept by any manager, then let
-//! go of by the worker; and what they change in a result that is shown.
+//! Reports of workers that come back when their job has ended (`control::late`): kept by any
+//! manager, then let go of by the worker; and what they change in a result that is shown.
 //!
-//! The worker is answered at once and told to forget its report when it is durable. If that word is lost, it says its
-//! report again, and is answered that the ledger has it.
+//! The worker is answered at once and told to forget its report when it is durable. If that word is
+//! lost, it says its report again, and is answered that the ledger has it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,8 @@ const READ_WITHIN: Duration = Duration::from_millis(1_500);
 const STORE_WITHIN: Duration = Duration::from_secs(20);
 const WRITE_WITHIN: Duration = Duration::from_secs(5);
 
-/// Takes a worker's word on an attempt of a job that has ended. Its certificate was compared before.
+/// Takes a worker's word on an attempt of a job that has ended. Its certificate was compared
+/// before.
 pub async fn take(
     shared: &Arc<Shared>,
     from: Option<NodeId>,
@@ -74,7 +75,8 @@ async fn keep(shared: &Shared, parts: &Parts, report: &EndReport, content: Vec<u
     let _ = breakers::ask(shared, parts, worker, &WorkerRequest::Forget { shard, attempt }).await;
 }
 
-/// What workers of a job have said after their attempts were ended for them, in the order in which it was taken.
+/// What workers of a job have said after their attempts were ended for them, in the order in which
+/// it was taken.
 pub fn of_job(job: &Job) -> Vec<stats::Addendum> {
     let mut addenda = Vec::new();
     for ((workflow, shard), known) in &job.shards {

@@ -1,7 +1,9 @@
-//! Whose word counts: a worker's about its own attempts (R26), a manager's if it is a member of the ledger's group.
+//! Whose word counts: a worker's about its own attempts (R26), a manager's if it is a member of the
+//! ledger's group.
 //!
-//! A certificate proves who calls. What the caller may say is decided by the ledger: it has the worker of every attempt
-//! and the members of the group. On a simulated network nobody has a certificate, and nothing is compared.
+//! A certificate proves who calls. What the caller may say is decided by the ledger: it has the
+//! worker of every attempt and the members of the group. On a simulated network nobody has a
+//! certificate, and nothing is compared.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -87,7 +89,8 @@ fn judge(state: &State, node: NodeId, about: About) -> Verdict {
     }
 }
 
-/// Looks here first. What is not found here may not have arrived yet, so only a majority's state refuses.
+/// Looks here first. What is not found here may not have arrived yet, so only a majority's state
+/// refuses.
 async fn look<T: PartialEq>(
     parts: &Parts,
     good: T,
@@ -133,7 +136,8 @@ fn has_job_with(state: &State, node: NodeId, blob: &BlobRef) -> bool {
     jobs.any(|(_, job)| job.attempts().any(|record| record.worker == node))
 }
 
-/// Refuses a blob to a worker that has no attempt of a job with it: bundles hold what their clients put into them.
+/// Refuses a blob to a worker that has no attempt of a job with it: bundles hold what their clients
+/// put into them.
 pub async fn may_fetch(parts: &Parts, node: NodeId, blob: &BlobRef) -> Result<(), Status> {
     if look(parts, true, |state| has_job_with(state, node, blob)).await? {
         return Ok(());
@@ -145,7 +149,8 @@ pub async fn may_fetch(parts: &Parts, node: NodeId, blob: &BlobRef) -> Result<()
     )))
 }
 
-/// Refuses a manager that is no member of the ledger's group: a certificate alone makes nobody a colleague.
+/// Refuses a manager that is no member of the ledger's group: a certificate alone makes nobody a
+/// colleague.
 pub fn must_be_member(parts: &Parts, who: &Identity) -> Result<(), Status> {
     if who.role != Role::Manager {
         return Ok(());

@@ -1,8 +1,9 @@
 //! One circuit breaker per worker: what this manager's own talk with it shows.
 //!
-//! A worker whose breaker is not closed gets no new work from any job that is led here. Stops and whatever else
-//! concerns what it runs are tried all the same. After the cool-down, or when it says something itself, it is asked
-//! what it holds, which costs no job anything; an answer brings it back. A new life of a worker is another one.
+//! A worker whose breaker is not closed gets no new work from any job that is led here. Stops and
+//! whatever else concerns what it runs are tried all the same. After the cool-down, or when it says
+//! something itself, it is asked what it holds, which costs no job anything; an answer brings it
+//! back. A new life of a worker is another one.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -114,8 +115,9 @@ pub async fn ask_for(
     answer
 }
 
-/// A worker of an earlier version cannot read what is asked, so it has done nothing. Where that leads on, to another
-/// worker, it is an answer like any other; a stop, though, is proved by the lease alone.
+/// A worker of an earlier version cannot read what is asked, so it has done nothing. Where that
+/// leads on, to another worker, it is an answer like any other; a stop, though, is proved by the
+/// lease alone.
 fn too_new(ask: &WorkerRequest, status: &tonic::Status) -> Option<WorkerResponse> {
     let leads_on = matches!(ask, WorkerRequest::Reserve { .. } | WorkerRequest::Dispatch(_));
     let why = || format!("it is of an earlier version: {}", status.message());

@@ -10,7 +10,8 @@ use crate::wire::proto::Checkpoint;
 /// Content of one part.
 const PART_BYTES: usize = 1 << 20;
 
-/// A checkpoint as parts; `first` says what it is, and has no content. There is always at least one.
+/// A checkpoint as parts; `first` says what it is, and has no content. There is always at least
+/// one.
 pub fn split(first: Checkpoint, content: Vec<u8>) -> impl Iterator<Item = Checkpoint> + Send {
     let content = Bytes::from(content);
     let bytes = content.len() as u64;

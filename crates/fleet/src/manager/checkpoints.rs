@@ -1,14 +1,16 @@
-//! Checkpoints of owners' statistics: one file per job on each manager, the newest by (epoch, number), and beside it
-//! the promise to a new owner.
+//! Checkpoints of owners' statistics: one file per job on each manager, the newest by (epoch,
+//! number), and beside it the promise to a new owner.
 //!
-//! A checkpoint counts as stored when a majority of the ledger's voters has it on disk. A new owner asks a majority for
-//! the newest, and each that answers promises to take none of a lower epoch any more. So the new owner has found every
-//! checkpoint that was ever acknowledged to a worker, and a replaced owner that does not know it yet cannot have
-//! another one acknowledged, after which a worker would let go of what the new owner has not seen.
+//! A checkpoint counts as stored when a majority of the ledger's voters has it on disk. A new owner
+//! asks a majority for the newest, and each that answers promises to take none of a lower epoch any
+//! more. So the new owner has found every checkpoint that was ever acknowledged to a worker, and a
+//! replaced owner that does not know it yet cannot have another one acknowledged, after which a
+//! worker would let go of what the new owner has not seen.
 //!
-//! A file that is damaged is not the same as none: there was a checkpoint, and perhaps the newest. Whoever has such a
-//! file cannot say what is stored, and its answer does not count towards a majority. The promise is a file of its own,
-//! so that damage to the content does not lose it, nor the other way round.
+//! A file that is damaged is not the same as none: there was a checkpoint, and perhaps the newest.
+//! Whoever has such a file cannot say what is stored, and its answer does not count towards a
+//! majority. The promise is a file of its own, so that damage to the content does not lose it, nor
+//! the other way round.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,6 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use fence::JobId;
+use fence::canary::{self, Canary};
 use stats::merge::CHECKPOINT_BYTES_MAX;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tonic::Status;
@@ -37,7 +40,7 @@ pub struct Kept {
 pub enum PromiseAnswer {
     /// The newest that is here; nothing older than its epoch comes after it.
     Newest(Kept),
-    /// PromiseAnswer all the same, and what was here cannot be read any more.
+    /// Promised all the same, and what was here cannot be read any more.
     Damaged,
     /// A newer owner was promised.
     Refused { promise: u64 },
@@ -46,7 +49,8 @@ pub enum PromiseAnswer {
 /// Why nothing was kept or promised.
 #[derive(Debug)]
 pub enum CheckpointError {
-    /// What was promised is not known any more. The ledger knows who may still come: see [`CheckpointStore::restore`].
+    /// What was promised is not known any more. The ledger knows who may still come: see
+    /// [`CheckpointStore::restore`].
     PromiseLost,
     Io(io::Error),
 }
@@ -77,7 +81,8 @@ struct Known {
     place: Option<Place>,
 }
 
-/// Who reads or writes the files of a job holds its lock. Jobs do not wait for each other's disk writes.
+/// Who reads or writes the files of a job holds its lock. Jobs do not wait for each other's disk
+/// writes.
 type Slot = Arc<Mutex<Option<Known>>>;
 
 /// The files of one manager.
@@ -134,7 +139,8 @@ impl CheckpointStore {
             Some(known) => known,
             None => self.look(job)?,
         };
-        // What was damaged is replaced by whatever an owner has that may write: it has read all that was acknowledged.
+        // What was damaged is replaced by whatever an owner has that may write: it has read all
+        // that was acknowledged.
         let newest = there.unwrap_or_default();
         if place.0 < promise || place <= newest {
             // The same one again is there; a lower one is refused.
@@ -161,18 +167,25 @@ impl CheckpointStore {
         if promise > epoch {
             return Ok(PromiseAnswer::Refused { promise });
         }
+        if canary::active(Canary::NoPromise) {
+            return Ok(self.read(job, true).map_or(PromiseAnswer::Damaged, PromiseAnswer::Newest));
+        }
         if promise < epoch {
             write(&self.promise_path(job), &head(epoch, (0, 0)), &[])?;
         }
         let said = matches!(*known, Some(Known { place: None, .. }));
-        let found = self.read(job, said);
+        let mut found = self.read(job, said);
+        if canary::active(Canary::DamageIsNothing) {
+            found.get_or_insert_default();
+        }
         let place = found.as_ref().map(|kept| kept.place);
         *known = Some(Known { promise: epoch, place });
         Ok(found.map_or(PromiseAnswer::Damaged, PromiseAnswer::Newest))
     }
 
-    /// Makes the promise anew after its file was damaged. `epoch` is the job's in the ledger, read after the damage was
-    /// found: whoever was promised anything had an epoch in the ledger, so none of them has a higher one. Blocks.
+    /// Makes the promise anew after its file was damaged. `epoch` is the job's in the ledger, read
+    /// after the damage was found: whoever was promised anything had an epoch in the ledger, so
+    /// none of them has a higher one. Blocks.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -202,7 +215,8 @@ impl CheckpointStore {
                 Some((promise, ..)) => Ok(promise),
                 None => Err(CheckpointError::PromiseLost),
             },
-            // The promise is written before the first checkpoint: where there is one without it, it was lost.
+            // The promise is written before the first checkpoint: where there is one without it, it
+            // was lost.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let alone = self.path(job).try_exists()?;
                 if alone { Err(CheckpointError::PromiseLost) } else { Ok(0) }
@@ -211,7 +225,8 @@ impl CheckpointStore {
         }
     }
 
-    /// What is on this disk. `None`: there was something, and it cannot be read; that is logged once.
+    /// What is on this disk. `None`: there was something, and it cannot be read; that is logged
+    /// once.
     fn read(&self, job: JobId, said: bool) -> Option<Kept> {
         let damaged = |why: &dyn fmt::Display| {
             if said {
@@ -266,8 +281,8 @@ impl CheckpointStore {
     }
 }
 
-/// Promise, epoch, number, checksum of these and of the content, content. A file of a promise has the first, one of a
-/// checkpoint the others.
+/// Promise, epoch, number, checksum of these and of the content, content. A file of a promise has
+/// the first, one of a checkpoint the others.
 const HEAD: usize = 24;
 
 fn head(promise: u64, place: Place) -> [u8; HEAD] {
@@ -352,7 +367,8 @@ mod tests {
         assert_eq!(newest(&again, 87), ((87, 1), b"three".to_vec()));
     }
 
-    /// One file damaged, cut or unreadable is neither the checkpoint nor "there is none", and the promise outlives it.
+    /// One file damaged, cut or unreadable is neither the checkpoint nor "there is none", and the
+    /// promise outlives it.
     #[test]
     fn a_damaged_checkpoint_is_no_answer_and_keeps_its_promise() {
         let folder = tempfile::tempdir().unwrap();
@@ -376,7 +392,8 @@ mod tests {
         assert_eq!(newest(&again, 5), ((5, 1), b"whole again".to_vec()));
     }
 
-    /// Without its promise a manager neither keeps nor promises, until the ledger has said who owns the job now.
+    /// Without its promise a manager neither keeps nor promises, until the ledger has said who owns
+    /// the job now.
     #[test]
     fn a_lost_promise_stops_everything_until_the_ledger_was_asked() {
         let folder = tempfile::tempdir().unwrap();

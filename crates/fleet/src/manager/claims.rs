@@ -23,8 +23,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 const LOOK_AT_MOST: Duration = Duration::from_millis(10);
 /// Claims under way at once.
 const CLAIMS_MAX: usize = 64;
-/// Jobs that wait in the queue are claimed when they come near its head, so that the job tasks of a long queue do not
-/// cost memory on every manager.
+/// Jobs that wait in the queue are claimed when they come near its head, so that the job tasks of a
+/// long queue do not cost memory on every manager.
 const NEAR_HEAD: usize = 24;
 /// For one write; the next look tries again.
 const WRITE_WITHIN: Duration = Duration::from_secs(5);
@@ -157,7 +157,8 @@ pub async fn run(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
             under_way.insert(duty.job());
             claims.spawn(carry_out(Arc::clone(&shared), duty));
         }
-        // What the ledger is told at once is also seen at once; a storm of entries is looked at together.
+        // What the ledger is told at once is also seen at once; a storm of entries is looked at
+        // together.
         tokio::time::sleep(LOOK_AT_MOST).await;
     }
     for (job, _) in shared.job_tasks() {
@@ -216,8 +217,9 @@ struct Watching {
 }
 
 impl Watching {
-    /// The workers, if anything about them has changed, a job task is new, or it is a while ago: an owner counts the
-    /// cores that it has taken, and only a heartbeat gives it back those that nobody has told it of.
+    /// The workers, if anything about them has changed, a job task is new, or it is a while ago: an
+    /// owner counts the cores that it has taken, and only a heartbeat gives it back those that
+    /// nobody has told it of.
     fn tell(&mut self, shared: &Shared) {
         let Some(parts) = shared.parts() else { return };
         let workers = shared.workers(&parts);
@@ -234,7 +236,8 @@ impl Watching {
         self.workers = workers;
     }
 
-    /// Owners go by the ledger's time, which may jump: what passed while nobody led it is counted afterwards.
+    /// Owners go by the ledger's time, which may jump: what passed while nobody led it is counted
+    /// afterwards.
     fn time(&mut self, shared: &Shared, now_ms: u64) {
         if now_ms >= self.now_ms.saturating_add(TIME_EVERY_MS) {
             self.now_ms = now_ms;
@@ -280,7 +283,7 @@ pub async fn tidy(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
             () = tokio::time::sleep(Duration::from_secs(60)) => {}
         }
         let checkpoints = shared.checkpoints.clone();
-        let Ok(Ok(jobs)) = tokio::task::spawn_blocking(move || checkpoints.jobs()).await else {
+        let Ok(Ok(jobs)) = shared.host.blocking(move || checkpoints.jobs()).await else {
             continue;
         };
         let read = parts.ledger.read(ReadLevel::Strong, WRITE_WITHIN, |state| {
@@ -289,7 +292,7 @@ pub async fn tidy(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
         });
         let Ok(read) = read.await else { continue };
         let checkpoints = shared.checkpoints.clone();
-        let removed = tokio::task::spawn_blocking(move || {
+        let removed = shared.host.blocking(move || {
             read.value.into_iter().for_each(|job| checkpoints.remove(job));
         });
         // A panic there is reported by the runtime; the next round tries again.

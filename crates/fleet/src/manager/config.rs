@@ -1,4 +1,5 @@
-//! What a manager is started with. Every setting but the folder, the certificates and the key has a default that works.
+//! What a manager is started with. Every setting but the folder, the certificates and the key has a
+//! default that works.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,7 +9,8 @@ use membership::discovery::Seed;
 
 use crate::local::ledger_of;
 
-/// How long an ended job is known, with its result, its timeline and its logs: people look at it days later.
+/// How long an ended job is known, with its result, its timeline and its logs: people look at it
+/// days later.
 pub const KEEP_JOBS: Duration = Duration::from_secs(7 * 24 * 3_600);
 /// Clients may still ask again what became of a submission.
 pub const KEEP_JOBS_MIN: Duration = Duration::from_secs(600);
@@ -20,7 +22,8 @@ pub fn keeping(jobs: Duration) -> ledger_state::Limits {
     ledger_state::Limits { kept_ms, ..ledger_state::Limits::default() }
 }
 
-/// Limits that somebody has given by name. They count when the group is founded; a difference is said.
+/// Limits that somebody has given by name. They count when the group is founded; a difference is
+/// said.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AskedLimits {
     pub lease: Option<Duration>,
@@ -31,8 +34,8 @@ pub struct AskedLimits {
 pub struct ManagerConfig {
     /// Where it listens, whom it looks for, its data folder, its certificate.
     pub member: node::Config,
-    /// How the other managers reach it, as their lists have it; by default the address that the node tells others. A
-    /// name stays one, so that the manager may move.
+    /// How the other managers reach it, as their lists have it; by default the address that the
+    /// node tells others. A name stays one, so that the manager may move.
     pub reached_at: Option<Seed>,
     /// The ledger addresses of all founding managers, this one included. Empty: it is alone.
     pub founders: Vec<String>,
@@ -44,10 +47,12 @@ pub struct ManagerConfig {
     pub silent: Duration,
     /// When a worker that does not answer gets nothing new, and for how long.
     pub breaker: control::breaker::Settings,
-    /// What the ledger may hold, and for how long: see [`KEEP_JOBS`]. Counts when the group is founded.
+    /// What the ledger may hold, and for how long: see [`KEEP_JOBS`]. Counts when the group is
+    /// founded.
     pub state_limits: ledger_state::Limits,
     pub asked: AskedLimits,
-    /// The folder of the CA. With it this manager makes workers of those who show a join token; see `docs/security.md`.
+    /// The folder of the CA. With it this manager makes workers of those who show a join token; see
+    /// `docs/security.md`.
     pub ca: Option<PathBuf>,
     /// How long the certificates of those last, at most as long as the CA. 90.
     pub worker_days: u32,

@@ -1,6 +1,8 @@
-//! What an owner wants done elsewhere: written, asked, stored, fetched. Each is a task that brings its answer back.
+//! What an owner wants done elsewhere: written, asked, stored, fetched. Each is a task that brings
+//! its answer back.
 //!
-//! Writes, stores and fetches go on until they are done or the job task is gone: an owner counts on it.
+//! Writes, stores and fetches go on until they are done or the job task is gone: an owner counts on
+//! it.
 
 use std::io;
 use std::sync::Arc;
@@ -56,7 +58,8 @@ pub async fn commit(shared: Arc<Shared>, inbox: Inbox, tag: u64, command: Comman
             }
             let before = Instant::now();
             written = parts.ledger.retry(request, WRITE_WITHIN).await;
-            // It was forgotten, because too many were unknown. An owner's commands can be said again.
+            // It was forgotten, because too many were unknown. An owner's commands can be said
+            // again.
             if matches!(written, Written::Unknown(_)) && before.elapsed() < Duration::from_millis(1)
             {
                 break;
@@ -108,7 +111,8 @@ pub async fn ask(shared: Arc<Shared>, inbox: Inbox, tag: u64, worker: NodeId, as
     let _ = inbox.send(Input::Event(event)).await;
 }
 
-/// Puts bytes on a majority of the managers' disks, for as long as it takes. Whoever waits for the job hears why.
+/// Puts bytes on a majority of the managers' disks, for as long as it takes. Whoever waits for the
+/// job hears why.
 pub async fn put(shared: &Shared, inbox: &Inbox, content: Vec<u8>) -> Option<BlobRef> {
     let mut said = false;
     loop {
@@ -140,8 +144,8 @@ pub async fn store(shared: Arc<Shared>, inbox: Inbox, tag: u64, blob: BlobRef, c
     }
 }
 
-/// Gets bytes from whichever manager has them, for so long. `Some(None)`: nobody who was reached has them; `None`: the
-/// node has ended.
+/// Gets bytes from whichever manager has them, for so long. `Some(None)`: nobody who was reached
+/// has them; `None`: the node has ended.
 pub async fn get_within(
     shared: &Shared,
     blob: &BlobRef,
@@ -164,7 +168,8 @@ pub async fn get_within(
     }
 }
 
-/// Gets bytes from whichever manager has them, for as long as it takes. Only for whoever can be told to stop meanwhile.
+/// Gets bytes from whichever manager has them, for as long as it takes. Only for whoever can be
+/// told to stop meanwhile.
 pub async fn get(shared: &Shared, blob: &BlobRef) -> Option<Vec<u8>> {
     loop {
         let parts = shared.parts()?;
@@ -178,7 +183,8 @@ pub async fn get(shared: &Shared, blob: &BlobRef) -> Option<Vec<u8>> {
     }
 }
 
-/// The beginning of a bundle, as [`get_within`] gets all of a blob: what managers have to know of a job.
+/// The beginning of a bundle, as [`get_within`] gets all of a blob: what managers have to know of a
+/// job.
 pub async fn head_within(
     shared: &Shared,
     bundle: &BlobRef,
@@ -225,7 +231,8 @@ async fn promised(mut answer: Streaming<PromiseReply>) -> Option<PromiseReply> {
     Some(reply)
 }
 
-/// The ledger's voters, of whom a checkpoint has to be on most, and the entry that made them voters.
+/// The ledger's voters, of whom a checkpoint has to be on most, and the entry that made them
+/// voters.
 pub fn voters(parts: &Parts) -> (Vec<NodeId>, Membership) {
     let status = parts.ledger.status();
     (status.voters.into_iter().map(|(node, _)| node).collect(), status.membership)
@@ -245,8 +252,7 @@ pub async fn keep(
         let me = parts.ledger.id();
         let (voters, membership) = voters(&parts);
         let (checkpoints, bytes) = (shared.checkpoints.clone(), content.clone());
-        let own =
-            tokio::task::spawn_blocking(move || checkpoints.keep(job, (epoch, number), &bytes));
+        let own = shared.host.blocking(move || checkpoints.keep(job, (epoch, number), &bytes));
         let mut others = tokio::task::JoinSet::new();
         for node in voters.iter().copied().filter(|node| *node != me) {
             let Some(channel) = channel(&parts, node) else { continue };
@@ -310,7 +316,7 @@ pub async fn restore(shared: &Shared, parts: &Parts, job: JobId) {
     let Ok(read) = read.await else { return };
     let Some(epoch) = read.value else { return };
     let checkpoints = shared.checkpoints.clone();
-    let restored = tokio::task::spawn_blocking(move || checkpoints.restore(job, epoch)).await;
+    let restored = shared.host.blocking(move || checkpoints.restore(job, epoch)).await;
     match restored {
         Ok(Ok(())) => tracing::warn!(%job, epoch, "a damaged promise to owners was made anew"),
         Ok(Err(error)) => tracing::warn!(%job, %error, "a damaged promise stays as it is"),
@@ -322,18 +328,20 @@ pub async fn restore(shared: &Shared, parts: &Parts, job: JobId) {
 #[derive(Debug, Default)]
 pub struct Found {
     pub checkpoint: Option<Vec<u8>>,
-    /// Copies were damaged, and those that are sound are too few to be sure that this is the newest.
+    /// Copies were damaged, and those that are sound are too few to be sure that this is the
+    /// newest.
     pub unsure: bool,
 }
 
 /// How long a majority of sound copies is waited for, once a majority has promised.
 const SOUND_WITHIN: Duration = Duration::from_secs(15);
 
-/// The newest checkpoint that a majority knows of, and their promise to take none of an earlier owner any more. None:
-/// there is a newer owner.
+/// The newest checkpoint that a majority knows of, and their promise to take none of an earlier
+/// owner any more. None: there is a newer owner.
 ///
-/// Whoever has a damaged copy promises too, and cannot say what is stored. If there is no majority without them in
-/// time, the job goes on with the newest that was found, and its result says that counts may be missing.
+/// Whoever has a damaged copy promises too, and cannot say what is stored. If there is no majority
+/// without them in time, the job goes on with the newest that was found, and its result says that
+/// counts may be missing.
 pub async fn find(shared: &Shared, job: JobId, epoch: u64) -> Option<Found> {
     let mut damaged_since: Option<Instant> = None;
     loop {
@@ -344,7 +352,7 @@ pub async fn find(shared: &Shared, job: JobId, epoch: u64) -> Option<Found> {
         let mut newest = ((0, 0), Vec::new());
         let (mut answers, mut damaged) = (0, 0);
         let checkpoints = shared.checkpoints.clone();
-        let own = tokio::task::spawn_blocking(move || checkpoints.promise(job, epoch)).await;
+        let own = shared.host.blocking(move || checkpoints.promise(job, epoch)).await;
         match own.unwrap_or_else(|error| Err(io::Error::other(error).into())) {
             Ok(PromiseAnswer::Newest(kept)) => {
                 answers += 1;

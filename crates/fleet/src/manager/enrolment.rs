@@ -1,7 +1,9 @@
-//! Enrolment: whoever shows a join token is given a worker's certificate, if this manager has the CA.
+//! Enrolment: whoever shows a join token is given a worker's certificate, if this manager has the
+//! CA.
 //!
-//! The token has proved in the handshake that the CA has invited its bearer to this datacenter. The worker keeps its
-//! key; only the public half comes here. Whoever is let in is counted and named in the log.
+//! The token has proved in the handshake that the CA has invited its bearer to this datacenter. The
+//! worker keeps its key; only the public half comes here. Whoever is let in is counted and named in
+//! the log.
 
 use base::clock;
 use std::collections::VecDeque;
@@ -77,7 +79,8 @@ impl CertificateIssuer {
     }
 }
 
-/// When the last ones were let in: a bound on what a stolen token can do in a minute, and on the log.
+/// When the last ones were let in: a bound on what a stolen token can do in a minute, and on the
+/// log.
 struct Recent {
     max: usize,
     times: VecDeque<Instant>,

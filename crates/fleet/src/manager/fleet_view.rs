@@ -1,12 +1,11 @@
 //! The fleet for people: the nodes, and what the managers think of the workers.
 //!
-//! Only a job's owner talks with its workers, so only it knows which of them does not answer. Whoever is asked by a
-//! client asks the other managers, and shows the worst that any of them says.
+//! Only a job's owner talks with its workers, so only it knows which of them does not answer.
+//! Whoever is asked by a client asks the other managers, and shows the worst that any of them says.
 
 use std::time::Duration;
 
 use control::pool::Worker;
-use control::routing::Routing;
 use fence::NodeId;
 use membership::Entry;
 use tokio::task::JoinSet;
@@ -56,28 +55,23 @@ pub async fn everywhere(parts: &Parts, reply: &mut FleetReply) {
 fn adopt(nodes: &mut [FleetNode], theirs: &[FleetNode], manager: NodeId) {
     for node in nodes {
         let Some(other) = theirs.iter().find(|other| other.node == node.node) else { continue };
-        if !other.why.is_empty() && rank(other) > rank(node) {
+        if !other.why.is_empty() && other.routing() > node.routing() {
             let manager = manager.to_string();
-            node.routing.clone_from(&other.routing);
+            node.routing = other.routing;
             node.why = format!("{}; says manager {}", other.why, &manager[..SHORT]);
         }
     }
 }
 
-fn rank(node: &FleetNode) -> Option<Routing> {
-    [Routing::Route, Routing::Investigate, Routing::Drain, Routing::Evict]
-        .into_iter()
-        .find(|routing| routing.name() == node.routing)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::proto::Routing;
 
     fn node(name: &str, routing: Routing, why: &str) -> FleetNode {
         FleetNode {
             node: name.to_owned(),
-            routing: routing.name().to_owned(),
+            routing: routing.into(),
             why: why.to_owned(),
             ..FleetNode::default()
         }
@@ -102,6 +96,6 @@ mod tests {
         let whys: Vec<&str> = nodes.iter().map(|node| &node.why[..]).collect();
         let second = "breaker open: no answer 3 times in 9 s; says manager abcd0000";
         assert_eq!(whys, ["", second, "breaker open: mine", ""]);
-        assert_eq!(nodes[1].routing, "drain");
+        assert_eq!(nodes[1].routing(), Routing::Drain);
     }
 }

@@ -1,4 +1,5 @@
-//! One job at its owner: the pure machine, its statistics, its feed, and everything that goes in and out.
+//! One job at its owner: the pure machine, its statistics, its feed, and everything that goes in
+//! and out.
 //!
 //! ```text
 //! open ─▶ bundle, ledger, checkpoint, reports ─▶ Owner::adopt ─▶ loop: input ─▶ step ─▶ effects ─▶ effects, feed
@@ -67,7 +68,7 @@ pub struct JobSummary {
     pub waits_for: Option<String>,
 }
 
-/// A job_task from outside. The last one that goes does not end it; [`close`] does.
+/// A job task as others see it. The last one that goes does not end it; [`close`] does.
 #[derive(Clone)]
 pub struct JobTaskHandle {
     inbox: mpsc::Sender<Input>,
@@ -108,7 +109,8 @@ pub fn open(shared: &Arc<Shared>, job: JobId, epoch: Epoch) {
     };
     let entry = Entry { shared: Arc::clone(shared), job, feed: Arc::clone(&feed) };
     let task = tokio::spawn(async move {
-        // However this task ends: a job task that has crashed must not keep the job from being taken up again.
+        // However this task ends: a job task that has crashed must not keep the job from being
+        // taken up again.
         let _entry = entry;
         if let Some(job_task) = start.run().await {
             job_task.run(inputs).await;
@@ -195,7 +197,7 @@ impl JobTask {
                 _ = ticks.tick() => self.tick(),
                 Some(ended) = self.effects.join_next() => {
                     if let Err(error) = ended && error.is_panic() {
-                        tracing::error!(job = %self.job, %error, "an errand has crashed");
+                        tracing::error!(job = %self.job, %error, "a background task of the job has panicked");
                     }
                 }
             }
@@ -223,7 +225,7 @@ impl JobTask {
                 if let WorkerReport::Ended(report) = &*tell {
                     self.count_last_word(report);
                 }
-                self.step(Event::ReportAck(*tell));
+                self.step(Event::Reported(*tell));
             }
             Input::FrameBatch(frames, answer) => {
                 // Whoever asked may have gone.
@@ -277,7 +279,8 @@ impl JobTask {
         }
     }
 
-    /// The statistics in a last word count if it comes from the attempt's own worker (R26) and is the first.
+    /// The statistics in a last word count if it comes from the attempt's own worker (R26) and is
+    /// the first.
     fn count_last_word(&mut self, report: &EndReport) {
         let clock = self.clock();
         if self.owner.expects_last_word(report)
@@ -315,7 +318,7 @@ impl JobTask {
                 Effect::Commit { tag, command } => {
                     self.effects.spawn(effects::commit(shared(), inbox(), tag, command));
                 }
-                Effect::WorkerRequest { tag, worker, ask } => {
+                Effect::Call { tag, worker, ask } => {
                     self.effects.spawn(effects::ask(shared(), inbox(), tag, worker, ask));
                 }
                 Effect::Probe { tag, worker, ask } => {

@@ -30,9 +30,10 @@ use crate::wire::proto::{self, JobStatus};
 const READ_WITHIN: Duration = Duration::from_millis(900);
 const WRITE_WITHIN: Duration = Duration::from_secs(5);
 const BLOB_WITHIN: Duration = Duration::from_secs(25);
-const DESK_WITHIN: Duration = Duration::from_secs(5);
+const JOB_TASK_WITHIN: Duration = Duration::from_secs(5);
 
-/// The upload of a plan with its files takes as long as it takes; its handler does not wait for a silent client.
+/// The upload of a plan with its files takes as long as it takes; its handler does not wait for a
+/// silent client.
 pub const PUT_PATH: &str = "/volley.fleet.v1.Jobs/Put";
 
 pub struct Service(pub Arc<Shared>);

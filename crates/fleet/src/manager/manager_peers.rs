@@ -1,5 +1,5 @@
-//! What managers ask of each other: to keep an owner's checkpoint, to give a new owner the newest one, what running
-//! jobs have counted, to leave.
+//! What managers ask of each other: to keep an owner's checkpoint, to give a new owner the newest
+//! one, what running jobs have counted, to leave.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -29,8 +29,9 @@ const COUNTS_MAX: usize = 1_000;
 pub struct Service(pub Arc<Shared>);
 
 impl Service {
-    /// Refuses whoever counts its majority by voters that this manager knows to be replaced. A change of the voters is
-    /// on a majority of the old ones when it counts, so no majority of them takes anything after it.
+    /// Refuses whoever counts its majority by voters that this manager knows to be replaced. A
+    /// change of the voters is on a majority of the old ones when it counts, so no majority of them
+    /// takes anything after it.
     fn by_present_voters(&self, theirs: Option<proto::Voters>) -> Result<(), Status> {
         let known = self.0.serving()?.ledger.status().membership;
         if voters_in(theirs) < known {
@@ -64,8 +65,7 @@ impl ManagerPeers for Service {
         let Checkpoint { job, epoch, number, voters, .. } = first;
         let job = job_from(&job)?;
         let checkpoints = self.0.checkpoints.clone();
-        let kept =
-            tokio::task::spawn_blocking(move || checkpoints.keep(job, (epoch, number), &content));
+        let kept = self.0.host.blocking(move || checkpoints.keep(job, (epoch, number), &content));
         let kept = kept.await.map_err(|error| Status::internal(error.to_string()))?;
         match kept {
             Ok(kept) => {
@@ -88,7 +88,7 @@ impl ManagerPeers for Service {
         self.by_present_voters(voters)?;
         let id = job_from(&job)?;
         let checkpoints = self.0.checkpoints.clone();
-        let promised = tokio::task::spawn_blocking(move || checkpoints.promise(id, epoch)).await;
+        let promised = self.0.host.blocking(move || checkpoints.promise(id, epoch)).await;
         let promised = promised.map_err(|error| Status::internal(error.to_string()))?;
         let promised = match promised {
             Ok(promised) => promised,

@@ -1,7 +1,7 @@
 //! Whether a worker is there: asked directly and through another manager, both at once.
 //!
-//! An answer on either way shows that it is. Otherwise the direct way says why not: its machine refuses connections,
-//! which is evidence that its process has ended, or nothing comes (R26).
+//! An answer on either way shows that it is. Otherwise the direct way says why not: its machine
+//! refuses connections, which is evidence that its process has ended, or nothing comes (R26).
 
 use std::io;
 use std::sync::Arc;
@@ -11,7 +11,6 @@ use control::message::{WorkerRequest, WorkerResponse};
 use control::owner::{Event, NoAnswer};
 use fence::NodeId;
 use futures_util::future::{Either, select};
-use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 
 use super::effects::{Inbox, voters};
@@ -21,7 +20,8 @@ use crate::verdict;
 use crate::wire::proto::worker_control_client::WorkerControlClient;
 use crate::wire::{MESSAGE_BYTES_MAX, seal, unseal};
 
-/// Longer than a pause of which nobody should make much, together with the moment before the question.
+/// Longer than a pause of which nobody should make much, together with the moment before the
+/// question.
 const WITHIN: Duration = Duration::from_secs(1);
 const CONNECT_WITHIN: Duration = Duration::from_millis(300);
 
@@ -89,7 +89,7 @@ async fn directly(
         return Err(NoAnswer::NotAsked);
     }
     // The channel may rest after a failure; what its machine says now is what counts.
-    match timeout(CONNECT_WITHIN, TcpStream::connect(peer.address)).await {
+    match timeout(CONNECT_WITHIN, parts.member.network().knock(peer.address)).await {
         Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => {
             Err(NoAnswer::Refused)
         }

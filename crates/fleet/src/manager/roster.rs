@@ -14,7 +14,7 @@ use membership::identity::Peer;
 use membership::table::Entry;
 use membership::{Role, State};
 
-use crate::wire::proto::FleetNode;
+use crate::wire::proto::{self, FleetNode, NodeRole, NodeState};
 
 /// Everybody of a role that was heard of and is not declared dead.
 fn is_live(entry: &Entry) -> bool {
@@ -66,8 +66,8 @@ pub fn signs(
     }
 }
 
-/// Somebody has come within this time, and has not said yet what he can do. Somebody who was told of and cannot be
-/// reached is not waited for by every job.
+/// Somebody has come within this time, and has not said yet what he can do. Somebody who was told
+/// of and cannot be reached is not waited for by every job.
 pub fn is_incomplete(view: &View, within: Duration) -> bool {
     let workers = view.entries.iter().filter(|entry| entry.peer.role == Role::Worker);
     let there = |entry: &&Entry| is_live(entry) || entry.state == State::Unconfirmed;
@@ -98,7 +98,8 @@ pub fn managers(view: &View) -> BTreeSet<NodeId> {
     others.chain([view.me.node]).collect()
 }
 
-/// A manager that is there and says that it has no part in the ledger: it starts, is cut off, or waits to be let in.
+/// A manager that is there and says that it has no part in the ledger: it starts, is cut off, or
+/// waits to be let in.
 pub fn is_without_ledger(view: &View, node: NodeId) -> bool {
     let entry = view.entries.iter().find(|entry| entry.peer.node == node);
     let heartbeat = entry.and_then(|entry| Heartbeat::decode(&entry.heartbeat));
@@ -133,9 +134,9 @@ pub fn nodes(
     };
     let me = FleetNode {
         node: view.me.node.to_string(),
-        role: view.me.role.to_string(),
+        role: NodeRole::from(view.me.role).into(),
         address: view.me.address.to_string(),
-        state: "alive".to_owned(),
+        state: NodeState::Alive.into(),
         jobs: jobs(view.me.node),
         leads: leader == Some(view.me.node),
         ..FleetNode::default()
@@ -143,18 +144,12 @@ pub fn nodes(
     let other = |entry: &Entry| {
         let mut node = FleetNode {
             node: entry.peer.node.to_string(),
-            role: entry.peer.role.to_string(),
+            role: NodeRole::from(entry.peer.role).into(),
             address: entry.peer.address.to_string(),
-            state: match entry.state {
-                State::Unconfirmed => "heard of",
-                State::Confirmed => "alive",
-                State::Suspect => "suspect",
-                State::Dead => "dead",
-                State::Left => "left",
-            }
-            .to_owned(),
+            state: NodeState::from(entry.state).into(),
             jobs: jobs(entry.peer.node),
-            // Until the others have noticed, a leader that has left is still the last one they knew.
+            // Until the others have noticed, a leader that has left is still the last one they
+            // knew.
             leads: leader == Some(entry.peer.node) && is_live(entry),
             ..FleetNode::default()
         };
@@ -163,7 +158,7 @@ pub fn nodes(
             (node.cores, node.cores_free, node.shards) = (beat.cores, beat.cores_free, beat.shards);
             node.draining = !beat.accepting && !beat.disk_full;
             let (routing, why) = judge(entry);
-            node.routing = routing.name().to_owned();
+            node.routing = proto::Routing::from(routing).into();
             // The state says the rest.
             let shown = why.filter(|why| !matches!(why, Why::Gone | Why::Suspect | Why::Draining));
             node.why = shown.map(|why| why.to_string()).unwrap_or_default();

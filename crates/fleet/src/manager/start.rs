@@ -15,7 +15,7 @@ use node::identity::Life;
 use node::network::LedgerTransport;
 use node::supervise::{OnEnd, Unfinished};
 use node::vitals::Vitals;
-use node::{End, Member};
+use node::{End, Host, Member, Platform};
 use tokio::sync::watch;
 use tonic::service::Routes;
 use trust::Role;
@@ -44,6 +44,8 @@ pub enum StartError {
     Ca(String),
     /// The ledger's folder.
     Storage(String),
+    /// The folder is another node's.
+    Foreign(String),
     Folder(io::Error),
     Member(node::StartError),
     Ledger(ledger::StartError),
@@ -53,7 +55,9 @@ pub enum StartError {
 impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Certificate(why) | Self::Storage(why) | Self::Ca(why) => f.write_str(why),
+            Self::Certificate(why) | Self::Storage(why) | Self::Foreign(why) | Self::Ca(why) => {
+                f.write_str(why)
+            }
             Self::Folder(error) => write!(f, "the folder of checkpoints cannot be made: {error}"),
             Self::Member(error) => error.fmt(f),
             Self::Ledger(error) => error.fmt(f),
@@ -71,7 +75,8 @@ pub enum Ended {
     Drained,
     Member(End),
     Ledger(String),
-    /// The ledger's disk has refused something: what is durable on it is not known before it is opened anew.
+    /// The ledger's disk has refused something: what is durable on it is not known before it is
+    /// opened anew.
     Disk(String),
 }
 
@@ -98,7 +103,7 @@ fn wall_ms() -> u64 {
     super::millis(since)
 }
 
-fn storage(config: &ManagerConfig, node: NodeId) -> Result<Storage, StartError> {
+fn storage(config: &ManagerConfig, platform: &Platform) -> Result<Storage, StartError> {
     let draw = || {
         let mut bytes = [0; 8];
         // A machine without random numbers was found out before, when its life was drawn.
@@ -106,7 +111,7 @@ fn storage(config: &ManagerConfig, node: NodeId) -> Result<Storage, StartError> 
         u64::from_le_bytes(bytes)
     };
     let options = StoreOptions {
-        node: Some(node),
+        node: Some(platform.identity.node),
         draw: Arc::new(draw),
         // The node puts its own id and count in; here only the time is known.
         clock: Arc::new(|| Hlc { wall_ms: wall_ms(), logical: 0, node: NodeId::default() }),
@@ -116,17 +121,31 @@ fn storage(config: &ManagerConfig, node: NodeId) -> Result<Storage, StartError> 
     };
     let folder = config.member.data.join("ledger");
     crate::private_folder(&folder).map_err(StartError::Folder)?;
-    Storage::open(Arc::new(wal::RealDisk), folder, options, WalOwner::Thread)
-        .map_err(|error| StartError::Storage(error.to_string()))
+    let owner = match platform.host {
+        Host::Real => WalOwner::Thread,
+        Host::Simulated => WalOwner::Task,
+    };
+    let opened = Storage::open(Arc::clone(&platform.disk), folder, options, owner);
+    opened.map_err(|error| match error {
+        ledger::store::OpenError::OtherNode { folder, found, asked } => {
+            let cluster = &platform.identity.cluster;
+            StartError::Foreign(format!(
+                "{} belongs to node {found}, and this certificate is of node {asked} in the cluster `{cluster}`: give \
+                 each node, and each cluster, a data folder of its own (--data)",
+                folder.display()
+            ))
+        }
+        error => StartError::Storage(error.to_string()),
+    })
 }
 
-/// The node's id, as its certificate says.
-fn identity(config: &ManagerConfig) -> Result<trust::Identity, StartError> {
+/// Refuses another role's certificate, and one that says nobody.
+fn check_certificate(config: &ManagerConfig) -> Result<(), StartError> {
     let path = &config.member.credentials.certificate;
     let facts = trust::show(path).map_err(|error| StartError::Certificate(error.to_string()))?;
     let first = facts.into_iter().next().map(|facts| facts.identity);
     let found = match first {
-        Some(Ok(identity)) if identity.role == Role::Manager => return Ok(identity),
+        Some(Ok(identity)) if identity.role == Role::Manager => return Ok(()),
         Some(Ok(identity)) => format!("is a {}'s", identity.role),
         Some(Err(error)) => format!("says nobody: {error}"),
         None => "is empty".to_owned(),
@@ -136,19 +155,32 @@ fn identity(config: &ManagerConfig) -> Result<trust::Identity, StartError> {
 }
 
 impl Manager {
-    /// Starts a manager: its membership, its member of the ledger, its services. It serves when this returns; whether
-    /// anybody leads by then depends on the others.
+    /// Starts a manager: its membership, its member of the ledger, its services. It serves when
+    /// this returns; whether anybody leads by then depends on the others.
     ///
     /// # Errors
     /// With what is wrong and what to do.
-    pub async fn start(mut config: ManagerConfig) -> Result<Self, StartError> {
+    pub async fn start(config: ManagerConfig) -> Result<Self, StartError> {
+        check_certificate(&config)?;
+        let platform = Platform::of_this_machine(&config.member).map_err(StartError::Member)?;
+        Self::start_on(config, platform).await
+    }
+
+    /// The same on a platform that is handed in.
+    ///
+    /// # Errors
+    /// As [`Manager::start`].
+    pub async fn start_on(
+        mut config: ManagerConfig,
+        platform: Platform,
+    ) -> Result<Self, StartError> {
         getrandom::fill(&mut [0; 8]).map_err(|_| StartError::Random)?;
-        let own = identity(&config)?;
-        let recruiter = enrolment::CertificateIssuer::open(&config, &own)?;
-        let storage = storage(&config, own.node)?;
+        let recruiter = enrolment::CertificateIssuer::open(&config, &platform.identity)?;
+        let storage = storage(&config, &platform)?;
         let identity = storage.identity();
         let checkpoints = CheckpointStore::open(config.member.data.join("checkpoints"));
         let shared = Arc::new(Shared {
+            host: platform.host,
             parts: Mutex::new(None),
             settings: config.settings,
             turns: config.turns,
@@ -184,7 +216,8 @@ impl Manager {
             reporter.upgrade().map_or_else(nothing, |shared| vitals(&shared))
         }));
         let pace = config.member.pace;
-        let member = Member::start(config.member.clone()).await.map_err(StartError::Member)?;
+        let member = Member::start_on(config.member.clone(), platform).await;
+        let member = member.map_err(StartError::Member)?;
         let member = Arc::new(member);
 
         if config.member.bind.port() == 0 {

@@ -3,7 +3,7 @@
 use base::clock;
 use std::time::Duration;
 
-use control::owner::{Conclusion, LoadNow, Numbers, Owner, Queued, ShardState, context};
+use control::owner::{Conclusion, LoadNow, Numbers, Owner, Queued, context};
 use control::statistics::Statistics;
 use engine::secrets::mask_credentials;
 use fence::JobId;
@@ -15,7 +15,7 @@ use super::addenda;
 use super::job_task::JobSummary;
 use crate::bundle::BundleHead;
 use crate::wire::job_bytes;
-use crate::wire::proto::{self, JobStatus, Note, ShardStatus, WorkflowStatus};
+use crate::wire::proto::{self, JobState, JobStatus, Note, ShardStatus, WorkflowStatus};
 
 /// Entries of a timeline in one status; the newest are the ones that matter.
 const NOTES_MAX: usize = 200;
@@ -23,15 +23,12 @@ const NOTES_MAX: usize = 200;
 /// Addenda in one status; a result has all of them.
 const ADDENDA_MAX: usize = 50;
 
-/// The state of a job that nothing happens to any more.
-const ENDED: &str = "ended";
-
 /// Why a job waits, with the numbers.
 pub fn queued(queued: &Queued) -> String {
     let Queued { needs, free, total, why, numbers } = queued;
     match numbers {
-        Numbers::ReportAck => why.clone(),
-        Numbers::Untold => format!("{why} (needs {needs}; {free} of {total} are free)"),
+        Numbers::InReason => why.clone(),
+        Numbers::Apart => format!("{why} (needs {needs}; {free} of {total} are free)"),
     }
 }
 
@@ -57,12 +54,13 @@ fn addendum(addendum: &stats::Addendum) -> proto::Addendum {
 
 /// What the ledger says of a job.
 pub fn of_ledger(id: JobId, job: &Job, now_ms: u64) -> JobStatus {
+    let not_yet = proto::Outcome::Unspecified;
     let (state, outcome) = match job.phase() {
-        Phase::Created => ("created", String::new()),
-        Phase::Running if job.shards.is_empty() => ("queued", String::new()),
-        Phase::Running => ("running", String::new()),
-        Phase::Cancelling => ("cancelling", String::new()),
-        Phase::Ended(outcome) => (ENDED, outcome.to_string()),
+        Phase::Created => (JobState::Created, not_yet),
+        Phase::Running if job.shards.is_empty() => (JobState::Queued, not_yet),
+        Phase::Running => (JobState::Running, not_yet),
+        Phase::Cancelling => (JobState::Cancelling, not_yet),
+        Phase::Ended(outcome) => (JobState::Ended, outcome.into()),
     };
     let detail = match (&job.end, &job.cancel) {
         (Some(end), _) => end.detail.clone(),
@@ -73,8 +71,8 @@ pub fn of_ledger(id: JobId, job: &Job, now_ms: u64) -> JobStatus {
     JobStatus {
         job: job_bytes(id),
         name: job.name.clone(),
-        state: state.to_owned(),
-        outcome,
+        state: state.into(),
+        outcome: outcome.into(),
         detail: mask_credentials(detail),
         owner: job.owner.map(|owner| owner.node.to_string()).unwrap_or_default(),
         age_ms: now_ms.saturating_sub(job.created_ms),
@@ -105,42 +103,17 @@ pub fn whole_of_ledger(id: JobId, job: &Job, now_ms: u64) -> JobStatus {
 
 /// What the owner has counted, where the ledger knows only of attempts that have ended.
 pub fn count(status: &mut JobStatus, ended: &Counters, summary: &JobSummary) {
-    if status.state == ENDED {
+    if status.state() == JobState::Ended {
         return;
     }
     if let Some(why) = summary.waits_for.as_ref().filter(|_| status.detail.is_empty()) {
         status.detail = mask_credentials(why.clone());
     }
     if let Some(counted) = summary.counted {
-        // A new owner may know less than the ledger, until running workers have said the rest again.
+        // A new owner may know less than the ledger, until running workers have said the rest
+        // again.
         status.counters = Some(counters(&counted.at_least(ended)));
         status.live = true;
-    }
-}
-
-fn shard_state(state: ShardState) -> &'static str {
-    match state {
-        ShardState::Pending => "pending",
-        ShardState::Dispatched => "dispatched",
-        ShardState::Running => "running",
-        ShardState::Completed => "completed",
-        ShardState::Failed => "failed",
-        ShardState::FailedTerminal => "failed for good",
-        ShardState::Cancelling => "cancelling",
-        ShardState::Cancelled => "cancelled",
-        ShardState::Skipped => "skipped",
-    }
-}
-
-/// The word of the wire for a workflow's state; clients show it and compare it.
-fn workflow_state(state: stats::WorkflowState) -> &'static str {
-    match state {
-        stats::WorkflowState::Waiting => "waiting",
-        stats::WorkflowState::Running => "running",
-        stats::WorkflowState::Completed => "completed",
-        stats::WorkflowState::Failed => "failed",
-        stats::WorkflowState::Skipped => "skipped",
-        stats::WorkflowState::Stopped => "stopped",
     }
 }
 
@@ -158,14 +131,14 @@ pub fn of_owner(owner: &Owner, bundle: &BundleHead) -> JobStatus {
             Some(LoadNow::PerSecond(rate)) => Some(rate),
             _ => None,
         },
-        state: workflow_state(owner.workflow(number)).to_owned(),
+        state: proto::WorkflowState::from(owner.workflow(number)).into(),
         shards: owner
             .shards()
             .filter(|(key, ..)| key.workflow.0 as usize == number)
             .map(|(key, state, attempt)| ShardStatus {
                 shard: key.shard,
                 attempt: attempt.0,
-                state: shard_state(state).to_owned(),
+                state: proto::ShardState::from(state).into(),
                 worker: owner.worker_of(&key).map(|node| node.to_string()).unwrap_or_default(),
             })
             .collect(),
@@ -186,15 +159,15 @@ pub fn of_owner(owner: &Owner, bundle: &BundleHead) -> JobStatus {
 
 /// Puts the owner's words over the ledger's.
 pub fn join(mut status: JobStatus, details: JobStatus) -> JobStatus {
-    if !details.detail.is_empty() && status.state != ENDED {
+    if !details.detail.is_empty() && status.state() != JobState::Ended {
         status.detail = details.detail;
     }
     (status.workflows, status.timeline) = (details.workflows, details.timeline);
     status
 }
 
-/// A result as the ledger decided it. A cancel may have come when the result was made and the outcome not yet written:
-/// then whoever cancelled is told so (R5), whatever the result says.
+/// A result as the ledger decided it. A cancel may have come when the result was made and the
+/// outcome not yet written: then whoever cancelled is told so (R5), whatever the result says.
 pub fn as_decided(content: Vec<u8>, outcome: ledger_state::Outcome) -> Vec<u8> {
     if outcome != ledger_state::Outcome::Cancelled {
         return content;

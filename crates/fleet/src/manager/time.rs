@@ -1,7 +1,9 @@
-//! The ledger's time, noted for the next process: what passes while all managers are down is time, too (R27).
+//! The ledger's time, noted for the next process: what passes while all managers are down is time,
+//! too (R27).
 //!
-//! `DATA/time` has three lines: which start of the machine, the ledger's time, the uptime at which it was read. It is
-//! not synced: it outlives the process, and after a restart of the machine it is of no use.
+//! `DATA/time` has three lines: which start of the machine, the ledger's time, the uptime at which
+//! it was read. It is not synced: it outlives the process, and after a restart of the machine it is
+//! of no use.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -51,7 +53,7 @@ pub async fn run(shared: Arc<Shared>, data: PathBuf, mut stop: watch::Receiver<b
         if let Some(reading) = read.filter(|_| read != last) {
             // A full disk costs the time of an outage, and nothing else.
             let (folder, noted) = (data.clone(), reading);
-            let written = tokio::task::spawn_blocking(move || note(&folder, noted)).await;
+            let written = shared.host.blocking(move || note(&folder, noted)).await;
             if let Ok(Ok(())) = written {
                 last = read;
             }

@@ -1,5 +1,5 @@
-//! Large things on their way to and from this manager: one budget of memory for both directions, shared by client, and
-//! a bound on what a client may leave here that no job has.
+//! Large things on their way to and from this manager: one budget of memory for both directions,
+//! shared by client, and a bound on what a client may leave here that no job has.
 //!
 //! ```text
 //! client ── chunk by chunk ──▶ file here ── part by part ──▶ the other managers          (Put)
@@ -30,11 +30,13 @@ use crate::wire::{CHUNK_BYTES, blob_out};
 pub const TRANSFER_BYTES_MAX: u64 = 256 << 20;
 /// And those of one client or worker.
 pub const TRANSFER_BYTES_PER_PEER: u64 = 48 << 20;
-/// An upload: a message of it, and the windows of the streams on which it is copied to two other managers.
+/// An upload: a message of it, and the windows of the streams on which it is copied to two other
+/// managers.
 pub const UPLOAD_HOLDS: u64 = 12 << 20;
 /// A download: a chunk that is read and one that is sent.
 pub const DOWNLOAD_HOLDS: u64 = 1 << 20;
-/// What one client may have uploaded here that is part of no job. It is forgotten when the ledger collects it.
+/// What one client may have uploaded here that is part of no job. It is forgotten when the ledger
+/// collects it.
 pub const UNUSED_BYTES_PER_CLIENT: u64 = 1 << 30;
 /// As long as the ledger keeps a blob that nothing refers to.
 const UNUSED_FOR: Duration = Duration::from_secs(900);
@@ -71,7 +73,8 @@ impl Default for Transfers {
 }
 
 impl Transfers {
-    /// Room for something that holds so many bytes in memory. Waits a while; then whoever asks has to come again.
+    /// Room for something that holds so many bytes in memory. Waits a while; then whoever asks has
+    /// to come again.
     pub async fn room(
         &self,
         parts: &Parts,
@@ -113,7 +116,8 @@ impl Transfers {
         share
     }
 
-    /// Takes note of an upload that begins, unless its client has too much here that is part of no job.
+    /// Takes note of an upload that begins, unless its client has too much here that is part of no
+    /// job.
     pub fn begin_upload(
         &self,
         client: NodeId,
@@ -232,7 +236,8 @@ mod tests {
         assert_eq!(held.len() as u64, TRANSFER_BYTES_MAX / UPLOAD_HOLDS);
     }
 
-    /// Uploads that never become a job are bounded by client, and counted no more once they are a job's or collected.
+    /// Uploads that never become a job are bounded by client, and counted no more once they are a
+    /// job's or collected.
     #[tokio::test(start_paused = true)]
     async fn what_is_part_of_no_job_is_bounded_by_client() {
         let transfers = Transfers::default();

@@ -1,9 +1,10 @@
 //! By which voters a checkpoint was counted, and when they may change again.
 //!
-//! A checkpoint is on a majority of the voters of its moment. That shares a member with every majority one change away,
-//! and need not share one with a majority two changes away. So each checkpoint, and each question for the newest, names
-//! the ledger's entry that made its voters; whoever knows a later entry refuses it. And those who vote change only when
-//! every running job has written a checkpoint with the present ones.
+//! A checkpoint is on a majority of the voters of its moment. That shares a member with every
+//! majority one change away, and need not share one with a majority two changes away. So each
+//! checkpoint, and each question for the newest, names the ledger's entry that made its voters;
+//! whoever knows a later entry refuses it. And those who vote change only when every running job
+//! has written a checkpoint with the present ones.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -22,7 +23,8 @@ use crate::wire::proto::{SettledRequest, Voters};
 /// Term and index of an entry that changed the members; a later one is greater.
 pub type Membership = (u64, u64);
 
-/// How long running jobs have for it. Owners write within two seconds; a job whose owner has died is taken up first.
+/// How long running jobs have for it. Owners write within two seconds; a job whose owner has died
+/// is taken up first.
 const SETTLED_WITHIN: Duration = Duration::from_secs(30);
 const ASK_WITHIN: Duration = Duration::from_secs(1);
 const AGAIN: Duration = Duration::from_millis(200);

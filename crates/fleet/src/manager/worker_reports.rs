@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use control::message::{FrameBatch, FrameBatchAck, RenewRequest, ReportAck, WorkerReport};
 use control::relay::Way;
+use fence::canary::{self, Canary};
 use fence::{JobId, NodeId};
 use ledger::ReadLevel;
 use ledger_state::State;
@@ -24,7 +25,7 @@ use crate::wire::{blob_in, caller, seal, unseal};
 /// For a read that a majority has to confirm.
 const READ_WITHIN: Duration = Duration::from_millis(1_500);
 /// For a job task to answer; a worker tries again.
-const DESK_WITHIN: Duration = Duration::from_millis(1_500);
+const JOB_TASK_WITHIN: Duration = Duration::from_millis(1_500);
 
 pub struct Service(pub Arc<Shared>);
 
@@ -76,7 +77,7 @@ pub async fn frames_to_desk(
 ) -> Result<FrameBatchAck, Status> {
     let (answer, answered) = oneshot::channel();
     if job_task.send(Input::FrameBatch(Box::new(frames), answer))
-        && let Ok(Ok(answer)) = timeout(DESK_WITHIN, answered).await
+        && let Ok(Ok(answer)) = timeout(JOB_TASK_WITHIN, answered).await
     {
         return Ok(answer);
     }
@@ -159,7 +160,11 @@ impl WorkerReports for Service {
         self.0.breakers.heard(renew.worker);
         let parts = self.0.serving()?;
         let decide = |state: &State| renew.decide(state);
-        let read = parts.ledger.read(ReadLevel::Strong, READ_WITHIN, decide).await;
+        let level = match canary::active(Canary::StaleRenewal) {
+            true => ReadLevel::Eventual,
+            false => ReadLevel::Strong,
+        };
+        let read = parts.ledger.read(level, READ_WITHIN, decide).await;
         // Without a majority nothing is decided, least of all a refusal.
         let read = read.map_err(|error| Status::unavailable(error.to_string()))?;
         relay::notice(&self.0, &parts, &renew, &read.value);

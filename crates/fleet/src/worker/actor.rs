@@ -1,7 +1,7 @@
 //! The task that owns the machine: events in, effects out, in their order.
 //!
-//! What takes long is begun elsewhere and comes back as an event. Gates are moved and shut right here: each is one
-//! store to memory.
+//! What takes long is begun elsewhere and comes back as an event. Gates are moved and shut right
+//! here: each is one store to memory.
 
 mod effects;
 
@@ -12,17 +12,18 @@ use std::time::Duration;
 
 use control::message::{WorkerRequest, WorkerResponse};
 use control::worker::{EngineEnd, EngineEndKind, Event, Figures, Run, Settings, Worker};
-use engine::attempt::{Ending, Report, ScriptEnd};
+use engine::attempt::{Ended, Ending, Report, ScriptEnd};
 use engine::machine;
+use fence::canary::{self, Canary};
 use fence::{JobId, NodeId};
 use ledger_state::Counters;
 use membership::agent::View;
-use node::Member;
+use node::{Host, Member};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use wal::{Disk, RealDisk};
 
-use super::attempt::{Attempt, EngineReport, MachineUse};
+use super::attempt::{Attempt, MachineUse};
 use super::files::{self, RecoveredFiles};
 use super::group::Group;
 use super::job::{Job, lock};
@@ -36,15 +37,17 @@ const TICK: Duration = Duration::from_millis(100);
 const PROGRESS_EVERY: u64 = 10;
 /// Ticks between two looks at who is there, if nothing changes: the group is learned beside.
 const LOOK_EVERY: u64 = 10;
-/// With less room on its disk than this a worker takes nothing new: what the attempts that run may still leave there,
-/// reports of some MiB each. It takes work again with half as much more, so that it does not waver.
+/// With less room on its disk than this a worker takes nothing new: what the attempts that run may
+/// still leave there, reports of some MiB each. It takes work again with half as much more, so that
+/// it does not waver.
 const ROOM_BYTES_MIN: u64 = 16 << 20;
-/// Sleeps no longer than this without a look at the clock, which goes on while the machine is suspended.
+/// Sleeps no longer than this without a look at the clock, which goes on while the machine is
+/// suspended.
 const SLEEP_MAX: Duration = Duration::from_secs(1);
 
 pub(super) struct Actor {
     pub settings: Settings,
-    /// PreparedAttempt when the cluster is known, from what lies on the disk.
+    /// Made when the cluster is known, from what lies on the disk.
     pub machine: Option<Worker>,
     pub leftovers: RecoveredFiles,
     pub member: Weak<Member>,
@@ -129,7 +132,8 @@ impl Actor {
         }
     }
 
-    /// The number of the cluster is the ledger's. A manager says it in its hello, or in the first command.
+    /// The number of the cluster is the ledger's. A manager says it in its hello, or in the first
+    /// command.
     fn learn_cluster(&mut self) {
         // A worker that was told to end before it knew its cluster begins nothing.
         let Some(member) = self.member.upgrade().filter(|_| self.end.borrow().is_none()) else {
@@ -166,7 +170,8 @@ impl Actor {
 
     fn step(&mut self, event: Event) {
         let Some(machine) = &mut self.machine else {
-            // Nothing can run and nobody can ask before; only the word to end concerns an empty worker.
+            // Nothing can run and nobody can ask before; only the word to end concerns an empty
+            // worker.
             if matches!(event, Event::Drain | Event::Shutdown) {
                 lock(&self.figures).accepting = false;
                 self.end.send_if_modified(effects::drained);
@@ -209,41 +214,24 @@ impl Actor {
             ActorInput::Event(event) => self.step(event),
             ActorInput::PreparedAttempt(run, made) => self.made(run, made),
             ActorInput::Report(run, report) => self.reported(run, report),
-            ActorInput::Hook(run, ended) => {
-                let Some(attempt) = self.state.attempts.get_mut(&run) else { return };
-                for wish in ended.wishes {
-                    match wish {
-                        ScriptEnd::Abort(reason) => {
-                            self.state.next.push_back(Event::Abort { run, reason });
-                        }
-                        ScriptEnd::MarkFailed(why) => attempt.mark_failed(why),
-                    }
-                }
-                let values = Some(ended.result.map_err(|error| error.message));
-                let over = EngineReport {
-                    how: ended.how,
-                    end: Default::default(),
-                    values,
-                    last: ended.last,
-                };
-                self.over(run, over);
-            }
         }
     }
 
     fn made(&mut self, run: Run, made: Result<PreparedAttempt, PrepareError>) {
         let Some(attempt) = self.state.attempts.get_mut(&run) else {
-            // It was ended meanwhile. What was made is let go; its report has been written or is about to be.
+            // It was ended meanwhile. What was made is let go; its report has been written or is
+            // about to be.
             if let Ok(made) = made {
                 let slot = self.state.jobs.get(&run.shard.job);
                 if let Some(slot) = slot {
                     lock(&slot.job.streams).remove(&made.stream);
                 }
                 if slot.is_none_or(|slot| !slot.runs.contains(&run)) {
-                    // Even forgotten meanwhile: the file of its counters came too late to be removed with the report.
+                    // Even forgotten meanwhile: the file of its counters came too late to be
+                    // removed with the report.
                     let _ = self.files.send(files::Job::Remove(run));
                 }
-                tokio::task::spawn_blocking(move || drop(made));
+                drop(self.preparer.host.blocking(move || drop(made)));
             }
             return;
         };
@@ -298,29 +286,26 @@ impl Actor {
                 self.state.next.push_back(Event::RowsWanted { run, set, at_least });
             }
             Report::UnitsWanted => attempt.units_wanted(),
+            Report::Wish(ScriptEnd::Abort(_)) if canary::active(Canary::AbortIgnored) => {}
             Report::Wish(ScriptEnd::Abort(reason)) => {
                 self.state.next.push_back(Event::Abort { run, reason });
             }
             Report::Wish(ScriptEnd::MarkFailed(why)) => attempt.mark_failed(why),
-            Report::Ended(ended) => {
-                let over =
-                    EngineReport { how: ended.how, end: ended.end, values: None, last: ended.last };
-                self.over(run, over);
-            }
+            Report::Ended(ended) => self.over(run, *ended),
         }
     }
 
     /// The engine is done with it.
-    fn over(&mut self, run: Run, over: EngineReport) {
+    fn over(&mut self, run: Run, ended: Ended) {
         let Some(mut attempt) = self.state.attempts.remove(&run) else { return };
-        let abandoned = over.how == Ending::Abandoned;
+        let abandoned = ended.how == Ending::Abandoned;
         let elapsed = attempt.progress().elapsed;
-        let end = attempt.over(over);
+        let end = attempt.over(ended);
         if abandoned {
-            let (counters, frames) = (end.counters, end.frames);
+            let (counters, frames, totals) = (end.counters, end.frames, end.totals);
             let answers = attempt.progress().answers;
             let progress = control::worker::Progress { counters, elapsed, frames, answers };
-            self.state.next.push_back(Event::Abandoned { run, progress });
+            self.state.next.push_back(Event::Abandoned { run, progress, totals });
             self.state.abandoned.push(attempt);
         } else {
             self.state.next.push_back(Event::Ended { run, end });
@@ -362,10 +347,13 @@ impl Actor {
             if self.state.descriptors_limit == 0 {
                 self.state.descriptors_limit = machine::raise_descriptor_limit();
             }
-            let machine = MachineUse {
-                memory_max: machine::memory_max_bytes(),
-                descriptors: if progress { machine::open_descriptors() } else { 0 },
-                descriptors_limit: self.state.descriptors_limit,
+            let machine = match self.preparer.host {
+                Host::Real => MachineUse {
+                    memory_max: machine::memory_max_bytes(),
+                    descriptors: if progress { machine::open_descriptors() } else { 0 },
+                    descriptors_limit: self.state.descriptors_limit,
+                },
+                Host::Simulated => MachineUse::default(),
             };
             for attempt in self.state.attempts.values_mut() {
                 attempt.tick(machine);

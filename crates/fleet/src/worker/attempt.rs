@@ -1,9 +1,11 @@
-//! One attempt between the machine and the engine: what it has counted, where its schedule stands, how it ends.
+//! One attempt between the machine and the engine: what it has counted, where its schedule stands,
+//! how it ends.
 
 mod counting;
 
 use base::clock;
 use fence::Moment;
+use fence::canary::{self, Canary};
 use permit::{IssuedFile, SendPermit};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,8 +14,8 @@ use std::time::Duration;
 use control::message::{Dispatch, RowBlock, Steer, StopMode, Task};
 use control::worker::{EngineEnd, EngineEndKind, Run};
 use engine::attempt::{
-    Counted, Ending, Hook, HookRun, HookSpec, HookWiring, Loaded, ShardEnd, ShardRun, Stop,
-    collect_provided, load_end,
+    Ended, Ending, Engine, Hook, HookControl, HookError, HookSpec, HookWiring, Loaded,
+    ShardControl, ShardEnd, Stop, Values, collect_provided, load_end,
 };
 use ledger_state::Counters;
 use schedule::job::WorkflowEnd;
@@ -27,7 +29,8 @@ use super::prepare::PrepareError;
 
 /// How long a killed attempt may take to end, within the machine's own patience.
 const KILL_GRACE: Duration = Duration::from_millis(2500);
-/// A first attempt that starts this much late makes up for it: nothing of its schedule was lost with anybody.
+/// A first attempt that starts this much late makes up for it: nothing of its schedule was lost
+/// with anybody.
 const LATE_START_MAX: Duration = Duration::from_millis(250);
 
 pub(super) struct Attempt {
@@ -66,10 +69,10 @@ pub(super) struct Attempt {
 pub(super) enum Body {
     /// Being loaded.
     Making,
-    Shard(ShardRun, Arc<Loaded>),
+    Shard(Box<dyn ShardControl>, Arc<Loaded>),
     /// A setup or teardown that waits for its start.
     Waiting(Box<HookSpec>, Arc<Loaded>),
-    Hook(HookRun),
+    Hook(Box<dyn HookControl>),
 }
 
 #[derive(Clone, Copy)]
@@ -79,15 +82,6 @@ struct Started {
     clock: Duration,
     paused_at: Option<Moment>,
     paused: Duration,
-}
-
-/// How it was when the engine was done with it.
-pub(super) struct EngineReport {
-    pub how: Ending,
-    pub end: ShardEnd,
-    /// Of a setup or teardown.
-    pub values: Option<Result<BTreeMap<String, Vec<u8>>, String>>,
-    pub last: Option<Box<Counted>>,
 }
 
 impl Attempt {
@@ -148,7 +142,14 @@ impl Attempt {
         }
     }
 
-    pub fn start(&mut self, at: Moment, elapsed: Duration, clock: Duration, inbox: &Inbox) {
+    pub fn start(
+        &mut self,
+        engine: &dyn Engine,
+        at: Moment,
+        elapsed: Duration,
+        clock: Duration,
+        inbox: &Inbox,
+    ) {
         let first = self.run.attempt.0 <= 1 && elapsed <= LATE_START_MAX;
         // The same instant of the schedule, said in two ways.
         let (at, elapsed, clock) = match at.uptime().checked_sub(elapsed) {
@@ -166,13 +167,13 @@ impl Attempt {
             }
             Body::Waiting(spec, loaded) => {
                 let (run, inbox) = (self.run, inbox.clone());
-                let done = inbox.clone();
+                let heard = inbox.clone();
                 let wiring = HookWiring {
                     permit: Arc::clone(&self.permit),
                     issued: self.issued.clone(),
-                    done: Box::new(move |ended| done.hook(run, ended)),
+                    reports: Arc::new(move |report| heard.report(run, report)),
                 };
-                match HookRun::start(&loaded, (*spec).clone(), wiring) {
+                match engine.run_hook(&loaded, (*spec).clone(), wiring) {
                     Ok(hook) => self.body = Body::Hook(hook),
                     Err(error) => {
                         self.body = Body::Waiting(spec, loaded);
@@ -276,7 +277,8 @@ impl Attempt {
         }
     }
 
-    /// Withdraws the permit. True: nothing can be between check and send, because it was never started.
+    /// Withdraws the permit. True: nothing can be between check and send, because it was never
+    /// started.
     pub fn shut(&mut self) -> bool {
         self.permit.close();
         if self.started.is_none() || !self.is_made() {
@@ -293,13 +295,19 @@ impl Attempt {
     }
 
     /// The last of its statistics; what it leaves.
-    pub fn over(&mut self, over: EngineReport) -> EngineEnd {
-        let EngineReport { how, end, values, last } = over;
+    pub fn over(&mut self, ended: Ended) -> EngineEnd {
+        let Ended { how, end, values, last } = ended;
         self.generator.unrecordable += end.unrecordable;
         self.generator.vus_made = self.generator.vus_made.max(end.vus_max);
+        if last.is_none() {
+            self.begun_by_its_file();
+        }
+        let thrown = canary::active(Canary::LastCountsLost) && how != Ending::Completed;
+        let is_lost = last.is_none() && self.started.is_some();
+        let is_lost = is_lost && !canary::active(Canary::LossNotTold);
         let mut content = match last {
-            Some(last) => self.take(*last),
-            None => Content::default(),
+            Some(last) if !thrown => self.take(*last),
+            _ => Content::default(),
         };
         self.generator.vus.clear();
         content.generator = self.generator.clone();
@@ -308,6 +316,9 @@ impl Attempt {
             .stream
             .and_then(|key| {
                 self.job.stream(key, |sender| {
+                    if is_lost {
+                        sender.lose(window);
+                    }
                     sender.finish(window, content);
                     let tail = postcard::to_allocvec(&sender.tail());
                     // Bytes into a vector: there is nothing that could fail.
@@ -329,7 +340,7 @@ impl Attempt {
         &mut self,
         how: Ending,
         end: &ShardEnd,
-        values: Option<Result<BTreeMap<String, Vec<u8>>, String>>,
+        values: Option<Result<Values, HookError>>,
     ) -> (EngineEndKind, BTreeMap<String, Vec<u8>>) {
         let failed = |why: String| (EngineEndKind::Failed(why), BTreeMap::new());
         let mark = self.mark.take();
@@ -339,11 +350,14 @@ impl Attempt {
                 let leaves = matches!(self.task, Task::Setup { .. });
                 (EngineEndKind::Completed, if leaves { values } else { BTreeMap::new() })
             }
-            (Ending::Completed, Some(Err(error))) => failed(error),
+            (Ending::Completed, Some(Err(error))) => failed(error.message),
             (Ending::Completed, None) => match load_end([end]) {
                 WorkflowEnd::Error(error) => failed(error),
                 _ => (EngineEndKind::Completed, self.provided(end)),
             },
+            (Ending::Error(error), _) if canary::active(Canary::ErrorRetried) => {
+                (EngineEndKind::Unable(error), BTreeMap::new())
+            }
             (Ending::Error(error), _) => failed(error),
             (Ending::Crashed, _) => failed(
                 "its thread has crashed, which is a mistake of Volley; please report it".into(),
@@ -371,7 +385,7 @@ impl Attempt {
 }
 
 /// What the process uses, for all its attempts.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct MachineUse {
     pub memory_max: u64,
     pub descriptors: u64,

@@ -5,7 +5,8 @@
 //! DATA/blobs/HASH.N.tmp  on its way
 //! ```
 //!
-//! When there is too much, what was not used for longest goes. A blob that is gone is fetched again: nobody holds it.
+//! When there is too much, what was not used for longest goes. A blob that is gone is fetched
+//! again: nobody holds it.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -16,8 +17,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use ledger_state::BlobRef;
+use node::Host;
 use sha2::{Digest, Sha256};
-use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::managers::Managers;
@@ -29,6 +30,7 @@ const CHUNK_WITHIN: Duration = Duration::from_secs(5);
 const UNFINISHED: &str = ".tmp";
 
 pub(super) struct Blobs {
+    host: Host,
     folder: PathBuf,
     bytes_max: u64,
     managers: Arc<Managers>,
@@ -65,9 +67,9 @@ impl From<String> for NotHere {
 }
 
 impl Blobs {
-    pub fn new(folder: PathBuf, bytes_max: u64, managers: Arc<Managers>) -> Self {
+    pub fn new(host: Host, folder: PathBuf, bytes_max: u64, managers: Arc<Managers>) -> Self {
         let (turns, temporary) = (Mutex::default(), AtomicU64::new(0));
-        Self { folder, bytes_max, managers, turns, temporary }
+        Self { host, folder, bytes_max, managers, turns, temporary }
     }
 
     /// Where the blob lies; it is fetched if it is not here.
@@ -107,7 +109,7 @@ impl Blobs {
 
     async fn is_here(&self, path: &Path, bytes: u64) -> bool {
         let path = path.to_path_buf();
-        let looked = spawn_blocking(move || {
+        let looked = self.host.blocking(move || {
             let here = fs::metadata(&path).is_ok_and(|found| found.len() == bytes);
             if here && let Ok(file) = File::open(&path) {
                 // Only for the order in which blobs go.
@@ -128,7 +130,7 @@ impl Blobs {
         let number = self.temporary.fetch_add(1, Ordering::Relaxed);
         let temporary = path.with_extension(format!("{number}{UNFINISHED}"));
         let made = temporary.clone();
-        let file = spawn_blocking(move || crate::private_file(&made)).await;
+        let file = self.host.blocking(move || crate::private_file(&made)).await;
         let mut writing = Writing {
             file: file.map_err(NotHere::disk)?.map_err(NotHere::disk)?,
             hash: Sha256::new(),
@@ -144,16 +146,17 @@ impl Blobs {
                     let why = format!("it sends more than the {} bytes asked for", blob.bytes);
                     return Err(NotHere::NotNow(why));
                 }
-                let written = spawn_blocking(move || writing.take(&chunk.content)).await;
+                let written = self.host.blocking(move || writing.take(&chunk.content)).await;
                 writing = written.map_err(NotHere::disk)?.map_err(NotHere::disk)?;
             }
             let (temporary, path) = (temporary.clone(), path.to_path_buf());
-            let finished = spawn_blocking(move || writing.finish(blob, &temporary, &path)).await;
+            let finished =
+                self.host.blocking(move || writing.finish(blob, &temporary, &path)).await;
             finished.map_err(NotHere::disk)?
         };
         let fetched: Result<(), NotHere> = fetched.await;
         if fetched.is_err() {
-            let _ = spawn_blocking(move || fs::remove_file(temporary)).await;
+            let _ = self.host.blocking(move || fs::remove_file(temporary)).await;
         }
         fetched
     }
@@ -161,7 +164,7 @@ impl Blobs {
     /// Makes room; the one just fetched stays.
     async fn sweep(&self, keep: &Path) {
         let (folder, most, keep) = (self.folder.clone(), self.bytes_max, keep.to_path_buf());
-        let swept = spawn_blocking(move || make_room(&folder, most, &keep)).await;
+        let swept = self.host.blocking(move || make_room(&folder, most, &keep)).await;
         if let Ok(Err(error)) = swept {
             tracing::warn!(%error, "old jobs cannot be removed from the cache");
         }
@@ -189,7 +192,8 @@ impl Writing {
         if self.hash.finalize()[..] != blob.hash {
             return Err("what it sent has another hash".to_owned().into());
         }
-        // Not synced: what a power failure damages has the wrong length, or is read as damaged and fetched anew.
+        // Not synced: what a power failure damages has the wrong length, or is read as damaged and
+        // fetched anew.
         drop(self.file);
         fs::rename(temporary, path).map_err(NotHere::disk)
     }

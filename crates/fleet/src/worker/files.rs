@@ -1,11 +1,13 @@
-//! What outlives the process: reports that nobody has acknowledged, and how much each attempt has issued.
+//! What outlives the process: reports that nobody has acknowledged, and how much each attempt has
+//! issued.
 //!
 //! ```text
 //! DATA/outbox/JOB-WORKFLOW-SHARD-ATTEMPT   an end report, fsynced before anybody relies on it
 //! DATA/issued/JOB-WORKFLOW-SHARD-ATTEMPT   counters in shared memory; they survive a kill of the process
 //! ```
 //!
-//! A file that cannot be read is put aside under another name, with a warning, and never taken for something else.
+//! A file that cannot be read is put aside under another name, with a warning, and never taken for
+//! something else.
 
 use std::fs;
 use std::io;
@@ -17,6 +19,7 @@ use control::worker::{Event, IssuedFile, Run};
 use fence::{Attempt, BootId, ShardKey};
 use ledger::store::files;
 use ledger_state::Counters;
+use node::Host;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
@@ -148,8 +151,11 @@ fn each(
     mut read: impl FnMut(&Path) -> io::Result<()>,
 ) -> Result<(), (PathBuf, io::Error)> {
     let at = |error| (folder.to_path_buf(), error);
-    for entry in fs::read_dir(folder).map_err(at)? {
-        let path = entry.map_err(at)?.path();
+    let paths = fs::read_dir(folder).map_err(at)?.map(|entry| Ok(entry?.path()));
+    let mut paths = paths.collect::<io::Result<Vec<_>>>().map_err(at)?;
+    // What a worker tells first must not depend on the file system's order.
+    paths.sort();
+    for path in paths {
         let text = path.to_string_lossy();
         if text.ends_with(files::UNFINISHED) {
             // It was never finished, so nobody was told that it is there.
@@ -171,12 +177,17 @@ pub(super) enum Job {
     Remove(Run),
 }
 
-/// Does it, one after the other: a report must not be removed before it was written. The queue is as long as the
-/// outbox may be.
-pub(super) async fn keep(folders: Folders, mut jobs: mpsc::UnboundedReceiver<Job>, inbox: Inbox) {
+/// Does it, one after the other: a report must not be removed before it was written. The queue is
+/// as long as the outbox may be.
+pub(super) async fn keep(
+    host: Host,
+    folders: Folders,
+    mut jobs: mpsc::UnboundedReceiver<Job>,
+    inbox: Inbox,
+) {
     while let Some(job) = jobs.recv().await {
         let folders = folders.clone();
-        let done = tokio::task::spawn_blocking(move || match job {
+        let done = host.blocking(move || match job {
             Job::Store(report) => {
                 let run = Run::new(report.shard, report.attempt);
                 let result = folders.store(&report).map_err(|error| error.to_string());

@@ -1,9 +1,11 @@
-//! Frames of one job's streams on their way to its owner: one message at a time, about ten a second.
+//! Frames of one job's streams on their way to its owner: one message at a time, about ten a
+//! second.
 //!
-//! The owner is whoever asked last. If it does not answer, or says that it is another, the next one is tried. Streams
-//! are opened anew with every other receiver than before, and go on where it says: a new owner has what the old one
-//! made durable, which may be less than it was sent. Meanwhile counts go on in the senders, where frames that nobody
-//! has seen are joined: nothing is lost, whoever is away for however long (R17).
+//! The owner is whoever asked last. If it does not answer, or says that it is another, the next one
+//! is tried. Streams are opened anew with every other receiver than before, and go on where it
+//! says: a new owner has what the old one made durable, which may be less than it was sent.
+//! Meanwhile counts go on in the senders, where frames that nobody has seen are joined: nothing is
+//! lost, whoever is away for however long (R17).
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
@@ -19,7 +21,8 @@ use super::job::{Job, lock};
 use super::managers::Managers;
 
 const EVERY: Duration = Duration::from_millis(100);
-/// Between two messages that say nothing new: what is durable is asked for, and refused streams once more.
+/// Between two messages that say nothing new: what is durable is asked for, and refused streams
+/// once more.
 const ASK_EVERY: Duration = Duration::from_secs(1);
 /// The longest wait after nobody has answered.
 const REST_MAX: Duration = Duration::from_secs(2);
@@ -167,7 +170,8 @@ impl FrameSender {
     fn receiver(&self, job: &Job, failures: u32) -> Option<NodeId> {
         let owner = *lock(&job.owner);
         let mut others = self.managers.order();
-        // An owner that does not answer waits for its turn among the others, who may know a new one.
+        // An owner that does not answer waits for its turn among the others, who may know a new
+        // one.
         if let Some(owner) = owner.filter(|owner| !self.managers.is_avoided(*owner, now())) {
             others.retain(|other| *other != owner);
             others.insert(0, owner);

@@ -1,5 +1,5 @@
-//! Who may command this worker: the members of the managers' group (`control::group`), asked of the managers
-//! themselves now and then, and at once when somebody unknown calls.
+//! Who may command this worker: the members of the managers' group (`control::group`), asked of the
+//! managers themselves now and then, and at once when somebody unknown calls.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, Weak};

@@ -1,5 +1,5 @@
-//! What the attempts of one job share on this worker: the loaded plan or script, its log, and the streams of
-//! statistics.
+//! What the attempts of one job share on this worker: the loaded plan or script, its log, and the
+//! streams of statistics.
 
 pub(super) use base::lock;
 use std::collections::{BTreeMap, VecDeque};
@@ -18,7 +18,7 @@ use stats::wire::StreamKey;
 use tokio::sync::Notify;
 
 use super::blobs::discard;
-use crate::bundle::{Bundle, Parcel};
+use crate::bundle::{Bundle, Packed};
 
 /// Of what scripts have said, the last of it.
 pub(super) const LOG_BYTES_MAX: usize = 64 << 10;
@@ -75,16 +75,16 @@ impl Job {
         let made = Bundle::decode(&bytes).map_err(|error| LoadError::new(error.to_string()));
         drop(bytes);
         let made = made.and_then(|bundle| {
-            let packed = bundle.into_parcel();
+            let packed = bundle.into_packed();
             let env = match &packed {
-                Parcel::Plan(packed) => &packed.env,
-                Parcel::Script(packed) => &packed.env,
+                Packed::Plan(packed) => &packed.env,
+                Packed::Script(packed) => &packed.env,
             };
             // Before anything of it runs: its log is read by others than its writer.
             lock(&self.log).hidden = Secrets::new(&secrets::credentials_in(env));
             match packed {
-                Parcel::Plan(packed) => Loaded::plan(&packed, options),
-                Parcel::Script(packed) => Loaded::script(&packed, options),
+                Packed::Plan(packed) => Loaded::plan(&packed, options),
+                Packed::Script(packed) => Loaded::script(&packed, options),
             }
         });
         let made = match made {

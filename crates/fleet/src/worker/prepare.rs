@@ -10,13 +10,13 @@ use control::message::{Dispatch, RowBlock, Task};
 use control::owner::context::{self, Handed};
 use control::worker::Run;
 use engine::attempt::{
-    HookSpec, Join, LoadOptions, Loaded, Provided, ShardRun, ShardSpec, Values, Wiring,
+    Engine, HookSpec, Join, LoadOptions, Loaded, Provided, ShardSpec, Values, Wiring,
 };
 use fence::BootId;
 use ledger_state::Payload;
+use node::Host;
 use stats::stream::{Sender, SenderLimits};
 use stats::wire::{Schema, StreamKey};
-use tokio::task::spawn_blocking;
 
 use super::Inbox;
 use super::attempt::{Body, hook_of};
@@ -26,6 +26,8 @@ use super::job::{Job, NotLoaded, lock};
 
 /// What attempts are made with.
 pub(super) struct Preparer {
+    pub host: Host,
+    pub engine: Arc<dyn Engine>,
     pub boot: BootId,
     pub folders: Folders,
     pub blobs: Arc<Blobs>,
@@ -50,7 +52,8 @@ fn not_here(why: NotHere) -> PrepareError {
     PrepareError::Machine(why.text())
 }
 
-/// Reads, loads and prepares. What only the disk of this machine can be blamed for is tried again first.
+/// Reads, loads and prepares. What only the disk of this machine can be blamed for is tried again
+/// first.
 pub(super) async fn make(
     preparer: Arc<Preparer>,
     job: Arc<Job>,
@@ -62,7 +65,7 @@ pub(super) async fn make(
         Payload::Inline(bytes) => context::decode(bytes).map_err(PrepareError::Error)?,
         Payload::Blob(blob) => {
             let path = preparer.blobs.get(*blob).await.map_err(not_here)?;
-            let read = spawn_blocking(move || std::fs::read(path)).await;
+            let read = preparer.host.blocking(move || std::fs::read(path)).await;
             let read = read.map_err(|error| PrepareError::Machine(error.to_string()))?;
             let read =
                 read.map_err(|error| PrepareError::Machine(format!("the context: {error}")))?;
@@ -70,9 +73,9 @@ pub(super) async fn make(
         }
     };
     let loaded = load(&preparer, &job).await?;
-    let made = spawn_blocking(move || {
-        prepare(&preparer, &job, permit, &dispatch, &handed, &loaded, &inbox)
-    });
+    let host = preparer.host;
+    let made = host
+        .blocking(move || prepare(&preparer, &job, permit, &dispatch, &handed, &loaded, &inbox));
     let crashed = |error| Err(PrepareError::Error(format!("preparing has crashed: {error}")));
     made.await.unwrap_or_else(crashed)
 }
@@ -80,8 +83,8 @@ pub(super) async fn make(
 async fn load(preparer: &Arc<Preparer>, job: &Arc<Job>) -> Result<Arc<Loaded>, PrepareError> {
     for _ in 0..2 {
         let path: PathBuf = preparer.blobs.get(job.bundle).await.map_err(not_here)?;
-        let (preparer, job) = (Arc::clone(preparer), Arc::clone(job));
-        let loaded = spawn_blocking(move || job.load(&path, &preparer.options)).await;
+        let (options, job) = (preparer.options.clone(), Arc::clone(job));
+        let loaded = preparer.host.blocking(move || job.load(&path, &options)).await;
         let crashed = |error| PrepareError::Error(format!("loading has crashed: {error}"));
         match loaded.map_err(crashed)? {
             Ok(loaded) => return Ok(loaded),
@@ -136,7 +139,8 @@ fn prepare(
         spec.units_end = dispatch.units_end;
         spec.rows = rows(&dispatch.rows);
         for unique in loaded.unique_sets(Some(number)) {
-            // Without a block it asks for one; it must not follow its own numbers, which others have too.
+            // Without a block it asks for one; it must not follow its own numbers, which others
+            // have too.
             spec.rows.entry(unique.set).or_default();
         }
         let reports = inbox.clone();
@@ -146,7 +150,7 @@ fn prepare(
             reports: Arc::new(move |report| reports.report(run, report)),
             sample_sink: None,
         };
-        let shard = ShardRun::prepare(loaded, spec, wiring);
+        let shard = preparer.engine.prepare(loaded, spec, wiring);
         let why = |error| PrepareError::Machine(format!("its thread cannot be started: {error}"));
         let shard = shard.map_err(why)?;
         Body::Shard(shard, Arc::clone(loaded))

@@ -1,4 +1,5 @@
-//! The service that managers call. It hands every question to the actor and waits for the machine's answer.
+//! The service that managers call. It hands every question to the actor and waits for the machine's
+//! answer.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;

@@ -127,7 +127,8 @@ async fn until_known(manager: &Manager, node: NodeId) {
     panic!("the manager does not know the worker");
 }
 
-/// One token, and the worker is a member; at its next start it needs the token no more, and is who it was.
+/// One token, and the worker is a member; at its next start it needs the token no more, and is who
+/// it was.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_joins_with_a_token_and_starts_again_without() {
     let world = World::new(1);
@@ -160,7 +161,8 @@ async fn a_worker_joins_with_a_token_and_starts_again_without() {
     assert!(matches!(enrol(&enlistment).await, Err(EnrolError::Taken { .. })));
 }
 
-/// A token that has run out opens nothing: not in the reader, not in the handshake, not on a connection that is open.
+/// A token that has run out opens nothing: not in the reader, not in the handshake, not on a
+/// connection that is open.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_expired_token_is_refused_everywhere() {
     let world = World::new(1);
@@ -184,7 +186,8 @@ async fn an_expired_token_is_refused_everywhere() {
     assert!(!world.data().exists());
 }
 
-/// Of three managers only the first has the CA. The others say what to do, and a list of all three finds the one.
+/// Of three managers only the first has the CA. The others say what to do, and a list of all three
+/// finds the one.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_manager_without_the_ca_says_what_to_do() {
     let world = World::new(2);
@@ -200,7 +203,8 @@ async fn a_manager_without_the_ca_says_what_to_do() {
     assert_eq!(enlisted.manager, world.address(0));
 }
 
-/// Only a token makes workers: no other certificate does, and neither does a token of another cluster.
+/// Only a token makes workers: no other certificate does, and neither does a token of another
+/// cluster.
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_else_becomes_a_worker() {
     let world = World::new(1);

@@ -1,4 +1,5 @@
-//! All integration tests of `fleet`, in one program: each further program is linked with everything again.
+//! All integration tests of `fleet`, in one program: each further program is linked with everything
+//! again.
 
 mod client;
 mod enrolment;

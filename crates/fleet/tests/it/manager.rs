@@ -1,5 +1,5 @@
-//! Whole managers in this process, on real sockets with real certificates: what they say to whom, and what they do
-//! about a worker that the test plays.
+//! Whole managers in this process, on real sockets with real certificates: what they say to whom,
+//! and what they do about a worker that the test plays.
 
 mod harness;
 mod played_worker;

@@ -1,7 +1,8 @@
-//! Blobs in parts: written to and read from files, so that the size of a blob is never a size in memory.
+//! Blobs in parts: written to and read from files, so that the size of a blob is never a size in
+//! memory.
 //!
-//! A blob that is being written has a file of its own with an unfinished name. It gets its name when all of it is on
-//! the disk and its hash fits; a writer that is dropped before leaves nothing.
+//! A blob that is being written has a file of its own with an unfinished name. It gets its name
+//! when all of it is on the disk and its hash fits; a writer that is dropped before leaves nothing.
 
 use std::io;
 use std::path::PathBuf;
@@ -15,7 +16,8 @@ use wal::DiskFile;
 
 use super::{BlobError, Blobs, files, folder_of, lock, name};
 
-/// What was written is flushed this often, so that the last flush does not hold up everybody else's files.
+/// What was written is flushed this often, so that the last flush does not hold up everybody else's
+/// files.
 const FLUSH_BYTES: u64 = 8 << 20;
 
 /// Tells apart the files of one blob that two callers write at once.
@@ -94,7 +96,8 @@ impl Blobs {
                 Err(BlobError::Damaged { blob, why })
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                // Somebody has removed the file: whoever looks for the blob is no longer told that it is here.
+                // Somebody has removed the file: whoever looks for the blob is no longer told that
+                // it is here.
                 self.forget(&blob);
                 Err(BlobError::Missing(blob))
             }
@@ -102,7 +105,8 @@ impl Blobs {
         }
     }
 
-    /// The first bytes of a blob, at most so many. They are not verified: the hash is that of the whole.
+    /// The first bytes of a blob, at most so many. They are not verified: the hash is that of the
+    /// whole.
     pub async fn head(&self, blob: &BlobRef, most: usize) -> Result<Vec<u8>, BlobError> {
         let reader = self.reader(blob).await?;
         let bytes = usize::try_from(blob.bytes).unwrap_or(usize::MAX).min(most);
@@ -157,7 +161,8 @@ impl BlobWriter {
         Ok(())
     }
 
-    /// Gives it its name, if it is what was announced. When this returns it survives a power failure of this node.
+    /// Gives it its name, if it is what was announced. When this returns it survives a power
+    /// failure of this node.
     pub async fn finish(mut self) -> Result<(), BlobError> {
         let (Some(file), Some(hash)) = (self.file.take(), self.hash.take()) else {
             return Err(storing(io::Error::other("a part of it was not written")));
@@ -217,7 +222,8 @@ impl BlobReader {
         self.blob
     }
 
-    /// The next part; none after the last. The last one is given only if the hash of the whole fits.
+    /// The next part; none after the last. The last one is given only if the hash of the whole
+    /// fits.
     pub async fn next(&mut self, most: usize) -> Result<Option<Bytes>, BlobError> {
         if self.done {
             return Ok(None);

@@ -36,7 +36,8 @@ pub struct LogReport {
     pub kinds: BTreeMap<&'static str, u64>,
     /// Commands in the entries.
     pub commands: u64,
-    /// What the next start would cut off. A crash leaves that, and so does looking while a node writes.
+    /// What the next start would cut off. A crash leaves that, and so does looking while a node
+    /// writes.
     pub torn: Option<TornTail>,
     pub last_entry: Option<Position>,
     pub purged: Option<Position>,
@@ -91,8 +92,8 @@ pub fn verify(disk: &Arc<dyn Disk>, folder: &Path) -> Result<Report, InspectErro
     Ok(Report { identity, log, snapshots, blobs, problems })
 }
 
-/// Reads the log twice: once as a start would, for its end; once for what it says. The second time only positions are
-/// kept, so a large log needs little memory.
+/// Reads the log twice: once as a start would, for its end; once for what it says. The second time
+/// only positions are kept, so a large log needs little memory.
 fn walk_log(
     disk: &Arc<dyn Disk>,
     folder: &Path,

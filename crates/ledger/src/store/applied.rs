@@ -1,7 +1,7 @@
 //! The state machine as everybody in this process may look at it.
 //!
-//! The lock is held for one look or one entry, never across an `await`. Whoever waits for an entry to be applied
-//! watches the index.
+//! The lock is held for one look or one entry, never across an `await`. Whoever waits for an entry
+//! to be applied watches the index.
 
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -12,8 +12,8 @@ use tokio::sync::watch;
 use super::record::{MembersAt, Position};
 use crate::types::Batch;
 
-/// The state, and the place in the log that it stands for. Taken together, so that a snapshot says neither more nor
-/// less.
+/// The state, and the place in the log that it stands for. Taken together, so that a snapshot says
+/// neither more nor less.
 #[derive(Clone, Debug)]
 pub struct Instant {
     pub state: State,

@@ -1,4 +1,5 @@
-//! Between the consensus library's types and ours. The only place, with the two adapters, that a newer library touches.
+//! Between the consensus library's types and ours. The only place, with the two adapters, that a
+//! newer library touches.
 
 use openraft::{EntryPayload, LeaderId};
 

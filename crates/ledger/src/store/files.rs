@@ -1,4 +1,5 @@
-//! Whole files on the disk that is handed in: read at once, and replaced so that a crash leaves the old or the new one.
+//! Whole files on the disk that is handed in: read at once, and replaced so that a crash leaves the
+//! old or the new one.
 
 use std::io;
 use std::path::Path;

@@ -1,7 +1,8 @@
 //! Who this data folder is: the node, its present life, the disk, and the group that it belongs to.
 //!
-//! The disk has a number of its own because a node that comes back with an empty disk has forgotten what it voted for.
-//! The other members know the number, and count it out until it was admitted again.
+//! The disk has a number of its own because a node that comes back with an empty disk has forgotten
+//! what it voted for. The other members know the number, and count it out until it was admitted
+//! again.
 
 use std::fmt;
 use std::io;
@@ -31,14 +32,16 @@ pub struct Identity {
     pub disk: DiskId,
     /// Known once the node has founded a group or joined one.
     pub group: Option<GroupId>,
-    /// The log was lost or given up: the node must not vote before a member has admitted it under its new disk.
+    /// The log was lost or given up: the node must not vote before a member has admitted it under
+    /// its new disk.
     pub awaits_admission: bool,
     /// There was a log once. If there is none now, it was lost.
     pub(crate) had_log: bool,
 }
 
-/// The identity file: who the folder is, and the limits that its group was made with. They belong to the group, not
-/// to a setting of today: members that applied the log under different limits would come to different states.
+/// The identity file: who the folder is, and the limits that its group was made with. They belong
+/// to the group, not to a setting of today: members that applied the log under different limits
+/// would come to different states.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdentityFile {
     pub identity: Identity,

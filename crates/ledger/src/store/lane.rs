@@ -1,5 +1,5 @@
-//! Where slow file work runs, so that it holds up neither the consensus nor the network: one thread of its own, or,
-//! in a simulation, in place, because threads would make a run unrepeatable.
+//! Where slow file work runs, so that it holds up neither the consensus nor the network: one thread
+//! of its own, or, in a simulation, in place, because threads would make a run unrepeatable.
 
 pub use base::lock;
 use std::io;
@@ -50,7 +50,8 @@ impl Lane {
         Ok(Self { disk, thread })
     }
 
-    /// Runs `work` and gives back what it returns. Work is done in the order in which it is brought.
+    /// Runs `work` and gives back what it returns. Work is done in the order in which it is
+    /// brought.
     pub async fn run<T, F>(&self, work: F) -> io::Result<T>
     where
         T: Send + 'static,

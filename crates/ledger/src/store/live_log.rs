@@ -1,8 +1,8 @@
 //! The Raft log in memory: the entries since the last purge, encoded, and the vote.
 //!
-//! The same rules serve the running node and the replay at start, so that both come to the same log. During a replay
-//! the entries that were purged already are kept: the newest snapshot may turn out to be damaged, and the one before
-//! it then needs them.
+//! The same rules serve the running node and the replay at start, so that both come to the same
+//! log. During a replay the entries that were purged already are kept: the newest snapshot may turn
+//! out to be damaged, and the one before it then needs them.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -56,8 +56,8 @@ impl LiveLog {
                     return Ok(());
                 }
                 self.cut(index);
-                // The beginning of the write-ahead log may be gone, so the first entry may have any index. Whether a
-                // snapshot reaches up to it is looked at when the replay is over.
+                // The beginning of the write-ahead log may be gone, so the first entry may have any
+                // index. Whether a snapshot reaches up to it is looked at when the replay is over.
                 if let Some(last) = self.last_index()
                     && index != last + 1
                 {
@@ -79,8 +79,8 @@ impl LiveLog {
         Ok(())
     }
 
-    /// Ends a replay: the entries that the snapshot at `snapshot` covers are dropped, and those that it lacks must be
-    /// here.
+    /// Ends a replay: the entries that the snapshot at `snapshot` covers are dropped, and those
+    /// that it lacks must be here.
     pub fn settle(&mut self, snapshot: Option<Position>) -> Result<(), Hole> {
         let covered = snapshot.map_or(0, |position| position.index + 1);
         let needed = match (self.slots.is_empty(), self.purged) {
@@ -112,7 +112,8 @@ impl LiveLog {
         Ok(())
     }
 
-    /// Whether these entries may be appended as they are, and from where on old ones have to make room.
+    /// Whether these entries may be appended as they are, and from where on old ones have to make
+    /// room.
     pub fn check_append(&self, first: u64) -> Result<Option<u64>, Hole> {
         let next = match (self.last_index(), self.purged) {
             (Some(last), _) => last + 1,
@@ -126,7 +127,8 @@ impl LiveLog {
         Ok((first < next && !self.slots.is_empty()).then_some(first))
     }
 
-    /// Appends what `check_append` has let pass; entries that a snapshot covers already are passed over.
+    /// Appends what `check_append` has let pass; entries that a snapshot covers already are passed
+    /// over.
     pub fn append(&mut self, stored: Stored) {
         let Position { leader, index } = stored.position;
         if self.purged.is_none_or(|purged| index > purged.index) {
@@ -154,9 +156,9 @@ impl LiveLog {
         self.slots.truncate(keep as usize);
     }
 
-    /// Notes that everything up to `purged` is in a snapshot. Entries that do not continue from there were never part
-    /// of the committed log, and go. Says whether the entries up to `purged` lead to it, so that they are of use to
-    /// an older snapshot.
+    /// Notes that everything up to `purged` is in a snapshot. Entries that do not continue from
+    /// there were never part of the committed log, and go. Says whether the entries up to `purged`
+    /// lead to it, so that they are of use to an older snapshot.
     pub fn set_purged(&mut self, purged: Position) -> bool {
         if self.purged.is_some_and(|before| before.index > purged.index) {
             return true;
@@ -255,7 +257,8 @@ impl LiveLog {
         self.slots.back().map_or(self.start, |slot| slot.end)
     }
 
-    /// Bytes of the entries behind `index`: what a snapshot made at `index` would have to be completed with.
+    /// Bytes of the entries behind `index`: what a snapshot made at `index` would have to be
+    /// completed with.
     pub fn bytes_after(&self, index: Option<u64>) -> u64 {
         let covered = match index {
             Some(index) if index >= self.first => {
@@ -290,7 +293,8 @@ mod tests {
         log
     }
 
-    /// LEDG-82: what was purged for a snapshot that is gone is there again, as far back as it is needed.
+    /// LEDG-82: what was purged for a snapshot that is gone is there again, as far back as it is
+    /// needed.
     #[test]
     fn a_purge_whose_snapshot_is_gone_is_taken_back() {
         for (snapshot, first) in [(Some(9), 7), (Some(6), 7), (Some(3), 4), (None, 0)] {

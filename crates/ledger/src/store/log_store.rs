@@ -178,8 +178,9 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         self.log.truncate(log_id.index).await.map_err(|error| write_error(&error))
     }
 
-    /// The consensus purges the log for a snapshot that it has received *before* the state machine has written it: a
-    /// crash in between would leave neither. So nothing is given up on disk before a snapshot covers it.
+    /// The consensus purges the log for a snapshot that it has received *before* the state machine
+    /// has written it: a crash in between would leave neither. So nothing is given up on disk
+    /// before a snapshot covers it.
     async fn purge(&mut self, log_id: LogId) -> Result<(), StorageError> {
         let purged = convert::position(&log_id);
         let covered = self.snapshots.newest().is_some_and(|newest| newest.index >= purged.index);

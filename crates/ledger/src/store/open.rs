@@ -1,7 +1,8 @@
-//! Opening a data folder: who is it, what does the log say, which snapshot is good, do the two fit together.
+//! Opening a data folder: who is it, what does the log say, which snapshot is good, do the two fit
+//! together.
 //!
-//! Nothing is overwritten before all of it was looked at and found to be usable. The one exception is the identity,
-//! whose start number has to rise before anything else may happen in the new life.
+//! Nothing is overwritten before all of it was looked at and found to be usable. The one exception
+//! is the identity, whose start number has to rise before anything else may happen in the new life.
 
 use std::fmt;
 use std::io;
@@ -293,7 +294,8 @@ fn restore(file: &IdentityFile, folder: &Path, found: &Found) -> Result<Instant,
 }
 
 impl Storage {
-    /// Opens a data folder, or makes one. When this returns, the log was replayed and verified as a whole.
+    /// Opens a data folder, or makes one. When this returns, the log was replayed and verified as a
+    /// whole.
     pub fn open(
         disk: Arc<dyn Disk>,
         folder: PathBuf,
@@ -370,8 +372,9 @@ pub fn reset(disk: &dyn Disk, folder: &Path, draw: &Draw, why: &str) -> Result<D
         return Err(OpenError::io(&folder.join(identity::FILE), io::ErrorKind::NotFound.into()));
     };
     let io = |error| OpenError::io(folder, error);
-    // The log goes first: a crash after it leaves a folder that has lost its log, which is noticed at the next start.
-    // The number is that of the life in which it was given up, so no earlier one is written over.
+    // The log goes first: a crash after it leaves a folder that has lost its log, which is noticed
+    // at the next start. The number is that of the life in which it was given up, so no earlier one
+    // is written over.
     let aside = folder.join(format!("aside-{}", file.identity.boot));
     let moved = files::move_all(disk, &folder.join(WAL), &aside).map_err(io)?;
     let moved = moved + files::move_all(disk, &folder.join(SNAPSHOTS), &aside).map_err(io)?;

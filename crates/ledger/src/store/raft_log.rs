@@ -60,7 +60,8 @@ impl From<AppendError> for LogError {
     }
 }
 
-/// Where entries begin in the write-ahead log: the entry at `index` and those after it stand at `lsn` or later.
+/// Where entries begin in the write-ahead log: the entry at `index` and those after it stand at
+/// `lsn` or later.
 #[derive(Clone, Copy, Debug)]
 pub struct Mark {
     pub index: u64,
@@ -87,7 +88,8 @@ impl Marks {
         }
     }
 
-    /// The first LSN that the entries from `index` on need; marks that only earlier entries needed are dropped.
+    /// The first LSN that the entries from `index` on need; marks that only earlier entries needed
+    /// are dropped.
     pub fn keep_from(&mut self, index: u64) -> Option<u64> {
         while self.0.get(1).is_some_and(|second| second.index <= index) {
             self.0.pop_front();
@@ -149,8 +151,9 @@ impl RaftLog {
         &self.wal
     }
 
-    /// Hands entries to the disk. They can be read when this returns; they are durable when `flushed` has ended well.
-    /// Entries that a snapshot covers already are passed over. `None`: there was nothing to write.
+    /// Hands entries to the disk. They can be read when this returns; they are durable when
+    /// `flushed` has ended well. Entries that a snapshot covers already are passed over. `None`:
+    /// there was nothing to write.
     pub async fn append(&self, mut entries: Vec<Stored>) -> Result<Option<Pending>, LogError> {
         let _turn = self.turn.lock().await;
         let mut records = Vec::with_capacity(entries.len() + 1);
@@ -186,10 +189,12 @@ impl RaftLog {
         Ok(Some(pending))
     }
 
-    /// Brings records to the write-ahead log in pieces that it takes. The last piece is flushed after all others.
+    /// Brings records to the write-ahead log in pieces that it takes. The last piece is flushed
+    /// after all others.
     ///
-    /// All of the Raft log is essential: a member that could not write down what the group decides, or a purge that
-    /// frees space, would have to stop. New work is refused earlier, by `Storage::space_is_low`.
+    /// All of the Raft log is essential: a member that could not write down what the group decides,
+    /// or a purge that frees space, would have to stop. New work is refused earlier, by
+    /// `Storage::space_is_low`.
     async fn enqueue(&self, records: Vec<(u8, Vec<u8>)>) -> Result<Pending, AppendError> {
         let mut piece: Vec<(u8, Vec<u8>)> = Vec::new();
         let mut bytes = 0;
@@ -198,7 +203,8 @@ impl RaftLog {
             let full = bytes + size > self.chunk.bytes || piece.len() >= self.chunk.records;
             if full && !piece.is_empty() {
                 let piece = std::mem::take(&mut piece);
-                // Whatever becomes of this piece, the last one cannot end better: the log fails as a whole.
+                // Whatever becomes of this piece, the last one cannot end better: the log fails as
+                // a whole.
                 drop(self.wal.enqueue_with(piece, AppendOptions::essential()).await?);
                 bytes = 0;
             }
@@ -229,9 +235,9 @@ impl RaftLog {
         Ok(())
     }
 
-    /// Notes how far the log is committed. It need not be durable: it is found again from the leader, and only saves
-    /// time. So it goes to the disk with the next entry, and costs no flush of its own: on a slow disk the next entry
-    /// would have to wait for that one.
+    /// Notes how far the log is committed. It need not be durable: it is found again from the
+    /// leader, and only saves time. So it goes to the disk with the next entry, and costs no flush
+    /// of its own: on a slow disk the next entry would have to wait for that one.
     pub fn save_committed(&self, committed: Option<Position>) -> Result<(), LogError> {
         lock(&self.live).set_committed(committed);
         let Some(position) = committed else { return Ok(()) };
@@ -259,8 +265,8 @@ impl RaftLog {
         Ok(())
     }
 
-    /// Gives up the entries up to `purged`, which a snapshot covers. On disk they are kept back to `floor`, the place
-    /// of the oldest snapshot that is kept.
+    /// Gives up the entries up to `purged`, which a snapshot covers. On disk they are kept back to
+    /// `floor`, the place of the oldest snapshot that is kept.
     pub async fn purge(&self, purged: Position, floor: Option<Position>) -> Result<(), LogError> {
         let _turn = self.turn.lock().await;
         let known = self.look(LiveLog::purged).is_some_and(|known| known.index >= purged.index);
@@ -287,9 +293,9 @@ impl RaftLog {
         Ok(())
     }
 
-    /// Gives up entries in memory alone: the snapshot that covers them is not on the disk yet, so a crash must still
-    /// find the log as it was. If the purge leads over entries that the log never had, nothing may be appended behind
-    /// it before `purge` has been called: see `deferred`.
+    /// Gives up entries in memory alone: the snapshot that covers them is not on the disk yet, so a
+    /// crash must still find the log as it was. If the purge leads over entries that the log never
+    /// had, nothing may be appended behind it before `purge` has been called: see `deferred`.
     pub async fn purge_in_memory(&self, purged: Position) {
         let _turn = self.turn.lock().await;
         let mut live = lock(&self.live);

@@ -1,7 +1,8 @@
 //! What the Raft log is made of, in our own words: no type of the consensus library is stored.
 //!
-//! Every payload in the write-ahead log begins with a version byte; the rest is postcard. So a newer consensus library,
-//! or a newer program, can tell an old record from one that it must not guess at.
+//! Every payload in the write-ahead log begins with a version byte; the rest is postcard. So a
+//! newer consensus library, or a newer program, can tell an old record from one that it must not
+//! guess at.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -1,9 +1,11 @@
 //! Snapshots: the state machine at one instant, as one file that is replaced as a whole.
 //!
-//! A file says what it holds (magic, version, place in the log, membership, group), how long it is and its checksum.
-//! The same bytes travel to a member that is far behind, and are verified there before they replace anything.
+//! A file says what it holds (magic, version, place in the log, membership, group), how long it is
+//! and its checksum. The same bytes travel to a member that is far behind, and are verified there
+//! before they replace anything.
 //!
-//! The newest two are kept, and the log reaches back to the older one, so that one damaged file costs nothing.
+//! The newest two are kept, and the log reaches back to the older one, so that one damaged file
+//! costs nothing.
 
 use std::fmt;
 use std::io;
@@ -224,7 +226,8 @@ impl Snapshots {
         lock(&self.kept).last().copied()
     }
 
-    /// Writes a snapshot. When this returns it survives a power failure, and older ones have been given up.
+    /// Writes a snapshot. When this returns it survives a power failure, and older ones have been
+    /// given up.
     pub async fn write(&self, last: Position, bytes: Arc<Vec<u8>>) -> io::Result<()> {
         if bytes.len() as u64 > self.limit {
             let (length, limit) = (bytes.len(), self.limit);
@@ -276,8 +279,9 @@ fn prune(disk: &dyn Disk, folder: &Path, keep: &[u64]) -> io::Result<()> {
     if removed { disk.sync_folder(folder) } else { Ok(()) }
 }
 
-/// Prepares the folder for a node that starts: leftovers of unfinished writes go, damaged files are moved aside, and
-/// the one that was chosen is made durable under its name (a crash may have come between the rename and that).
+/// Prepares the folder for a node that starts: leftovers of unfinished writes go, damaged files are
+/// moved aside, and the one that was chosen is made durable under its name (a crash may have come
+/// between the rename and that).
 pub fn tidy(disk: &dyn Disk, folder: &Path, unusable: &[Unusable]) -> io::Result<()> {
     disk.create_folder(folder)?;
     for name in disk.list(folder)? {

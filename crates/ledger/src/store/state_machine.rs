@@ -30,8 +30,8 @@ pub struct SnapshotBuilder {
     snapshots: Arc<Snapshots>,
 }
 
-/// A full or failing disk need not stop the node, which has its log: the snapshot is tried again after 1, 2, 4 ... 64
-/// s.
+/// A full or failing disk need not stop the node, which has its log: the snapshot is tried again
+/// after 1, 2, 4 ... 64 s.
 const TRIES: u32 = 8;
 
 impl StateMachine {

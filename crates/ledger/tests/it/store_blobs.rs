@@ -1,4 +1,5 @@
-//! Blobs: stored durably, verified on reading, bounded, and collected only when nobody can still want them.
+//! Blobs: stored durably, verified on reading, bounded, and collected only when nobody can still
+//! want them.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -28,7 +29,8 @@ fn small(disk: &FaultyDisk, limits: BlobLimits) -> (Storage, Blobs) {
     (storage, blobs)
 }
 
-/// R17a: when `put` returns, the blob survives a power failure; at any call before, it is there in whole or not at all.
+/// R17a: when `put` returns, the blob survives a power failure; at any call before, it is there in
+/// whole or not at all.
 #[test]
 fn a_blob_that_was_put_survives_and_half_a_blob_is_never_seen() {
     let content = |number: u8| vec![number; 3000];
@@ -140,7 +142,8 @@ fn a_blob_that_nothing_names_yet_is_kept_for_the_grace_period() {
         advance(GRACE - Duration::from_secs(1)).await;
         let collected = blobs.collect(&in_use, Instant::now()).await.unwrap();
         assert_eq!(collected.blobs, 0);
-        // A node that is behind knows only an old state: it may not judge by it, however long it waits.
+        // A node that is behind knows only an old state: it may not judge by it, however long it
+        // waits.
         let current = Instant::now();
         advance(10 * GRACE).await;
         assert_eq!(blobs.collect(&in_use, current).await.unwrap().blobs, 0);
@@ -159,7 +162,8 @@ fn a_blob_that_nothing_names_yet_is_kept_for_the_grace_period() {
     });
 }
 
-/// While a majority is missing, whoever has put a blob cannot name it. However long that takes, the blob waits.
+/// While a majority is missing, whoever has put a blob cannot name it. However long that takes, the
+/// blob waits.
 #[test]
 fn time_without_a_majority_does_not_count_towards_the_grace() {
     let disk = FaultyDisk::new(1);
@@ -276,7 +280,8 @@ fn a_blob_is_written_and_read_in_parts() {
     });
 }
 
-/// An upload that is cut off, too long, too short or something else leaves neither a file nor a byte in use.
+/// An upload that is cut off, too long, too short or something else leaves neither a file nor a
+/// byte in use.
 #[test]
 fn half_a_blob_leaves_nothing_behind() {
     run(async {
@@ -311,7 +316,8 @@ fn half_a_blob_leaves_nothing_behind() {
     });
 }
 
-/// A damaged file is found out before its last part is given; one that somebody removed is no longer said to be here.
+/// A damaged file is found out before its last part is given; one that somebody removed is no
+/// longer said to be here.
 #[test]
 fn a_damaged_or_removed_file_is_not_passed_on_as_the_blob() {
     run(async {

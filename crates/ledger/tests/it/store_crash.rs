@@ -1,5 +1,6 @@
-//! The power fails at every single call that changes the disk, in the middle of appends, votes, purges and snapshots.
-//! After the next start nothing that was acknowledged is missing, and the log has no hole.
+//! The power fails at every single call that changes the disk, in the middle of appends, votes,
+//! purges and snapshots. After the next start nothing that was acknowledged is missing, and the log
+//! has no hole.
 
 use std::collections::BTreeMap;
 
@@ -241,7 +242,8 @@ fn power_failure_at_every_call_that_keeps_some_and_tears_some() {
     every_call(|_| CrashMode::Random);
 }
 
-/// The disk refuses one call: nothing that was acknowledged is lost, and nothing is acknowledged after it.
+/// The disk refuses one call: nothing that was acknowledged is lost, and nothing is acknowledged
+/// after it.
 fn every_fault(fault: Fault, path: &str) -> u64 {
     for skip in 0.. {
         let disk = FaultyDisk::new(skip);
@@ -286,7 +288,8 @@ fn a_failed_flush_of_a_snapshot_loses_nothing() {
     assert!(every_fault(Fault::SyncError, "snapshots") > 3);
 }
 
-/// LEDG-55: how far the log is committed is noted with the next entry, and costs no flush of its own.
+/// LEDG-55: how far the log is committed is noted with the next entry, and costs no flush of its
+/// own.
 #[test]
 fn a_note_of_what_is_committed_costs_no_flush() {
     let disk = FaultyDisk::new(1);

@@ -1,4 +1,5 @@
-//! Figures, not promises: what a snapshot costs while entries are applied. Run with `--ignored --nocapture`.
+//! Figures, not promises: what a snapshot costs while entries are applied. Run with
+//! `--ignored --nocapture`.
 
 #![allow(clippy::disallowed_methods, reason = "measures real time, outside of any simulation")]
 

@@ -1,4 +1,5 @@
-//! Random sequences of what the consensus may ask, with restarts and power failures in between, against a map.
+//! Random sequences of what the consensus may ask, with restarts and power failures in between,
+//! against a map.
 
 use std::collections::BTreeMap;
 
@@ -230,14 +231,16 @@ fn follow(ops: &[Op], seed: u64) {
         for op in ops {
             if matches!(op, Op::Close | Op::Kill | Op::Crash(_)) {
                 life = restart(life, &disk, op).await;
-                // How far it was committed need not be remembered; what is applied follows from that.
+                // How far it was committed need not be remembered; what is applied follows from
+                // that.
                 let applied = life.storage.shared().index();
                 assert!(applied >= model.snapshot && applied <= model.applied);
                 if matches!(op, Op::Close) {
                     assert_eq!(applied, model.applied, "a clean end forgets nothing");
                 }
                 model.applied = applied;
-                // A purge before its snapshot was written is made again later; the entries are still there.
+                // A purge before its snapshot was written is made again later; the entries are
+                // still there.
                 let state = life.log.get_log_state().await.expect("state");
                 let purged = state.last_purged_log_id.map(|id| id.index);
                 assert!(purged <= model.purged);

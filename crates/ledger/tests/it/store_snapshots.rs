@@ -43,7 +43,8 @@ async fn advance(storage: &Storage, from: u64, to: u64) {
     machine.get_snapshot_builder().await.build_snapshot().await.unwrap();
 }
 
-/// Three snapshots, the log purged up to the newest, closed in order. Returns the digest of the state.
+/// Three snapshots, the log purged up to the newest, closed in order. Returns the digest of the
+/// state.
 async fn three(disk: &FaultyDisk) -> u64 {
     let storage = start(disk).await;
     for (from, to) in [(0, 19), (20, 39), (40, 59)] {
@@ -91,8 +92,8 @@ fn the_newest_two_are_kept_and_a_restart_comes_to_the_same_state() {
     });
 }
 
-/// LEDG-82: rot in the newest snapshot. The one before it is taken, and the log reaches back to it, though the
-/// consensus had purged further.
+/// LEDG-82: rot in the newest snapshot. The one before it is taken, and the log reaches back to it,
+/// though the consensus had purged further.
 #[test]
 fn a_damaged_newest_snapshot_costs_nothing() {
     let disk = FaultyDisk::new(1);
@@ -119,8 +120,8 @@ fn a_damaged_newest_snapshot_costs_nothing() {
     });
 }
 
-/// LEDG-82: both are damaged, and the log does not reach back. Refused, nothing changed; the operator is told what to
-/// do.
+/// LEDG-82: both are damaged, and the log does not reach back. Refused, nothing changed; the
+/// operator is told what to do.
 #[test]
 fn with_no_good_snapshot_the_folder_is_refused_and_left_as_it_is() {
     let disk = FaultyDisk::new(1);
@@ -251,8 +252,8 @@ fn a_snapshot_of_another_group_is_refused() {
     });
 }
 
-/// The consensus purges the log for a received snapshot before the state machine has written it. A power failure in
-/// between must leave a folder that opens, with everything that was acknowledged.
+/// The consensus purges the log for a received snapshot before the state machine has written it. A
+/// power failure in between must leave a folder that opens, with everything that was acknowledged.
 #[test]
 fn a_purge_that_runs_ahead_of_its_snapshot_waits_for_it_on_disk() {
     let disk = FaultyDisk::new(1);

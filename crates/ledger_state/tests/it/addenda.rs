@@ -75,7 +75,8 @@ fn only_a_workers_word_after_its_owners_is_an_addendum_and_only_one() {
     }
 }
 
-/// R5: a worker that comes back when everything is over changes no outcome; what it told is kept as long as the job.
+/// R5: a worker that comes back when everything is over changes no outcome; what it told is kept as
+/// long as the job.
 #[test]
 fn an_addendum_leaves_the_outcome_and_goes_with_its_job() {
     let mut world = World::new();
@@ -105,7 +106,8 @@ fn addenda_are_bounded_by_job_and_by_the_bytes_of_all() {
     assert!(matches!(first, Reply::Done { .. }), "{first:?}");
     let second = world.run(BOB, word(job, 2, 30, ReportedBy::Whole, blob(2, 1)));
     assert_eq!(second, refused(Refusal::Full(Resource::Addenda { limit: 1 })));
-    // Another job has its own, but no room for a report of this size: its counts are taken all the same.
+    // Another job has its own, but no room for a report of this size: its counts are taken all the
+    // same.
     let (other, _) = given_up(&mut world, 2);
     let third = world.run(BOB, word(other, 1, 130, ReportedBy::Whole, blob(3, 60)));
     assert!(matches!(third, Reply::Done { .. }), "{third:?}");

@@ -99,9 +99,9 @@ fn retries_are_limited() {
     assert_eq!(reply, refused(Refusal::RetriesExhausted { limit: 3 }));
 }
 
-/// A loss that proved false uses no retry: its worker was taken for gone, and has said itself that it stopped. What a
-/// process that ended has left (interrupted), and a loss that was none by hints, do use one. Everybody who reads the
-/// ledger counts the same; and there is an end to it.
+/// A loss that proved false uses no retry: its worker was taken for gone, and has said itself that
+/// it stopped. What a process that ended has left (interrupted), and a loss that was none by hints,
+/// do use one. Everybody who reads the ledger counts the same; and there is an end to it.
 #[test]
 fn a_loss_that_proved_false_uses_no_retry() {
     let stopped = AttemptStatus::Stopped;
@@ -154,7 +154,8 @@ fn error_is_final_and_loss_is_retried() {
     }
 }
 
-/// P5, R3, R17a: a result that arrives again, through whomever and whenever, is counted once; the first one stands.
+/// P5, R3, R17a: a result that arrives again, through whomever and whenever, is counted once; the
+/// first one stands.
 #[test]
 fn a_result_is_counted_once() {
     let mut world = World::new();
@@ -204,7 +205,8 @@ fn late_counts_do_not_change_the_outcome() {
     assert_eq!(world.state.job(job).unwrap().end, end);
 }
 
-/// R4: revoking twice, or too late, changes nothing; what was never started cannot be revoked or ended.
+/// R4: revoking twice, or too late, changes nothing; what was never started cannot be revoked or
+/// ended.
 #[test]
 fn revoke_is_idempotent() {
     let mut world = World::new();

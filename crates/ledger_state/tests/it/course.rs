@@ -84,7 +84,8 @@ fn load_begins_once() {
     assert!(matches!(late, Reply::Refused(Refusal::Cancelled { .. })), "{late:?}");
 }
 
-/// R5a: rows go to one attempt and nobody else, in order, until there are none left; a lost attempt's are gone.
+/// R5a: rows go to one attempt and nobody else, in order, until there are none left; a lost
+/// attempt's are gone.
 #[test]
 fn rows_are_given_out_once() {
     let mut world = World::new();
@@ -111,7 +112,8 @@ fn rows_are_given_out_once() {
     assert_eq!(world.send(proposal), first);
 }
 
-/// A stop, an extension and a result are said once; steering keeps what is in force, one of each kind.
+/// A stop, an extension and a result are said once; steering keeps what is in force, one of each
+/// kind.
 #[test]
 fn what_an_owner_decides_is_kept() {
     let mut world = World::new();

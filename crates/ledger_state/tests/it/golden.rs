@@ -1,6 +1,6 @@
-//! The bytes of what is stored and replicated. postcard knows variants and fields by their place, so a reorder would
-//! read old logs as something else without an error. Such a change fails here; `golden.txt` gets new lines, never
-//! other ones.
+//! The bytes of what is stored and replicated. postcard knows variants and fields by their place,
+//! so a reorder would read old logs as something else without an error. Such a change fails here;
+//! `golden.txt` gets new lines, never other ones.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -107,7 +107,7 @@ fn commands() -> Vec<Command> {
             reason: text("r"),
             requestor: text("q"),
             nonce: [7; 16],
-            grace: Some(Grace { stop_ms: 1, teardown_ms: 2, asides: Some(WorkflowNo(3)) }),
+            grace: Some(Grace { stop_ms: 1, teardown_ms: 2, hooks: Some(WorkflowNo(3)) }),
         },
         finish(Outcome::Completed),
         finish(Outcome::Partial),

@@ -46,7 +46,8 @@ fn every_change_leaves_one_event() {
     assert_eq!(history.dropped(), 0);
 }
 
-/// R10: a job's events are bounded: the first and the last are kept, and how many are missing is known.
+/// R10: a job's events are bounded: the first and the last are kept, and how many are missing is
+/// known.
 #[test]
 fn a_long_history_keeps_its_ends() {
     let limits = Limits { history_first: 2, history_last: 3, ..Limits::default() };
@@ -60,7 +61,8 @@ fn a_long_history_keeps_its_ends() {
     assert_eq!(history.events().next().unwrap().kind, EventKind::Created);
 }
 
-/// P6: a watcher that goes on from what it saw gets everything once and in order, or is told that something is missing.
+/// P6: a watcher that goes on from what it saw gets everything once and in order, or is told that
+/// something is missing.
 #[test]
 fn a_watcher_resumes_without_gap_or_repeat() {
     let mut world = World::with(Limits { recent_events: 20, ..Limits::default() });
@@ -91,7 +93,8 @@ fn a_watcher_resumes_without_gap_or_repeat() {
     assert_eq!(world.state.events_since(Some(foreign), 100), Since::Gap);
 }
 
-/// A retired job leaves an event, and the events of one command are not divided between two answers.
+/// A retired job leaves an event, and the events of one command are not divided between two
+/// answers.
 #[test]
 fn watchers_see_jobs_leave() {
     let mut world = World::new();

@@ -1,4 +1,5 @@
-//! A job's life: the table in the header of `ledger_state`, cell by cell, and the races of cancel and completion.
+//! A job's life: the table in the header of `ledger_state`, cell by cell, and the races of cancel
+//! and completion.
 
 use fence::{Attempt, Epoch, JobId};
 use ledger_state::{AttemptStatus, Command, LapseProof, Outcome, Payload, Phase, Refusal, Reply};

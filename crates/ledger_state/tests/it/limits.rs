@@ -8,7 +8,8 @@ use ledger_state::{
 
 use crate::world::{ALICE, World, blob, end, shard, start, submission};
 
-/// R10, P10: each field that is too long is refused, and the message says which, how long, and how long it may be.
+/// R10, P10: each field that is too long is refused, and the message says which, how long, and how
+/// long it may be.
 #[test]
 fn what_is_too_long_is_refused() {
     let mut world = World::new();

@@ -1,5 +1,5 @@
-//! The ledger's state machine, through its public face alone. Every state that a test reaches is checked against the
-//! invariants, and so is every step.
+//! The ledger's state machine, through its public face alone. Every state that a test reaches is
+//! checked against the invariants, and so is every step.
 
 mod addenda;
 mod attempts;

@@ -8,7 +8,8 @@ use proptest::prelude::*;
 
 use crate::world::{ALICE, GROUP, key, session, shard, start, submission};
 
-/// What somebody does to one of a few jobs. Epochs are chosen from those granted so far, so many are out of date.
+/// What somebody does to one of a few jobs. Epochs are chosen from those granted so far, so many
+/// are out of date.
 #[derive(Clone, Debug)]
 pub enum Op {
     Create {
@@ -231,7 +232,8 @@ impl Model {
 }
 
 impl Op {
-    /// The same op at the attempt that is due, if it names none: otherwise few histories would get far.
+    /// The same op at the attempt that is due, if it names none: otherwise few histories would get
+    /// far.
     pub fn aimed(mut self, model: &Model) -> Self {
         let last = model.attempts.len() as u32;
         match &mut self {

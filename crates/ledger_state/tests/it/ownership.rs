@@ -30,7 +30,8 @@ fn owner_commands(job: JobId, epoch: Epoch) -> Vec<Command> {
     ]
 }
 
-/// R6, LEDG-122: the epoch of a grant is its place in the log; each grant is higher than all before.
+/// R6, LEDG-122: the epoch of a grant is its place in the log; each grant is higher than all
+/// before.
 #[test]
 fn an_epoch_is_the_place_of_its_grant() {
     let mut world = World::new();
@@ -76,8 +77,8 @@ fn a_replaced_owner_changes_nothing() {
     }
 }
 
-/// R3: what a worker said counts once, whoever passes it on. An owner that was replaced does not: its successor goes by
-/// what the ledger had when it took over, and hears it from the worker.
+/// R3: what a worker said counts once, whoever passes it on. An owner that was replaced does not:
+/// its successor goes by what the ledger had when it took over, and hears it from the worker.
 #[test]
 fn a_replaced_owner_ends_no_attempt() {
     let mut world = World::new();
@@ -111,8 +112,8 @@ fn a_replaced_owner_ends_no_attempt() {
     assert_eq!(world.state.job(job).unwrap().totals.completed, 10);
 }
 
-/// R3: equal is required. An epoch that was never granted, of another job, of a later generation or another cluster
-/// is not the owner's.
+/// R3: equal is required. An epoch that was never granted, of another job, of a later generation or
+/// another cluster is not the owner's.
 #[test]
 fn an_epoch_that_was_not_granted_is_refused() {
     let mut world = World::new();

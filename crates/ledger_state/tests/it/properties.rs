@@ -19,8 +19,9 @@ use crate::world::{ALICE, BOB, GROUP, World, blob, key, session, submission};
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
-    /// P1 to P5, LEDG-28: any history of commands, stale ones and repeats among them, does to the ledger what it does
-    /// to the model; a refused or repeated command changes nothing; and every invariant holds all the time.
+    /// P1 to P5, LEDG-28: any history of commands, stale ones and repeats among them, does to the
+    /// ledger what it does to the model; a refused or repeated command changes nothing; and every
+    /// invariant holds all the time.
     #[test]
     fn the_ledger_does_what_the_model_does(ops in prop::collection::vec(op(), 1..120)) {
         let mut world = World::new();
@@ -54,8 +55,8 @@ proptest! {
         prop_assert_eq!(member, world.state);
     }
 
-    /// P3: one log, applied straight, with a restart after every entry, and on two members: the same answers and the
-    /// same state.
+    /// P3: one log, applied straight, with a restart after every entry, and on two members: the
+    /// same answers and the same state.
     #[test]
     fn replay_is_equal(
         commands in prop::collection::vec((any::<bool>(), command(), 0..3u64), 1..60),
@@ -126,7 +127,8 @@ fn small() -> Limits {
     }
 }
 
-/// Log entries of two nodes in two lives each, with gaps between the indexes. `jump` disturbs the request numbers.
+/// Log entries of two nodes in two lives each, with gaps between the indexes. `jump` disturbs the
+/// request numbers.
 fn entries(commands: &[(bool, Command, u64)], sizes: &[usize]) -> Vec<(u64, Vec<Proposal>)> {
     let mut proposals = Vec::new();
     for (place, (alice, command, jump)) in commands.iter().enumerate() {
@@ -194,9 +196,9 @@ fn command() -> impl Strategy<Value = Command> {
         Just(LapseProof::LeaseLapsed),
         any::<u64>().prop_map(|boot| LapseProof::HigherBoot(BootId(boot))),
     ];
-    let asides = prop::option::of((0..3u32).prop_map(WorkflowNo));
-    let grace = (0..9_000_000u64, any::<u64>(), asides)
-        .prop_map(|(stop_ms, teardown_ms, asides)| Grace { stop_ms, teardown_ms, asides });
+    let hooks = prop::option::of((0..3u32).prop_map(WorkflowNo));
+    let grace = (0..9_000_000u64, any::<u64>(), hooks)
+        .prop_map(|(stop_ms, teardown_ms, hooks)| Grace { stop_ms, teardown_ms, hooks });
     let grace = prop::option::of(grace);
     let word =
         prop_oneof![Just(ReportedBy::Whole), Just(ReportedBy::Partial), Just(ReportedBy::Owner)];
@@ -318,7 +320,8 @@ fn word(reply: &Reply) -> String {
     text.trim_start_matches("Rejected(").chars().take_while(char::is_ascii_alphanumeric).collect()
 }
 
-/// The histories above reach the answers that matter; a generator that never makes the case proves nothing.
+/// The histories above reach the answers that matter; a generator that never makes the case proves
+/// nothing.
 #[test]
 fn the_histories_reach_every_interesting_answer() {
     let mut runner = TestRunner::deterministic();

@@ -114,7 +114,8 @@ fn a_clock_jump_makes_no_duplicate() {
     assert_eq!(straight, jumping);
 }
 
-/// Two leaders that overlap do not add up their measurements, and one command moves time by a bounded step.
+/// Two leaders that overlap do not add up their measurements, and one command moves time by a
+/// bounded step.
 #[test]
 fn time_is_not_counted_twice() {
     let mut world = World::new();
@@ -149,7 +150,8 @@ fn retirement_is_bounded_work() {
     assert_eq!(left, [40, 26, 12, 0, 0, 0]);
 }
 
-/// LEDG-25, P3: applied one entry at a time, in larger ones, or with a restart between, the state is the same.
+/// LEDG-25, P3: applied one entry at a time, in larger ones, or with a restart between, the state
+/// is the same.
 #[test]
 fn a_restart_in_the_middle_leaves_no_trace() {
     let history = |restart_at: Option<usize>| {
@@ -199,7 +201,8 @@ fn foreign_bytes_are_not_a_state() {
     assert_eq!(State::decode(&State::new(GROUP, Limits::default()).encode()).unwrap().applied(), 0);
 }
 
-/// A rehearsal is a job that nobody runs: it has ended as it is created, is found by its key, and leaves in time.
+/// A rehearsal is a job that nobody runs: it has ended as it is created, is found by its key, and
+/// leaves in time.
 #[test]
 fn a_rehearsal_ends_as_it_is_created_and_goes_in_time() {
     let mut world = World::new();
@@ -230,7 +233,8 @@ fn an_ended_job_is_known_for_longer_than_its_key_is_needed() {
     assert!(world.state.job(job).is_none(), "its time is over");
 }
 
-/// What is new comes before what is only kept for people; what a client may still ask for comes before both.
+/// What is new comes before what is only kept for people; what a client may still ask for comes
+/// before both.
 #[test]
 fn old_jobs_make_room_for_new_ones_and_keys_do_not() {
     let mut world = World::with(Limits { jobs: 3, kept_ms: HOUR, ..Limits::default() });
@@ -266,7 +270,8 @@ fn old_jobs_make_room_for_new_ones_and_keys_do_not() {
         "the disk is full"
     );
     assert_eq!(left(&world), 1);
-    // A first try that was longer ago than keys are needed might have been the one that is forgotten.
+    // A first try that was longer ago than keys are needed might have been the one that is
+    // forgotten.
     let late = CreateJob { age_ms: ttl + 1, ..submission(0) };
     assert!(world.state.job(ended[0]).is_none(), "it was the first to end");
     assert!(matches!(

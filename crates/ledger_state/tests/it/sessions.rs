@@ -16,7 +16,8 @@ fn create(session: SessionId, seq: u64, settled: u64, sequence: u64) -> Proposal
     }
 }
 
-/// LEDG-28 last row, R3: a request that was answered gets the same answer, word for word, and runs once.
+/// LEDG-28 last row, R3: a request that was answered gets the same answer, word for word, and runs
+/// once.
 #[test]
 fn a_repeated_request_gets_the_first_answer() {
     let mut world = World::new();
@@ -91,7 +92,8 @@ fn the_window_of_answers_is_bounded() {
     assert!(matches!(reply, Reply::Submitted(Submission::Accepted { duplicate: false, .. })));
 }
 
-/// R2: a higher start of a node ends the session of the lower one, and nothing of the lower one runs any more.
+/// R2: a higher start of a node ends the session of the lower one, and nothing of the lower one
+/// runs any more.
 #[test]
 fn a_higher_start_replaces_the_session() {
     let mut world = World::new();
@@ -117,7 +119,8 @@ fn an_unknown_session_runs_nothing() {
     assert_eq!(world.state.jobs().len(), 0);
 }
 
-/// R10: sessions are bounded. Only a long silent one gives way, and nothing that it had asked for runs again.
+/// R10: sessions are bounded. Only a long silent one gives way, and nothing that it had asked for
+/// runs again.
 #[test]
 fn sessions_are_bounded() {
     let limits =

@@ -37,7 +37,8 @@ fn proposal(seq: u64, command: Command) -> Proposal {
     Proposal { request, settled: seq.saturating_sub(128), at, command }
 }
 
-/// Six commands on each of up to 5,000 of the jobs, and a new job each time: the median of both, in nanoseconds.
+/// Six commands on each of up to 5,000 of the jobs, and a new job each time: the median of both, in
+/// nanoseconds.
 fn measure(jobs: u64) -> (u64, u64) {
     let (mut state, mut seq) = filled(jobs);
     let (mut commands, mut creates) = (Vec::new(), Vec::new());

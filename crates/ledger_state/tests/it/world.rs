@@ -1,4 +1,5 @@
-//! A ledger without a cluster: commands go straight into the state machine, one entry each unless said otherwise.
+//! A ledger without a cluster: commands go straight into the state machine, one entry each unless
+//! said otherwise.
 
 use std::collections::BTreeMap;
 
@@ -232,7 +233,7 @@ pub fn refused(refusal: Refusal) -> Reply {
 
 /// A cancel that leaves ten seconds to stop and a minute for teardowns, which stand under number 9.
 pub fn cancel(job: JobId, nonce: u8) -> Command {
-    let grace = Grace { stop_ms: 10_000, teardown_ms: 60_000, asides: Some(WorkflowNo(9)) };
+    let grace = Grace { stop_ms: 10_000, teardown_ms: 60_000, hooks: Some(WorkflowNo(9)) };
     let (reason, requestor) = ("enough".to_owned(), "eve".to_owned());
     Command::CancelJob { job, reason, requestor, nonce: [nonce; 16], grace: Some(grace) }
 }

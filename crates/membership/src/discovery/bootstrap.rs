@@ -7,8 +7,9 @@
 //!               └─ BACKOFF ◀─┘                                  last member gone: from the start
 //! ```
 //!
-//! Seeds and remembered peers are probed at once; DNS answers join in as they come and hold nothing up. Names are asked
-//! while probes run. A probe that finds a stranger's cluster, our own node or another group is not an answer.
+//! Seeds and remembered peers are probed at once; DNS answers join in as they come and hold nothing
+//! up. Names are asked while probes run. A probe that finds a stranger's cluster, our own node or
+//! another group is not an answer.
 
 use base::random::SplitMix64;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -23,7 +24,8 @@ use super::event::{Counts, Effect, Event, Notice, Phase, ProbeFailure, ProbeId};
 use super::formation::same_group_domain;
 use super::{Answer, Candidates, DnsCache, Hello, LookupError, Me, Question, Settings, Source};
 
-/// After the first join, the rest of the candidates is looked at: by then gossip knows most of them.
+/// After the first join, the rest of the candidates is looked at: by then gossip knows most of
+/// them.
 const LOOK_AROUND: Duration = Duration::from_secs(1);
 
 /// Hellos kept in case the first join fails.
@@ -126,7 +128,8 @@ impl Bootstrap {
         }
     }
 
-    /// Whether every address that could be known has been tried at least once. Before that nobody forms a group.
+    /// Whether every address that could be known has been tried at least once. Before that nobody
+    /// forms a group.
     #[must_use]
     pub fn looked_around(&self) -> bool {
         self.looked_around || self.phase() == Phase::Unconfigured
@@ -334,7 +337,8 @@ impl Bootstrap {
             self.looked_around |= !self.cut_short && !self.cache.is_asking();
             return;
         }
-        // Nobody to probe yet, but a name is being asked: its answer or its deadline comes within two seconds.
+        // Nobody to probe yet, but a name is being asked: its answer or its deadline comes within
+        // two seconds.
         if self.cache.is_asking() && self.candidates.is_empty() {
             return;
         }
@@ -460,7 +464,8 @@ impl Bootstrap {
 
     fn become_joined(&mut self, node: NodeId, now: Duration) {
         self.cancel_probes();
-        // The addresses that were passed over are looked at soon, not never: there may be an island.
+        // The addresses that were passed over are looked at soon, not never: there may be an
+        // island.
         for address in std::mem::take(&mut self.held) {
             self.candidates.not_probed(address);
         }

@@ -1,7 +1,8 @@
 //! What DNS has said, for how long it holds, and when to ask again.
 //!
-//! Only configured names are in here, so its size is that of the configuration. The last good answer is kept when later
-//! ones fail: a wrong address costs one probe, a forgotten one may cost the cluster.
+//! Only configured names are in here, so its size is that of the configuration. The last good
+//! answer is kept when later ones fail: a wrong address costs one probe, a forgotten one may cost
+//! the cluster.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -54,7 +55,8 @@ impl DnsCache {
         self.entries.keys()
     }
 
-    /// `hurry` is the wait of a node that has no peer: no refusal of DNS may hold it up longer than that.
+    /// `hurry` is the wait of a node that has no peer: no refusal of DNS may hold it up longer than
+    /// that.
     #[must_use]
     pub fn state(&self, question: &Question, now: Duration, hurry: Option<Duration>) -> Lookup {
         let Some(entry) = self.entries.get(question) else { return Lookup::Fresh };

@@ -1,7 +1,7 @@
 //! Addresses worth a probe, and who was last seen at them.
 //!
-//! An address is not an identity: a node is known by its id, wherever it answers. The same address from two sources
-//! is one candidate; our own is none.
+//! An address is not an identity: a node is known by its id, wherever it answers. The same address
+//! from two sources is one candidate; our own is none.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -11,7 +11,8 @@ use fence::NodeId;
 
 use base::random::SplitMix64;
 
-/// How long an answer from ourselves keeps an address off the list: it may be another node's tomorrow.
+/// How long an answer from ourselves keeps an address off the list: it may be another node's
+/// tomorrow.
 const OURS_FOR: Duration = Duration::from_secs(300);
 
 /// Where an address comes from, most promising first.
@@ -51,8 +52,8 @@ impl Candidates {
         Self { own, max, candidates: BTreeMap::new(), seen: BTreeMap::new() }
     }
 
-    /// Makes the set equal to what the sources say now; gives the new addresses. Whoever is on it already keeps its
-    /// history. Returns how many were left out for want of room, too.
+    /// Makes the set equal to what the sources say now; gives the new addresses. Whoever is on it
+    /// already keeps its history. Returns how many were left out for want of room, too.
     pub fn replace(
         &mut self,
         addresses: impl IntoIterator<Item = (Source, SocketAddr)>,
@@ -83,7 +84,8 @@ impl Candidates {
         (new, left_out)
     }
 
-    /// Addresses to probe, most promising first, in random order among equals. `rest` is how long one is left in peace.
+    /// Addresses to probe, most promising first, in random order among equals. `rest` is how long
+    /// one is left in peace.
     pub fn due(
         &self,
         members: &BTreeSet<NodeId>,

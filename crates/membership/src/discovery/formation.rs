@@ -1,19 +1,20 @@
 //! Who may found a Raft group: the rule that keeps one cluster one.
 //!
 //! 1. A node with a group in its data folder belongs to that group, and to no other, ever.
-//! 2. A node without one founds one only if the configuration names it among the founding voters, it has looked
-//!    around, it has met no group of its domain, and a majority of the named voters (itself included) is there, each
-//!    without a group and each with the same list.
+//! 2. A node without one founds one only if the configuration names it among the founding voters,
+//!    it has looked around, it has met no group of its domain, and a majority of the named voters
+//!    (itself included) is there, each without a group and each with the same list.
 //! 3. Every other node waits until a group that exists admits it.
-//! 4. Two groups, or two different lists of founders, in one domain are a conflict. Nothing is founded and nothing is
-//!    joined; a person decides.
+//! 4. Two groups, or two different lists of founders, in one domain are a conflict. Nothing is
+//!    founded and nothing is joined; a person decides.
 //!
-//! Why this is enough: a group comes to life only by an election among the listed voters, which takes a majority of the
-//! list; two majorities of one list share a node, and that node has one data folder. Voters are listed by node id and
-//! never by address, because a node that has lost its folder must not vote again under its old name: it comes back
-//! with a new id, is on no list, and waits by rule 3. The group's id is a function of the list, so founders that act
-//! at the same moment found the same group. A list of one is a cluster of one; it is founded as soon as its node has
-//! looked around.
+//! Why this is enough: a group comes to life only by an election among the listed voters, which
+//! takes a majority of the list; two majorities of one list share a node, and that node has one
+//! data folder. Voters are listed by node id and never by address, because a node that has lost its
+//! folder must not vote again under its old name: it comes back with a new id, is on no list, and
+//! waits by rule 3. The group's id is a function of the list, so founders that act at the same
+//! moment found the same group. A list of one is a cluster of one; it is founded as soon as its
+//! node has looked around.
 //!
 //! A domain is what has one group: the managers of one datacenter, or the gates.
 
@@ -40,7 +41,8 @@ pub struct Founder<'a> {
 pub enum Formation {
     /// We have one.
     Member(GroupId),
-    /// Initialise the group with exactly the configured voters. Every founder may do it; all do the same.
+    /// Initialise the group with exactly the configured voters. Every founder may do it; all do the
+    /// same.
     Found(GroupId),
     /// A group exists; ask it for admission.
     AskFor(GroupId),
@@ -131,7 +133,8 @@ pub fn decide(me: &Founder<'_>, seen: &BTreeMap<NodeId, Hello>) -> Formation {
         return Formation::AskFor(*group);
     }
     let ours = digest(me.voters);
-    // A node without a list is one that is added later; a node with another list is a mistake, on it or on us.
+    // A node without a list is one that is added later; a node with another list is a mistake, on
+    // it or on us.
     let others: Vec<NodeId> =
         here().filter(|h| h.voters.is_some() && h.voters != ours).map(Hello::node).collect();
     if ours.is_some() && !others.is_empty() {

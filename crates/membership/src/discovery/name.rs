@@ -15,8 +15,8 @@ pub enum Seed {
     Host { host: String, port: u16 },
 }
 
-/// A name that stands for many nodes: `_volley._udp.example.org` (SRV), or `nodes.example.org[:port]` (A and AAAA, as a
-/// Kubernetes headless service has it).
+/// A name that stands for many nodes: `_volley._udp.example.org` (SRV), or
+/// `nodes.example.org[:port]` (A and AAAA, as a Kubernetes headless service has it).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DnsName(pub(super) Question);
 
@@ -137,7 +137,8 @@ impl fmt::Display for Seed {
 }
 
 impl DnsName {
-    /// Reads one entry of the list of DNS names. A name that begins with an underscore is asked for SRV records.
+    /// Reads one entry of the list of DNS names. A name that begins with an underscore is asked for
+    /// SRV records.
     ///
     /// # Errors
     /// If it is not a name.

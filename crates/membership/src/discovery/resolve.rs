@@ -1,7 +1,7 @@
 //! Asking DNS: a small trait, and the resolver of this machine behind it.
 //!
-//! The resolver's own cache is off. [`super::DnsCache`] is the only one, because it knows when a node is alone and
-//! must ask again soon.
+//! The resolver's own cache is off. [`super::DnsCache`] is the only one, because it knows when a
+//! node is alone and must ask again soon.
 
 use std::fmt;
 use std::future::Future;

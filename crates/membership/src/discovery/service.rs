@@ -1,4 +1,5 @@
-//! The shell around [`Bootstrap`]: runs its effects with a resolver and a dialer, as one task beside the serving node.
+//! The shell around [`Bootstrap`]: runs its effects with a resolver and a dialer, as one task
+//! beside the serving node.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -17,7 +18,8 @@ use super::{
 /// What a probe or a join gives, when it is done.
 pub type Dialed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// Somebody who can reach other nodes. The machine keeps the deadlines: what takes too long is dropped.
+/// Somebody who can reach other nodes. The machine keeps the deadlines: what takes too long is
+/// dropped.
 pub trait Dialer: Send + Sync {
     /// First contact: verify the peer, and ask who it is.
     fn probe(&self, address: SocketAddr) -> Dialed<Result<Hello, ProbeFailure>>;
@@ -25,8 +27,9 @@ pub trait Dialer: Send + Sync {
     fn join(&self, hello: Hello) -> Dialed<Result<(), String>>;
 }
 
-/// Runs until `inbox` closes or the machine gives up. `inbox` brings what the node table knows: members up and gone.
-/// `notify` is called for every notice, and `observe` after every step (for status and metrics).
+/// Runs until `inbox` closes or the machine gives up. `inbox` brings what the node table knows:
+/// members up and gone. `notify` is called for every notice, and `observe` after every step (for
+/// status and metrics).
 pub async fn run(
     mut machine: Bootstrap,
     resolver: Arc<dyn Resolver>,

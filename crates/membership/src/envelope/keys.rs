@@ -1,8 +1,8 @@
 //! The keys of the cluster, and how they are changed without downtime.
 //!
-//! Three steps, each on every node before the next begins: *install* the new key (it opens, the old one still seals),
-//! *use* it (it seals, the old one still opens), *remove* the old one. At no moment do two nodes fail to understand
-//! each other.
+//! Three steps, each on every node before the next begins: *install* the new key (it opens, the old
+//! one still seals), *use* it (it seals, the old one still opens), *remove* the old one. At no
+//! moment do two nodes fail to understand each other.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +10,8 @@ use std::fmt;
 use chacha20poly1305::aead::{Aead, KeyInit};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 
-/// How many keys a ring holds at most. Two are enough for a rotation; a few more for one that was interrupted.
+/// How many keys a ring holds at most. Two are enough for a rotation; a few more for one that was
+/// interrupted.
 const KEYS_MAX: usize = 8;
 
 /// A key with fewer different bytes than this was typed by hand, not drawn.
@@ -143,8 +144,8 @@ fn check_strength(key: &[u8; 32]) -> Result<(), KeyError> {
     Ok(())
 }
 
-/// The first bytes that the key makes of nothing under a fixed nonce. They tell nothing of the key, and datagrams draw
-/// their nonces from 192 bits, so this one never seals anything else.
+/// The first bytes that the key makes of nothing under a fixed nonce. They tell nothing of the key,
+/// and datagrams draw their nonces from 192 bits, so this one never seals anything else.
 fn name_of(key: &[u8; 32]) -> (KeyId, XChaCha20Poly1305) {
     let cipher = XChaCha20Poly1305::new(key.into());
     let nonce = XNonce::from([0xff; 24]);

@@ -1,8 +1,9 @@
 //! What a datagram says, as plain data, and its byte form inside the seal.
 //!
-//! A fixed head (whose, in which life, which number), then sections of (tag, length, body). A reader skips tags that it
-//! does not know, so a section can be added without a new version. Lists are as long as their section: nothing is
-//! allocated by a length that has not been checked against the bytes that are there.
+//! A fixed head (whose, in which life, which number), then sections of (tag, length, body). A
+//! reader skips tags that it does not know, so a section can be added without a new version. Lists
+//! are as long as their section: nothing is allocated by a length that has not been checked against
+//! the bytes that are there.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -24,7 +25,8 @@ pub const HEARTBEAT_BYTES_MAX: usize = 192;
 pub enum Intent {
     #[default]
     None,
-    /// "Who are you?" to an address of which no node is known. The only kind that is not bound to a receiver.
+    /// "Who are you?" to an address of which no node is known. The only kind that is not bound to a
+    /// receiver.
     Knock,
     /// The answer to a knock. The sender is who it is.
     Answer,
@@ -35,7 +37,8 @@ pub enum Intent {
 pub enum Claim {
     /// `origin` has itself found it unreachable.
     Suspect,
-    /// `origin` holds its death back, because too many seem to be dying at once, and would agree to it.
+    /// `origin` holds its death back, because too many seem to be dying at once, and would agree to
+    /// it.
     Held,
     /// It has said goodbye. `origin` is the node itself.
     Left,
@@ -51,7 +54,8 @@ pub struct Rumour {
     pub origin: NodeId,
 }
 
-/// A proxy's "I asked it too and it did not answer me either", which says that the proxy and the way to it are fine.
+/// A proxy's "I asked it too and it did not answer me either", which says that the proxy and the
+/// way to it are fine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Nack {
     pub target: NodeId,
@@ -65,7 +69,8 @@ pub struct Packet {
     pub datacenter: String,
     pub sequence: u64,
     pub intent: Intent,
-    /// The sender's number of the probe that this is; the answer carries it back, which gives the round-trip time.
+    /// The sender's number of the probe that this is; the answer carries it back, which gives the
+    /// round-trip time.
     pub ask: Option<u32>,
     pub echo: Option<u32>,
     pub rumours: Vec<Rumour>,

@@ -1,4 +1,5 @@
-//! Why a datagram was refused, and how often. A refused datagram changes nothing and is never answered.
+//! Why a datagram was refused, and how often. A refused datagram changes nothing and is never
+//! answered.
 
 use std::fmt;
 

@@ -6,12 +6,13 @@ use fence::{BootId, NodeId};
 
 use super::Refusal;
 
-/// How far behind the newest datagram a late one may be. A member sends some twenty a second at its busiest, so this is
-/// more than half a minute of reordering.
+/// How far behind the newest datagram a late one may be. A member sends some twenty a second at its
+/// busiest, so this is more than half a minute of reordering.
 const WINDOW: u64 = 1024;
 const WORDS: usize = (WINDOW / 64) as usize;
 
-/// One life of one sender: the highest sequence number, and which of the numbers below it have come.
+/// One life of one sender: the highest sequence number, and which of the numbers below it have
+/// come.
 #[derive(Clone, Debug)]
 struct Seen {
     boot: BootId,
@@ -64,8 +65,9 @@ fn place(sequence: u64) -> (usize, u64) {
 
 /// The windows of all senders.
 ///
-/// After a restart of *this* node its windows are empty, so a recorded datagram may pass once more. It can do no harm:
-/// what it says about others is ordered by life and incarnation, and it cannot say anything about a later life.
+/// After a restart of *this* node its windows are empty, so a recorded datagram may pass once more.
+/// It can do no harm: what it says about others is ordered by life and incarnation, and it cannot
+/// say anything about a later life.
 #[derive(Clone, Debug)]
 pub(crate) struct ReplayGuard {
     seen: BTreeMap<NodeId, Seen>,
@@ -132,7 +134,8 @@ mod tests {
     }
 
     proptest! {
-        /// ARCH-22: against a plain set, within the window nothing is accepted twice and nothing new is refused.
+        /// ARCH-22: against a plain set, within the window nothing is accepted twice and nothing
+        /// new is refused.
         #[test]
         fn the_window_agrees_with_a_set(
             steps in prop::collection::vec((0u64..3000, 0u64..1200), 1..400)

@@ -88,7 +88,8 @@ fn weak_keys_are_refused() {
     assert_eq!(KeyRing::new(*b"passwordpasswordpasswordpassword").unwrap_err(), KeyError::Weak);
 }
 
-/// CORE-122: each bad datagram is refused under its own name, in the order cluster, environment, role.
+/// CORE-122: each bad datagram is refused under its own name, in the order cluster, environment,
+/// role.
 #[test]
 fn bad_datagrams_are_counted_by_kind() {
     let mut rng = rng();
@@ -208,7 +209,8 @@ proptest! {
         prop_assert!(bob.open(&good).is_ok());
     }
 
-    /// What a member with a key, but with a broken encoder, sends never panics and never counts as something else.
+    /// What a member with a key, but with a broken encoder, sends never panics and never counts as
+    /// something else.
     #[test]
     fn noise_inside_the_seal_is_harmless(noise in prop::collection::vec(any::<u8>(), 0..400)) {
         let _ = packet::decode(&noise);

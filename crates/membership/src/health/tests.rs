@@ -107,7 +107,8 @@ fn a_standstill_is_seen_and_not_guessed() {
     assert_eq!(progress(&mut tracker, 300), Some(Progress::Stuck));
 }
 
-/// CORE-76, CORE-79: a node is to be evicted when it was stuck for its time, and no more once it moves.
+/// CORE-76, CORE-79: a node is to be evicted when it was stuck for its time, and no more once it
+/// moves.
 #[test]
 fn who_is_stuck_for_too_long_is_evicted() {
     let mut tracker = Tracker::default();

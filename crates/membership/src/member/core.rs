@@ -1,4 +1,5 @@
-//! The protocol core's gateway to us: it only collects what the core wants, and we decide what becomes of it.
+//! The protocol core's gateway to us: it only collects what the core wants, and we decide what
+//! becomes of it.
 
 use std::num::{NonZeroU8, NonZeroUsize};
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Push-pull: two members show each other everything they know.
 //!
-//! The shell carries it over gRPC with mutual TLS, at a join and now and then afterwards. Gossip is quick but tells
-//! each thing only so often; this is what makes sure.
+//! The shell carries it over gRPC with mutual TLS, at a join and now and then afterwards. Gossip is
+//! quick but tells each thing only so often; this is what makes sure.
 
 use base::random::mix;
 use fence::NodeId;
@@ -39,17 +39,18 @@ pub struct FullState {
     pub members: Vec<Record>,
 }
 
-/// What two members compare before they show each other everything. When it is equal an exchange would repair nothing
-/// but what each knows of the other, so the rest need not be sent: that keeps exchanges cheap in a large cluster where
-/// nothing happens.
+/// What two members compare before they show each other everything. When it is equal an exchange
+/// would repair nothing but what each knows of the other, so the rest need not be sent: that keeps
+/// exchanges cheap in a large cluster where nothing happens.
 ///
-/// It is over all that take part, the teller among them: node, life, incarnation, and whether it is suspected. The rest
-/// is left out because an exchange does not carry it on: whether a peer has spoken to *us* (everybody finds that out
-/// alone), heartbeats and times (datagrams renew them), and the gone whom the other does not know or has buried as
-/// well. Somebody gone here and alive there is in one sum and not in the other.
+/// It is over all that take part, the teller among them: node, life, incarnation, and whether it is
+/// suspected. The rest is left out because an exchange does not carry it on: whether a peer has
+/// spoken to *us* (everybody finds that out alone), heartbeats and times (datagrams renew them),
+/// and the gone whom the other does not know or has buried as well. Somebody gone here and alive
+/// there is in one sum and not in the other.
 ///
-/// It is told to members only, who could lie about the records as well. If the way to compute it ever changes, digests
-/// of old and new programs differ, and they go on with the full exchange.
+/// It is told to members only, who could lie about the records as well. If the way to compute it
+/// ever changes, digests of old and new programs differ, and they go on with the full exchange.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Digest {
     pub members: u32,
@@ -173,8 +174,9 @@ impl Swim {
         let state = match record.standing {
             Standing::Alive => foca::State::Alive,
             Standing::Suspect => foca::State::Suspect,
-            // It has had its time, and we only waited for others to agree. They did, while we were away, and no longer
-            // say so by themselves. Which incarnation they saw last does not matter: it is the same life.
+            // It has had its time, and we only waited for others to agree. They did, while we were
+            // away, and no longer say so by themselves. Which incarnation they saw last does not
+            // matter: it is the same life.
             Standing::Dead if held.is_some() => foca::State::Down,
             // Second-hand and perhaps old: whoever we see alive gets the chance to contradict.
             Standing::Dead if known_live => foca::State::Suspect,

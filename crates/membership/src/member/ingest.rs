@@ -1,7 +1,8 @@
 //! What comes in: checked, sorted out, and only then shown to the core.
 //!
-//! The core believes every death, whatever its incarnation, and knows nothing of who has been heard. So each update is
-//! judged here first. Most say what is known already and go no further, which also keeps the core's work small.
+//! The core believes every death, whatever its incarnation, and knows nothing of who has been
+//! heard. So each update is judged here first. Most say what is known already and go no further,
+//! which also keeps the core's work small.
 
 use std::time::Duration;
 
@@ -33,7 +34,8 @@ impl Swim {
     fn take(&mut self, packet: &Packet) -> Result<(), Refusal> {
         self.admit(&packet.from)?;
         if packet.intent == Intent::Knock {
-            // Not bound to us, so it changes nothing here; it only gets an answer, no longer than itself.
+            // Not bound to us, so it changes nothing here; it only gets an answer, no longer than
+            // itself.
             self.answer(packet.from);
             return Ok(());
         }
@@ -124,9 +126,9 @@ impl Swim {
         }
     }
 
-    /// Whoever speaks to an earlier life of ours does not know that we have started again, and we may not know it:
-    /// after a restart of all managers the workers would be lost until they give the old ones up. The core drops such
-    /// a datagram.
+    /// Whoever speaks to an earlier life of ours does not know that we have started again, and we
+    /// may not know it: after a restart of all managers the workers would be lost until they give
+    /// the old ones up. The core drops such a datagram.
     fn correct_about_us(&mut self, header: &Header<Peer>) {
         if header.dst.node == self.me.node && header.dst.life() < self.me.life() {
             let peer = header.src;
@@ -168,7 +170,8 @@ impl Swim {
         }
     }
 
-    /// Whether the core is to hear this, and in which form. `doubted` collects deaths that became suspicions.
+    /// Whether the core is to hear this, and in which form. `doubted` collects deaths that became
+    /// suspicions.
     pub(super) fn judge(
         &mut self,
         update: Member<Peer>,
@@ -229,8 +232,8 @@ impl Swim {
         (about == self.me).then_some(update)
     }
 
-    /// A copy of our data folder may have been started elsewhere. Whether that is so is asked elsewhere, and meanwhile
-    /// we go on.
+    /// A copy of our data folder may have been started elsewhere. Whether that is so is asked
+    /// elsewhere, and meanwhile we go on.
     fn hear_of_later_life(&mut self, about: Peer) {
         if about.boot > self.me.boot && self.phase == Phase::Member && self.now >= self.next_doubt {
             self.next_doubt = self.now + self.settings.greet_period;
@@ -432,8 +435,9 @@ impl Swim {
         }
     }
 
-    /// Whether this voter knows of no sign of life, though it does not hold the death back itself: it has buried it, or
-    /// came too late to meet it. Without its word whoever was away meanwhile would wait for ever.
+    /// Whether this voter knows of no sign of life, though it does not hold the death back itself:
+    /// it has buried it, or came too late to meet it. Without its word whoever was away meanwhile
+    /// would wait for ever.
     fn agrees(&self, rumour: &Rumour) -> bool {
         if !self.settings.voters.contains(&self.me.node) || rumour.about == self.me.node {
             return false;
@@ -450,7 +454,8 @@ impl Swim {
         }
     }
 
-    /// A probe of ours came to nothing. The core has begun a suspicion, unless it knows better by now.
+    /// A probe of ours came to nothing. The core has begun a suspicion, unless it knows better by
+    /// now.
     pub(super) fn probe_failed(&mut self, peer: Peer) {
         self.counters.probes_failed += 1;
         if let Some(probe) = self.probe.take()

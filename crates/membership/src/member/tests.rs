@@ -80,8 +80,8 @@ fn a_peer_that_is_never_confirmed_is_dropped_and_not_taken_back() {
     assert!(!dead, "dropped, not dead");
 }
 
-/// All managers start again at once and know nobody: those that speak to their earlier lives are told, long before the
-/// earlier lives are given up.
+/// All managers start again at once and know nobody: those that speak to their earlier lives are
+/// told, long before the earlier lives are given up.
 #[test]
 fn who_speaks_to_an_earlier_life_is_told_of_the_new_one() {
     let mut net = Net::cluster(5, &settings());
@@ -187,7 +187,8 @@ fn a_healed_partition_merges() {
     let mut net = Net::cluster(8, &settings());
     net.passes = Box::new(|from, to| (from < 4) == (to < 4));
     net.run_secs(150);
-    // With half of all suspect at once each side first doubts itself; without voters it stays at that.
+    // With half of all suspect at once each side first doubts itself; without voters it stays at
+    // that.
     assert!(net.nodes.values().all(|n| n.table().count(State::Confirmed) == 3));
     net.passes = Box::new(|_, _| true);
     net.run_secs(70);
@@ -293,7 +294,8 @@ fn a_farewell_is_not_a_death() {
     assert!(net.nodes.get_mut(&5).unwrap().step(Event::Tick, now).is_empty());
 }
 
-/// Many leave at once, so most of those who hear a farewell pass it on to nobody: it is in every packet of its sender.
+/// Many leave at once, so most of those who hear a farewell pass it on to nobody: it is in every
+/// packet of its sender.
 #[test]
 fn many_farewells_at_once_are_heard() {
     let mut net = Net::cluster(16, &settings());
@@ -352,8 +354,8 @@ fn an_earlier_life_of_a_known_node_is_refused() {
     assert!(net.nodes[&5].table().is_empty());
 }
 
-/// R26: whoever has the gossip key can tell of a later life of anybody. The one it is told of mentions it, now and
-/// then, and goes on.
+/// R26: whoever has the gossip key can tell of a later life of anybody. The one it is told of
+/// mentions it, now and then, and goes on.
 #[test]
 fn a_later_life_that_is_only_told_of_silences_nobody() {
     let mut net = Net::cluster(3, &settings());
@@ -371,7 +373,8 @@ fn a_later_life_that_is_only_told_of_silences_nobody() {
     assert_eq!(net.state(0, 2), Some(State::Confirmed));
 }
 
-/// A data folder copied while in use: the same life at a second address is refused, directly and by hearsay.
+/// A data folder copied while in use: the same life at a second address is refused, directly and by
+/// hearsay.
 #[test]
 fn one_life_cannot_be_at_two_addresses() {
     let mut net = Net::cluster(3, &settings());
@@ -433,7 +436,8 @@ fn replayed_datagrams_change_nothing() {
             answers += effects.iter().filter(|e| matches!(e, Effect::Send { .. })).count();
         }
         assert_eq!(net.version(at), before.0);
-        // A recorded knock that was for another address may be answered once, to its sender and no longer than itself.
+        // A recorded knock that was for another address may be answered once, to its sender and no
+        // longer than itself.
         assert!(answers <= 8, "{answers}");
         let refused = net.nodes[&at].refusals().total() - before.1;
         assert!(refused as usize >= recorded.len() - 8, "{refused} of {}", recorded.len());

@@ -32,14 +32,15 @@ fn policy(role: Role) -> ConfirmPolicy {
     ConfirmPolicy { passive: Duration::from_secs(passive), attempts, load_max }
 }
 
-/// How long a peer of this role may stay unconfirmed before it is knocked at or given up, on a healthy node.
+/// How long a peer of this role may stay unconfirmed before it is knocked at or given up, on a
+/// healthy node.
 #[must_use]
 pub fn passive_wait(role: Role) -> Duration {
     policy(role).passive
 }
 
-/// How often they are asked, and looked after at all: that takes a walk over the whole table, and it is minutes until
-/// any of them is due.
+/// How often they are asked, and looked after at all: that takes a walk over the whole table, and
+/// it is minutes until any of them is due.
 const CONFIRM_INTERVAL: Duration = Duration::from_secs(5);
 pub(crate) const WARN_AFTER: Duration = Duration::from_secs(60);
 
@@ -112,8 +113,8 @@ impl Swim {
             return;
         }
         self.next_gossip = self.now + self.settings.gossip_period;
-        // In every packet of every round: nobody can ask us about it later, and if many leave at once most of those who
-        // hear it are leaving themselves.
+        // In every packet of every round: nobody can ask us about it later, and if many leave at
+        // once most of those who hear it are leaving themselves.
         self.rumours.renew(Rumour {
             claim: Claim::Left,
             about: self.me.node,
@@ -141,8 +142,8 @@ impl Swim {
         }
     }
 
-    /// The core would suspect whoever did not answer. One that has never spoken cannot be suspected, so its probe is
-    /// closed before the core draws a conclusion (DET-10).
+    /// The core would suspect whoever did not answer. One that has never spoken cannot be
+    /// suspected, so its probe is closed before the core draws a conclusion (DET-10).
     fn close_probe_of_unconfirmed(&mut self) {
         let Some(probe) = self.probe.filter(|probe| !probe.answered) else { return };
         let Some(entry) = self.table.get(probe.target) else { return };
@@ -181,7 +182,8 @@ impl Swim {
         }
     }
 
-    /// Delivers the verdicts whose time has come, unless it is likelier that we are the one who is cut off.
+    /// Delivers the verdicts whose time has come, unless it is likelier that we are the one who is
+    /// cut off.
     fn judge_suspects(&mut self) {
         // Without members to probe the core judges nobody, and neither do we.
         if !self.connected || self.suspicions.is_empty() {
@@ -246,7 +248,8 @@ impl Swim {
         self.settings.voters.len() / 2 + 1
     }
 
-    /// Whether a majority of the configured voters can be reached. Without voters there is none to miss.
+    /// Whether a majority of the configured voters can be reached. Without voters there is none to
+    /// miss.
     fn has_quorum(&self) -> bool {
         let voters = &self.settings.voters;
         let is_there = |voter: &NodeId| {
@@ -275,8 +278,8 @@ impl Swim {
             self.counters.deaths_held += 1;
         }
         let origin = self.me.node;
-        // Said again for as long as it is held: an agreement that is lost would hold it for ever. From one that has no
-        // vote it is a question, and voters that know better answer it.
+        // Said again for as long as it is held: an agreement that is lost would hold it for ever.
+        // From one that has no vote it is a question, and voters that know better answer it.
         let say_again = self.now >= self.next_upkeep;
         if say_again && !self.settings.voters.is_empty() {
             let claim = Claim::Held;
@@ -318,8 +321,9 @@ impl Swim {
             .filter(|entry| entry.state == State::Unconfirmed)
             .map(|entry| entry.peer)
             .collect();
-        // Everybody is probed once in a round of as many periods as there are members. Two rounds must have passed
-        // before silence means anything, or a large cluster would drop members that nobody has talked to yet.
+        // Everybody is probed once in a round of as many periods as there are members. Two rounds
+        // must have passed before silence means anything, or a large cluster would drop members
+        // that nobody has talked to yet.
         let rounds = self.settings.probe_period * 2 * self.table.len() as u32;
         let load = self.health.suspicion_scale();
         for peer in unconfirmed {

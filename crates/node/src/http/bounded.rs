@@ -1,9 +1,11 @@
-//! The listener of the endpoints, bounded: so many connections at once, none of them silent, half asked or old.
+//! The listener of the endpoints, bounded: so many connections at once, none of them silent, half
+//! asked or old.
 //!
-//! Whoever reaches the port needs no password, so a handful of connections that say nothing, or half a request, must
-//! keep neither a scrape nor a probe of `/livez` out, nor take the node's descriptors. A request has to be whole within
-//! seconds. When all places are taken, the connection that has owed its request for longest gives way to a new one;
-//! only if none owes anything is the new one closed. Both are counted.
+//! Whoever reaches the port needs no password, so a handful of connections that say nothing, or
+//! half a request, must keep neither a scrape nor a probe of `/livez` out, nor take the node's
+//! descriptors. A request has to be whole within seconds. When all places are taken, the connection
+//! that has owed its request for longest gives way to a new one; only if none owes anything is the
+//! new one closed. Both are counted.
 
 use std::collections::VecDeque;
 use std::io;
@@ -20,9 +22,11 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// How many connections are open at most. A scraper or two, a probe and a person take fewer than ten.
+/// How many connections are open at most. A scraper or two, a probe and a person take fewer than
+/// ten.
 pub(super) const CONNECTIONS_MAX: usize = 64;
-/// A request has to be whole, and its answer begun, this long after it began, or after the connection was made.
+/// A request has to be whole, and its answer begun, this long after it began, or after the
+/// connection was made.
 const REQUEST_WITHIN: Duration = Duration::from_secs(5);
 /// A connection on which no byte came or went for so long is closed.
 const SILENT_MAX: Duration = Duration::from_secs(60);
@@ -87,7 +91,8 @@ impl Place {
 }
 
 impl Places {
-    /// A place, if there is one or somebody gives way; and whether somebody was turned away for the lack of one.
+    /// A place, if there is one or somebody gives way; and whether somebody was turned away for the
+    /// lack of one.
     fn take(&mut self) -> (Option<Arc<Place>>, bool) {
         self.0.retain(|place| place.strong_count() > 0);
         let is_full = self.0.len() >= CONNECTIONS_MAX;
@@ -261,7 +266,8 @@ mod tests {
         assert_eq!(start.elapsed().as_secs(), AGE_MAX.as_secs());
     }
 
-    /// Two hundred half requests, and a probe comes in all the same; who has been answered keeps its place.
+    /// Two hundred half requests, and a probe comes in all the same; who has been answered keeps
+    /// its place.
     #[tokio::test(start_paused = true)]
     async fn half_a_request_gives_way_to_a_new_connection() {
         let mut places = Places::default();

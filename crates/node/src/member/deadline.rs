@@ -1,5 +1,6 @@
-//! How long a call may take before it is answered. Most have one deadline; those that bring much with them, such as the
-//! upload of a plan with its files, are bounded by their own handlers and named in the configuration.
+//! How long a call may take before it is answered. Most have one deadline; those that bring much
+//! with them, such as the upload of a plan with its files, are bounded by their own handlers and
+//! named in the configuration.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};

@@ -1,8 +1,9 @@
 //! Whether another process runs as this node, with a later start.
 //!
-//! The gossip may tell so. Whoever has the gossip key can make that up, so it ends nothing (R26): the process that is
-//! told of is asked itself, if this node may connect to it, and so are the managers, with whom each node speaks over
-//! mutual TLS when it starts. Only their answers end this node.
+//! The gossip may tell so. Whoever has the gossip key can make that up, so it ends nothing (R26):
+//! the process that is told of is asked itself, if this node may connect to it, and so are the
+//! managers, with whom each node speaks over mutual TLS when it starts. Only their answers end this
+//! node.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,7 +20,8 @@ use crate::wire::proto::membership_client::MembershipClient;
 
 /// For one answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(3);
-/// More managers than this are not asked: the later process has greeted most of those that there are.
+/// More managers than this are not asked: the later process has greeted most of those that there
+/// are.
 const ASKED_MAX: usize = 7;
 
 /// Looks into what the gossip tells, one case at a time, until told to stop.

@@ -1,8 +1,10 @@
-//! Push-pull with another member, in parts: at a join, and every half minute with somebody at random.
+//! Push-pull with another member, in parts: at a join, and every half minute with somebody at
+//! random.
 //!
-//! Gossip tells each thing a limited number of times; this makes sure. Mostly both know the same: then they compare
-//! digests, and that is all. A part holds a few hundred records; parts and
-//! records are bounded on both sides, so neither can be made to hold more than a membership has members.
+//! Gossip tells each thing a limited number of times; this makes sure. Mostly both know the same:
+//! then they compare digests, and that is all. A part holds a few hundred records; parts and
+//! records are bounded on both sides, so neither can be made to hold more than a membership has
+//! members.
 
 use std::fmt;
 use std::sync::Arc;
@@ -313,7 +315,8 @@ pub(crate) async fn answer(
     Ok(parts(inner, &ours))
 }
 
-/// Whom we can have an exchange with: alive, of our membership, and of a role that we may open a connection to.
+/// Whom we can have an exchange with: alive, of our membership, and of a role that we may open a
+/// connection to.
 fn partners(inner: &Inner) -> Vec<Peer> {
     let roles = roles_of_domain(inner.identity.role);
     let gates = inner.config.gates == Gates::Configured;

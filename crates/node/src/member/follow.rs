@@ -1,5 +1,6 @@
-//! Follows the node table: tells discovery who is up and who is gone, keeps the three signals of every node, and has it
-//! looked into when the gossip tells of another process in this node's place.
+//! Follows the node table: tells discovery who is up and who is gone, keeps the three signals of
+//! every node, and has it looked into when the gossip tells of another process in this node's
+//! place.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,7 +1,8 @@
 //! What has been said of nodes, so that a lost data folder can be told to its owner.
 //!
-//! The node table knows the boot of every member, by gossip, which proves nothing. This remembers what nodes have said
-//! of themselves over mutual TLS, in hellos and exchanges, and across restarts through the file of remembered peers.
+//! The node table knows the boot of every member, by gossip, which proves nothing. This remembers
+//! what nodes have said of themselves over mutual TLS, in hellos and exchanges, and across restarts
+//! through the file of remembered peers.
 
 use std::collections::BTreeMap;
 
@@ -26,9 +27,9 @@ impl Known {
         Self { boot: hello.boot, folder: *folder, disk: *disk }
     }
 
-    /// Whether a node that says this has other data than the one that is `known`. A folder never changes its number. A
-    /// manager's disk may, by a later boot: its ledger has lost its log and is admitted anew. In the same life it
-    /// cannot.
+    /// Whether a node that says this has other data than the one that is `known`. A folder never
+    /// changes its number. A manager's disk may, by a later boot: its ledger has lost its log and
+    /// is admitted anew. In the same life it cannot.
     pub(crate) fn is_elsewhere(&self, known: &Self) -> bool {
         let differ = |said: u64, known: u64| said != 0 && known != 0 && said != known;
         differ(self.folder, known.folder)
@@ -48,8 +49,8 @@ impl KnownNodes {
         Self { nodes: BTreeMap::new(), max }
     }
 
-    /// What contradicts this claim: a later boot, or another folder. The boot that the node table has does not count:
-    /// it comes by gossip, which proves nothing (R26).
+    /// What contradicts this claim: a later boot, or another folder. The boot that the node table
+    /// has does not count: it comes by gossip, which proves nothing (R26).
     pub(crate) fn contradicts(&self, node: NodeId, said: Known) -> Option<Known> {
         let known = self.nodes.get(&node).copied().unwrap_or_default();
         (known.boot > said.boot || said.is_elsewhere(&known)).then_some(known)
@@ -100,8 +101,8 @@ mod tests {
         assert_eq!(nodes.contradicts(NODE, said(4, 0)), None, "no number");
     }
 
-    /// A manager has no folder of its own but its ledger's disk. A second disk in the same life is a lost one; in a
-    /// later life it is one that the ledger was given anew.
+    /// A manager has no folder of its own but its ledger's disk. A second disk in the same life is
+    /// a lost one; in a later life it is one that the ledger was given anew.
     #[test]
     fn a_managers_disk_may_change_with_a_later_boot_only() {
         let of_disk = |boot, disk| Known { disk, ..said(boot, 0) };

@@ -1,6 +1,8 @@
-//! Who was there, kept for the next start: where to look first, and whose data folder had which number.
+//! Who was there, kept for the next start: where to look first, and whose data folder had which
+//! number.
 //!
-//! These are hints. A file that cannot be read is reported and replaced; nothing depends on it but the first second.
+//! These are hints. A file that cannot be read is reported and replaced; nothing depends on it but
+//! the first second.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -108,8 +110,8 @@ fn write(inner: &Inner, peers: &[Remembered]) {
     }
 }
 
-/// Keeps the file up to date until told to stop. An empty table does not wipe it: a node that has not yet found anybody
-/// would forget where to look.
+/// Keeps the file up to date until told to stop. An empty table does not wipe it: a node that has
+/// not yet found anybody would forget where to look.
 pub(crate) async fn run(inner: Arc<Inner>, mut stop: watch::Receiver<bool>) {
     let mut written = Vec::new();
     loop {

@@ -8,13 +8,11 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::Inner;
-use crate::vitals::{self, Report};
 
 const EVERY: Duration = Duration::from_secs(1);
 
 pub(crate) async fn run(inner: Arc<Inner>, mut stop: watch::Receiver<bool>) {
-    let report: Report =
-        inner.config.report.clone().unwrap_or_else(|| vitals::of_machine(inner.identity.role));
+    let Some(report) = inner.config.report.clone() else { return };
     let every = inner.scaled(EVERY);
     let (mut synced, mut leaving) = (inner.synced.subscribe(), inner.leaving.subscribe());
     let mut sequence = 0;

@@ -237,7 +237,8 @@ async fn join(
         let view = heard.map_err(|_| "membership has ended")?;
         live(&view, hello.node()).ok_or("it was gone at once")?
     };
-    // The gossip works both ways; now the whole state. The service may be elsewhere than the gossip.
+    // The gossip works both ways; now the whole state. The service may be elsewhere than the
+    // gossip.
     let with = Peer { address: hello.service, ..peer };
     exchange::exchange(inner, &with).await.map_err(|error| error.to_string())
 }
@@ -260,11 +261,28 @@ impl Inner {
         if !self.is_of_domain(&hello.identity) || hello.node() == self.life.node {
             return;
         }
+        self.compare_pace(introduction);
         let said = Known::of(introduction);
         lock(&self.known).note(hello.node(), said);
         let mut hellos = lock(&self.hellos);
         if hellos.len() < self.nodes_max || hellos.contains_key(&hello.node()) {
             hellos.insert(hello.node(), hello.clone());
+        }
+    }
+
+    /// Who waits shorter than the others takes them for dead; who waits longer is taken for dead.
+    fn compare_pace(&self, introduction: &Introduction) {
+        let (ours, theirs) = (super::pace_milli(self.config.pace), introduction.pace_milli);
+        let mut paces = lock(&self.paces);
+        let (node, role) = (introduction.hello.node(), introduction.hello.identity.role);
+        if theirs != 0 && theirs != ours && paces.len() < self.nodes_max && paces.insert(node) {
+            let shown = |milli: u32| f64::from(milli) / 1_000.0;
+            tracing::warn!(
+                "this node's --pace is {}, that of {role} {node} is {}: it has to be the same on all nodes, or some \
+                 are taken for dead; start one of them again with the other's",
+                shown(ours),
+                shown(theirs)
+            );
         }
     }
 
@@ -276,7 +294,8 @@ impl Inner {
         }
     }
 
-    /// Another node says what it knows of us. If that is later than we are, our data folder is not the right one.
+    /// Another node says what it knows of us. If that is later than we are, our data folder is not
+    /// the right one.
     pub(crate) fn told_of_self(&self, said_by: NodeId, known: &proto::Known) {
         let boot = BootId(known.boot);
         let (folder, disk) = self.numbers_of_data();
@@ -290,8 +309,8 @@ impl Inner {
         }
     }
 
-    /// Whose word about ourselves we take: our own tier's, and a manager's. A worker must not be able to stop a
-    /// manager.
+    /// Whose word about ourselves we take: our own tier's, and a manager's. A worker must not be
+    /// able to stop a manager.
     pub(crate) fn believes(&self, role: Role) -> bool {
         role == self.identity.role || role == look_for(self.identity.role)
     }

@@ -1,6 +1,6 @@
 //! Starting a member: who am I, may I be it, listen, gossip, serve, search.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -34,12 +34,14 @@ use crate::network::{
     ChannelTiming, Channels, Connection, Listener, Mutual, Network, Reloads, watch_credentials,
 };
 use crate::numbers::Numbers;
+use crate::platform::{Host, Platform};
 use crate::service::{Service, WATCHES_MAX};
 use crate::supervise::{OnEnd, Supervisor};
 use crate::wire::proto::membership_server::MembershipServer;
 use crate::{http, secret};
 
-/// Events of the node table that wait for discovery; the table is the truth, so the sender waits when it is full.
+/// Events of the node table that wait for discovery; the table is the truth, so the sender waits
+/// when it is full.
 const EVENTS_MAX: usize = 256;
 /// How often a free pair of ports (TCP and UDP) is looked for.
 const PORT_TRIES: usize = 32;
@@ -47,7 +49,8 @@ const PORT_TRIES: usize = 32;
 const CALLS_PER_CONNECTION: usize = 64;
 /// A call that has no answer by then is ended. Streams begin to answer at once and go on.
 const CALL_DEADLINE: Duration = Duration::from_secs(30);
-/// A connection is made anew after this, so that certificates that have run out or were changed are looked at again.
+/// A connection is made anew after this, so that certificates that have run out or were changed are
+/// looked at again.
 const CONNECTION_AGE: Duration = Duration::from_secs(3600);
 
 /// Where the random streams of one member begin.
@@ -57,29 +60,23 @@ const ANTI_ENTROPY: u8 = 3;
 const FOLDER: u8 = 4;
 
 impl Member {
-    /// Starts a member with the certificates of its configuration, on TCP and UDP. It serves and gossips when this
-    /// returns; finding the others goes on beside.
+    /// Starts a member with the certificates of its configuration, on TCP and UDP. It serves and
+    /// gossips when this returns; finding the others goes on beside.
     ///
     /// # Errors
     /// With what is wrong, before anything was written over.
     pub async fn start(config: Config) -> Result<Self, StartError> {
-        let policy = Policy { gates: config.gates, expected: None };
-        let network = Mutual::load(config.credentials.clone(), policy, config.limits)?;
-        let identity = network.identity();
-        tighten(&config.data);
-        Self::start_on(config, identity, Arc::new(network), Arc::new(RealDisk)).await
+        let platform = Platform::of_this_machine(&config)?;
+        Self::start_on(config, platform).await
     }
 
-    /// The same on a network and a disk that are handed in.
+    /// The same on a platform that is handed in.
     ///
     /// # Errors
     /// As [`Member::start`].
-    pub async fn start_on(
-        config: Config,
-        identity: Identity,
-        network: Arc<dyn Network>,
-        disk: Arc<dyn Disk>,
-    ) -> Result<Self, StartError> {
+    pub async fn start_on(mut config: Config, platform: Platform) -> Result<Self, StartError> {
+        let Platform { identity, network, disk, host } = platform;
+        config.report.get_or_insert_with(|| host.vitals(identity.role));
         check(&config, &identity)?;
         let number = |stream| config.entropy.number(stream).map_err(|_| StartError::Random);
         let (life, folder) = match config.life {
@@ -130,6 +127,7 @@ impl Member {
             nodes_max,
             known: Mutex::new(known),
             hellos: Mutex::new(BTreeMap::new()),
+            paces: Mutex::new(BTreeSet::new()),
             health: Mutex::new(Tracker::default()),
             assessments: Mutex::new(BTreeMap::new()),
             search: watch::Sender::new(Search::default()),
@@ -156,7 +154,22 @@ impl Member {
     }
 }
 
-/// What nodes keep in a data folder. Nothing else in it is touched: the folder is the operator's choice.
+impl Platform {
+    /// Mutual TLS with the certificates of the configuration, on this machine's sockets and disk.
+    ///
+    /// # Errors
+    /// If the certificates cannot be used.
+    pub fn of_this_machine(config: &Config) -> Result<Self, StartError> {
+        let policy = Policy { gates: config.gates, expected: None };
+        let network = Mutual::load(config.credentials.clone(), policy, config.limits)?;
+        tighten(&config.data);
+        let (identity, host) = (network.identity(), Host::Real);
+        Ok(Self { identity, network: Arc::new(network), disk: Arc::new(RealDisk), host })
+    }
+}
+
+/// What nodes keep in a data folder. Nothing else in it is touched: the folder is the operator's
+/// choice.
 const OURS: [&str; 11] = [
     crate::identity::FILE,
     crate::identity::LOCK,

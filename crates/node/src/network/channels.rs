@@ -1,4 +1,5 @@
-//! One gRPC channel per peer: made when first needed, pinged while idle, made anew when it breaks, with growing pauses.
+//! One gRPC channel per peer: made when first needed, pinged while idle, made anew when it breaks,
+//! with growing pauses.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -14,7 +15,8 @@ use trust::Expected;
 
 use super::{ConnectError, Connection, Network};
 
-/// More peers than one node talks to at a time; beyond it the one that was not used for longest is forgotten.
+/// More peers than one node talks to at a time; beyond it the one that was not used for longest is
+/// forgotten.
 const CHANNELS_MAX: usize = 256;
 
 /// Times of a channel.

@@ -1,4 +1,5 @@
-//! The ledger's transport over the nodes' network: Raft between members of one role, over mutual TLS.
+//! The ledger's transport over the nodes' network: Raft between members of one role, over mutual
+//! TLS.
 
 use std::io;
 use std::net::SocketAddr;
@@ -49,8 +50,9 @@ impl Transport for LedgerTransport {
         Box::pin(async move {
             let listener = network.listen(parsed?).await?;
             let incoming = listener.incoming.filter_map(move |connection| {
-                // The role matrix lets a worker or a client open a connection to a manager; a vote is not theirs. They
-                // are let go at once, before a byte of theirs is read, and counted.
+                // The role matrix lets a worker or a client open a connection to a manager; a vote
+                // is not theirs. They are let go at once, before a byte of theirs is read, and
+                // counted.
                 let caller = connection.caller();
                 let peer = caller.peer.as_ref().map(|peer| &peer.identity);
                 let accepted = match peer {

@@ -1,8 +1,8 @@
 //! Who may have how many connections to one listener.
 //!
-//! The places are shared out, so that no certificate, and no role, can lock the others out: each peer has a share of
-//! its own, those who are no members (clients, gates, join tokens) have half of the places together, and the last
-//! ones are for managers, without whom nothing is decided.
+//! The places are shared out, so that no certificate, and no role, can lock the others out: each
+//! peer has a share of its own, those who are no members (clients, gates, join tokens) have half of
+//! the places together, and the last ones are for managers, without whom nothing is decided.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,8 +13,9 @@ use trust::{Identity, Role};
 /// Of the places, one in so many is for managers alone.
 const KEPT_FOR_MANAGERS: usize = 16;
 
-/// What one certificate may have open at a listener. A node needs a few: one for each purpose, and those that are being
-/// made anew. Pipelines share a client's certificate, and a gate speaks for many clients.
+/// What one certificate may have open at a listener. A node needs a few: one for each purpose, and
+/// those that are being made anew. Pipelines share a client's certificate, and a gate speaks for
+/// many clients.
 #[must_use]
 pub fn per_peer(role: Role) -> usize {
     match role {
@@ -143,7 +144,8 @@ mod tests {
         assert!(places.lock().peers.is_empty() && places.lock().all == 0);
     }
 
-    /// Many clients together leave half of the places to members, and all others leave the last ones to managers.
+    /// Many clients together leave half of the places to members, and all others leave the last
+    /// ones to managers.
     #[test]
     fn places_are_kept_for_members_and_for_managers() {
         let places = Places::new(1024);

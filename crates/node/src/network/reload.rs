@@ -1,7 +1,9 @@
-//! New certificates without a restart: when their files change, or when the process is told by SIGHUP.
+//! New certificates without a restart: when their files change, or when the process is told by
+//! SIGHUP.
 //!
-//! Files that are half written, expired or somebody else's are refused with the reason, and the old credentials stay in
-//! use. They are looked at again, so a rotation that writes three files one after the other comes right by itself.
+//! Files that are half written, expired or somebody else's are refused with the reason, and the old
+//! credentials stay in use. They are looked at again, so a rotation that writes three files one
+//! after the other comes right by itself.
 
 use std::fmt;
 use std::io;

@@ -1,7 +1,7 @@
 //! The real network: TCP with mutual TLS, nothing else.
 //!
-//! No slow or silent stranger can hold it up: handshakes are bounded in number and time, connections in number, and
-//! whatever is refused is counted by kind.
+//! No slow or silent stranger can hold it up: handshakes are bounded in number and time,
+//! connections in number, and whatever is refused is counted by kind.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -33,8 +33,8 @@ pub struct Limits {
     pub handshake: Duration,
     /// Handshakes under way at once; at the bound the oldest gives way. 256.
     pub handshakes_max: usize,
-    /// Connections that others may have open to one listener, shared out as [`super::Places`] says; one more is closed
-    /// at once. 1,024.
+    /// Connections that others may have open to one listener, shared out as [`super::Places`] says;
+    /// one more is closed at once. 1,024.
     pub connections_max: usize,
 }
 
@@ -291,7 +291,8 @@ impl std::fmt::Debug for Mutual {
 mod tests {
     use super::*;
 
-    /// A storm of refusals is one line now and then, which says how many it stands for; all of them are counted.
+    /// A storm of refusals is one line now and then, which says how many it stands for; all of them
+    /// are counted.
     #[test]
     fn refusals_are_logged_now_and_then_with_their_number() {
         let tally = Tally::default();

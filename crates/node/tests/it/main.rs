@@ -1,4 +1,5 @@
-//! All integration tests of `node`, in one program: each further program is linked with everything again.
+//! All integration tests of `node`, in one program: each further program is linked with everything
+//! again.
 
 mod cluster;
 mod simulated;

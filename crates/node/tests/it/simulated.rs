@@ -1,4 +1,5 @@
-//! The same members on a simulated network: plain streams, gossip as a task, time that is only counted.
+//! The same members on a simulated network: plain streams, gossip as a task, time that is only
+//! counted.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -15,7 +16,7 @@ use membership::{Role, State};
 use node::network::{Caller, ConnectError, Connection, Listener, Network};
 use node::secret::GossipKey;
 use node::vitals::Vitals;
-use node::{Config, CredentialFiles, Entropy, Member};
+use node::{Config, CredentialFiles, Entropy, Host, Member, Platform};
 use tempfile::TempDir;
 use trust::{Expected, Gates, Identity};
 use turmoil::net::{TcpListener, TcpStream, UdpSocket};
@@ -118,8 +119,8 @@ type Row = (u128, u64, State);
 type Seen = Arc<Mutex<Vec<Row>>>;
 type Holds<'a> = &'a dyn Fn(&[Row]) -> bool;
 
-/// Five members at the pace of a datacenter form, lose one that crashes, and see it come back as a later life. Minutes
-/// pass in it that nobody waits for.
+/// Five members at the pace of a datacenter form, lose one that crashes, and see it come back as a
+/// later life. Minutes pass in it that nobody waits for.
 #[test]
 fn members_run_on_a_simulated_network() {
     let folder = Arc::new(TempDir::new().unwrap());
@@ -139,9 +140,13 @@ fn members_run_on_a_simulated_network() {
                 let seeds: Vec<_> =
                     (number > 1).then(|| turmoil::lookup("m1")).into_iter().collect();
                 let config = config(&folder, number, me, &seeds);
-                let disk = Arc::new(wal::RealDisk);
-                let member =
-                    Member::start_on(config, identity(number), Arc::new(Simulated), disk).await?;
+                let platform = Platform {
+                    identity: identity(number),
+                    network: Arc::new(Simulated),
+                    disk: Arc::new(wal::RealDisk),
+                    host: Host::Simulated,
+                };
+                let member = Member::start_on(config, platform).await?;
                 loop {
                     tokio::time::sleep(Duration::from_millis(200)).await;
                     if number == 2 && member.is_ready() {

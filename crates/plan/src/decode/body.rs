@@ -15,6 +15,10 @@ pub fn body(cx: &Context<'_>, node: &Node) -> Body {
         let message = format!("a request has one body, not `{}` and `{}`", first.key, second.key);
         cx.report(second.place, message).help("remove one of them");
     }
+    if let Some(render) = node.entry("render").filter(|_| node.get("file").is_none()) {
+        cx.report(render.place, "`render` has no effect without `file`")
+            .help("what stands in the plan itself is always filled in: remove `render`");
+    }
     let Some(entry) = given.first() else {
         return Body::None;
     };
@@ -73,10 +77,8 @@ fn plain_number(cx: &Context<'_>, node: &Node) {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     let zeros =
         digits.len() > 1 && digits.starts_with('0') && digits.bytes().all(|b| b.is_ascii_digit());
-    // `+1` is a number; `+491701234567` is to be called.
-    let phone =
-        text.starts_with('+') && digits.len() > 6 && digits.bytes().all(|b| b.is_ascii_digit());
-    if zeros || phone {
+    // JSON has no plus: whoever writes one means a text, a telephone number most often.
+    if zeros || text.starts_with('+') {
         let sent = json_number(text);
         let what = if zeros { "the zeros" } else { "the plus" };
         cx.report(
@@ -224,14 +226,14 @@ fn json(cx: &Context<'_>, node: &Node, into: &mut Template) {
     }
 }
 
-/// A string in quotes. A lone reference stands without them: `${... | raw}` is written as it is, and
-/// a variable knows whether it is text.
+/// A string in quotes. A lone reference stands without them: `${... | raw}` is written as it is,
+/// and a variable knows whether it is text.
 fn json_text(cx: &Context<'_>, node: &Node, text: &str, is_key: bool, into: &mut Template) {
     cx.note_foreign(node, text, Escape::Json);
     // Parsed first, escaped after: quotes inside a reference's default are not JSON's.
     let parsed = match Template::parse(text, Escape::Json) {
         Ok(parsed) => parsed,
-        Err(wrong) => return cx.template_error(node, wrong),
+        Err(wrong) => return cx.template_errors(node, text, wrong, Escape::Json),
     };
     let mut parsed = parsed;
     let alone = match parsed.parts.as_mut_slice() {
@@ -261,7 +263,7 @@ fn json_text(cx: &Context<'_>, node: &Node, text: &str, is_key: bool, into: &mut
     into.push_text(quote);
 }
 
-/// YAML's `0x1F`, `+1` and `1.` are not JSON's.
+/// YAML's `0x1F` and `1.` are not JSON's.
 fn json_number(text: &str) -> String {
     if is_json_number(text) {
         return text.to_owned();

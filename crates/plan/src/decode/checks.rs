@@ -1,7 +1,7 @@
 //! Checks of responses, and the names they get in results.
 
 use super::{Context, certain, request};
-use crate::model::{Check, CheckKind, StatusRange, Test};
+use crate::model::{Check, CheckKind, Comparison, StatusRange, Test};
 use crate::template::Escape;
 use crate::tree::{Entry, Node, shorten};
 use crate::units;
@@ -36,9 +36,7 @@ fn check(cx: &Context<'_>, node: &Node) -> Option<(String, CheckKind)> {
     let entry = match given.as_slice() {
         [entry] => *entry,
         [first, second, ..] => {
-            let message =
-                format!("a check tests one thing, not `{}` and `{}`", first.key, second.key);
-            cx.report(second.place, message).help("make two checks of it");
+            cx.report(second.place, one_thing(&given)).help(as_list(cx, node, &given));
             first
         }
         [] => {
@@ -75,8 +73,40 @@ fn check(cx: &Context<'_>, node: &Node) -> Option<(String, CheckKind)> {
             let (op, limit) = units::duration_limit(value.text()?).ok()?;
             let written = value.text()?.trim_start_matches(['<', '>', '=', '!', ' ']);
             let name = format!("latency {} {written}", op.symbol());
+            if matches!(op, Comparison::Greater | Comparison::GreaterOrEqual) && !limit.is_zero() {
+                cx.warn(value.place, format!("`{name}` fails for every answer that is faster"))
+                    .help(format!("did you mean `latency: \"< {written}\"`?"));
+            }
             Some((name, CheckKind::Latency { op, limit }))
         }
+    }
+}
+
+/// What is wrong with several tests in one check.
+fn one_thing(given: &[&Entry]) -> String {
+    let names: Vec<String> = given.iter().map(|entry| format!("`{}`", entry.key)).collect();
+    let (last, others) = names.split_last().map_or(("", &names[..]), |(l, o)| (l.as_str(), o));
+    format!("a check tests one thing, not {} and {last}", others.join(", "))
+}
+
+/// The same tests as a list, each as it is written.
+fn as_list(cx: &Context<'_>, node: &Node, given: &[&Entry]) -> String {
+    let is_own = |entry: &&Entry| TESTS.contains(&entry.key.as_str());
+    let own: Vec<&Entry> = node.entries().iter().filter(is_own).collect();
+    let shown = |entry: &Entry| format!("{}: {}", entry.key, cx.source(&entry.value));
+    let one = |entry: &&Entry| {
+        let own = own.iter().filter(|_| entry.key == "json").map(|own| shown(own));
+        let parts: Vec<String> = std::iter::once(shown(entry)).chain(own).collect();
+        format!("{{ {} }}", parts.join(", "))
+    };
+    let items: Vec<String> = given.iter().map(one).collect();
+    let list = items.join(", ");
+    // A check that is written over many lines is not repeated.
+    match list.contains('\n') || list.len() > 300 {
+        true => {
+            "`check` takes a list: `check: [ { status: 200 }, { latency: \"< 250ms\" } ]`".into()
+        }
+        false => format!("`check` takes a list of them: `check: [ {list} ]`"),
     }
 }
 
@@ -117,9 +147,7 @@ fn test(cx: &Context<'_>, node: &Node, allowed: &[&str]) -> Option<(String, Test
             return None;
         }
         [first, second, ..] => {
-            let message =
-                format!("a check tests one thing, not `{}` and `{}`", first.key, second.key);
-            cx.report(second.place, message).help("make two checks of it");
+            cx.report(second.place, one_thing(&given)).help("make a check of each");
             first
         }
     };

@@ -32,6 +32,8 @@ pub struct Context<'a> {
     shipped: Option<&'a BTreeMap<String, PathBuf>>,
     /// Files that the plan names, and where they are.
     pub files: RefCell<Vec<(String, PathBuf)>>,
+    /// The data sets of the plan.
+    data_names: Vec<String>,
     /// Whether relative URLs have something to be relative to.
     pub has_target: bool,
     pub findings: RefCell<Vec<Finding>>,
@@ -49,6 +51,10 @@ pub struct Context<'a> {
     pub body_files: RefCell<Vec<(Place, Vec<String>)>>,
     /// Whether a key fits a client certificate.
     pub key_fits: Option<crate::KeyFits<'a>>,
+    /// Whether a file of certificates can be used.
+    pub ca_reads: Option<crate::CaReads<'a>>,
+    /// Whether an address is one of this machine.
+    pub is_here: Option<crate::IsHere<'a>>,
     /// The step being decoded, for messages.
     step: RefCell<String>,
     /// Whether what is being decoded is filled in after the response.
@@ -83,6 +89,7 @@ impl<'a> Context<'a> {
         options: &'a crate::ReadOptions<'a>,
         base_dir: &'a Path,
         has_target: bool,
+        data_names: Vec<String>,
     ) -> Self {
         Context {
             text,
@@ -92,6 +99,7 @@ impl<'a> Context<'a> {
             shipped: options.files,
             files: RefCell::default(),
             has_target,
+            data_names,
             findings: RefCell::default(),
             warnings: RefCell::default(),
             refs: RefCell::default(),
@@ -100,6 +108,8 @@ impl<'a> Context<'a> {
             foreign: RefCell::default(),
             body_files: RefCell::default(),
             key_fits: options.key_fits,
+            ca_reads: options.ca_reads,
+            is_here: options.is_here,
             step: RefCell::default(),
             after_response: Cell::new(false),
             taken: RefCell::default(),
@@ -211,9 +221,37 @@ impl<'a> Context<'a> {
         parts.into_iter().map(place).collect()
     }
 
+    /// A value as it is written in the file.
+    pub fn source(&self, node: &Node) -> &'a str {
+        self.text.get(node.place.start..node.place.end).unwrap_or_default().trim()
+    }
+
     pub fn template_error(&self, node: &Node, wrong: TemplateError) {
         let place = self.inside(node, wrong.start, wrong.end);
-        self.report(place, wrong.message).maybe_help(wrong.help);
+        let inner = node.text().and_then(|text| text.get(wrong.start..wrong.end));
+        let inner = inner.and_then(|text| text.strip_prefix("${")?.strip_suffix('}'));
+        let set = inner.and_then(|inner| inner.split_once('.')).map(|(set, _)| set.trim());
+        // `${users.name}` of the data set `users`.
+        let help = match (inner, set) {
+            (Some(inner), Some(set)) if self.data_names.iter().any(|name| name == set) => {
+                Some(format!("did you mean `${{data.{}}}`?", shorten(inner.trim())))
+            }
+            _ => wrong.help,
+        };
+        self.report(place, wrong.message).maybe_help(help);
+    }
+
+    /// All references of a text that are wrong, and not only the first.
+    pub fn template_errors(&self, node: &Node, text: &str, first: TemplateError, escape: Escape) {
+        let wrong = |(start, end): (usize, usize)| {
+            let error = Template::parse(&text[start..end], escape).err()?;
+            Some(TemplateError { start: start + error.start, end: start + error.end, ..error })
+        };
+        let all: Vec<TemplateError> = spans(text).into_iter().filter_map(wrong).collect();
+        match all.iter().any(|one| one.start == first.start) {
+            true => all.into_iter().for_each(|one| self.template_error(node, one)),
+            false => self.template_error(node, first),
+        }
     }
 
     /// Reads a scalar as a template; fills in the environment and notes the other references.
@@ -229,7 +267,7 @@ impl<'a> Context<'a> {
         match Template::parse(text, escape) {
             Ok(template) => self.fill(node, encode_text(template, escape)),
             Err(wrong) => {
-                self.template_error(node, wrong);
+                self.template_errors(node, text, wrong, escape);
                 Template::default()
             }
         }
@@ -301,6 +339,13 @@ impl<'a> Context<'a> {
         for entry in node.map(Node::entries).unwrap_or_default() {
             let shown = templates.iter().find(|(key, _)| *key == entry.key);
             self.no_secret(&entry.value, shown.map(|(_, template)| template), "a tag");
+            if crate::RESERVED_TAGS.contains(&entry.key.as_str()) {
+                let message = format!("`{}` is a tag that every request has already", entry.key);
+                self.report(entry.place, message).help(format!(
+                    "choose another name, for example `my_{}`: this one would be lost in the samples",
+                    entry.key
+                ));
+            }
         }
         templates
     }

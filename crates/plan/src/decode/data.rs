@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::Context;
-use crate::data::load_rows;
+use crate::data::{Rows, load_rows};
 use crate::model::{DataFormat, DataOrder, DataSet, WhenExhausted};
 use crate::template::is_name;
 use crate::tree::{Node, shorten};
@@ -32,6 +32,16 @@ pub fn data_set(cx: &Context<'_>, name: &str, node: &Node) -> DataSet {
         cx.report(place, "rows cannot be unique per iteration and recycled")
             .help("write `when_exhausted: stop`, or `order: sequential`");
     }
+    if order == DataOrder::Random
+        && let Some(given) = node.get("when_exhausted").filter(|given| given.text().is_some())
+    {
+        let message =
+            "`when_exhausted` has no effect here: `order: random` draws rows again and again";
+        cx.report(given.place, message).help(
+            "remove it; each row once, and then the end, is `order: unique-per-iteration` (in the order of \
+             the file: `shuf` mixes its lines)",
+        );
+    }
     let file = cx.file(file_node);
     let format = format(cx, node, file_node, &file);
     let mut set = DataSet {
@@ -48,6 +58,9 @@ pub fn data_set(cx: &Context<'_>, name: &str, node: &Node) -> DataSet {
     if set.file.is_file() {
         match load_rows(&set) {
             Ok(rows) => {
+                if set.format == DataFormat::Csv {
+                    blanks(cx, file_node, &rows, char::from(set.delimiter));
+                }
                 set.rows = rows.len() as u64;
                 set.columns = rows.columns;
             }
@@ -60,6 +73,37 @@ pub fn data_set(cx: &Context<'_>, name: &str, node: &Node) -> DataSet {
         }
     }
     set
+}
+
+/// `name, password`: blanks beside the delimiter are a part of the values, and not of the names.
+fn blanks(cx: &Context<'_>, node: &Node, rows: &Rows, delimiter: char) {
+    const BLANK: [char; 2] = [' ', '\t'];
+    let columns = |has: fn(&str) -> bool| -> Vec<String> {
+        let all = |column: &usize| {
+            let mut values = (0..rows.len()).map(|row| &*rows.row(row)[*column]);
+            values.all(|value| has(value) && !value.trim().is_empty())
+        };
+        let found = (0..rows.columns.len()).filter(all);
+        found.map(|column| format!("`{}`", shorten(&rows.columns[column]))).collect()
+    };
+    let file = shorten(node.text().unwrap_or_default());
+    let begins: fn(&str) -> bool = |value| value.starts_with(BLANK);
+    let ends: fn(&str) -> bool = |value| value.ends_with(BLANK);
+    for (how, side, has) in [("begins", "after", begins), ("ends", "before", ends)] {
+        let names = columns(has);
+        if !names.is_empty() {
+            let names = names.join(", ");
+            let message = format!(
+                "{file}:2: every value of {names} {how} with a blank, which is sent as it is"
+            );
+            let mut help = format!("take the blanks {side} each `{delimiter}` away");
+            let quoted = |value: &str| begins(value) && value.trim().starts_with('"');
+            if side == "after" && rows.row(0).iter().any(|value| quoted(value)) {
+                help.push_str("; quotes behind a blank are sent, too");
+            }
+            cx.warn(node.place, message).help(help);
+        }
+    }
 }
 
 /// As given, or by the file's ending.

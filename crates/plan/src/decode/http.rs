@@ -1,11 +1,10 @@
 //! Targets, headers and connection settings.
 
-use std::path::Path;
-
 use super::Context;
+use super::tls::tls;
 use crate::model::{HttpOptions, HttpVersion, IpFamily, ProxyChoice};
 use crate::template::{Escape, Part, Template};
-use crate::tree::{Node, shorten};
+use crate::tree::{Entry, Node, shorten};
 use crate::units;
 
 const SCHEMES: [&str; 2] = ["http://", "https://"];
@@ -18,11 +17,38 @@ pub fn target(cx: &Context<'_>, node: &Node) -> Template {
         if !known && text.strip_prefix("unix:").is_none_or(str::is_empty) {
             cx.report(node.place, format!("the target `{}` is not an address", shorten(text)))
                 .help("write http://HOST:PORT, https://HOST or unix:/PATH/TO/SOCKET");
+        } else {
+            port(cx, node, text, template.parts.len() > 1);
         }
     } else if node.text().is_some_and(str::is_empty) {
         cx.report(node.place, "the target is empty").help("write http://HOST:PORT");
     }
     template
+}
+
+/// `http://host:8080search`: a slash is missing, or there are no such ports.
+fn port(cx: &Context<'_>, node: &Node, url: &str, goes_on: bool) {
+    let Some((_, rest)) = url.split_once("://") else { return };
+    let end = rest.find(['/', '?', '#']);
+    let authority = &rest[..end.unwrap_or(rest.len())];
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    // `[::1]:8080`, and `host:${port}`.
+    let after = host.rsplit_once(']').map_or(host, |(_, after)| after);
+    let Some((_, port)) = after.split_once(':') else { return };
+    // Of a password with a slash in it nothing is repeated.
+    let password = end.is_some_and(|end| rest[end..].contains('@'));
+    if port.parse::<u16>().is_ok() || port.is_empty() || goes_on && end.is_none() || password {
+        return;
+    }
+    let digits = port.find(|c: char| !c.is_ascii_digit()).unwrap_or(port.len());
+    let help = match digits {
+        0 => "write http://HOST:PORT/PATH".to_owned(),
+        _ if digits < port.len() => {
+            format!("a `/` is missing: `:{}/{}`", &port[..digits], shorten(&port[digits..]))
+        }
+        _ => "ports are from 1 to 65535".to_owned(),
+    };
+    cx.report(node.place, format!("`{}` is not a port", shorten(port))).help(help);
 }
 
 fn has_host(text: &str, scheme: &str) -> bool {
@@ -61,7 +87,9 @@ pub fn url(cx: &Context<'_>, node: &Node) -> Template {
             let message = format!("the scheme `{}` is not supported", shorten(scheme));
             cx.report(node.place, message).help("requests are made with http and https");
         } else if alone || SCHEMES.iter().any(|s| first.starts_with(&format!("{s}/"))) {
-            cx.report(node.place, "the URL has no host").done();
+            cx.report(node.place, "the URL has no host").help("write http://HOST:PORT/PATH");
+        } else {
+            port(cx, node, first, template.parts.len() > 1);
         }
     } else {
         let message = format!("`{}` is not a URL", shorten(first));
@@ -77,16 +105,42 @@ pub fn headers(cx: &Context<'_>, node: Option<&Node>) -> Vec<(String, Template)>
             cx.report(entry.place, message).help("use letters, digits and `-`");
         }
         if entry.value.text().is_some_and(|text| text.contains(['\r', '\n', '\0'])) {
-            cx.report(entry.value.place, "a header is one line").done();
+            let ends = entry.value.text().is_some_and(|text| !text.trim_end().contains('\n'));
+            let help = match ends {
+                true => "`|` adds the end of the line: write the value behind the colon, or `|-`",
+                false => "write its value in one line; `>-` joins lines by a blank",
+            };
+            cx.report(entry.value.place, "a header is one line").help(help);
         }
     }
+    twice(cx, node.map(Node::entries).unwrap_or_default());
     let headers = cx.templates(node, Escape::Header);
     for (entry, (_, value)) in node.map(Node::entries).unwrap_or_default().iter().zip(&headers) {
         if entry.key.eq_ignore_ascii_case("authorization") {
             doubled_scheme(cx, &entry.value, value);
+            bare_basic(cx, &entry.value, value);
+        }
+        let framing = ["content-length", "transfer-encoding"];
+        if framing.iter().any(|name| entry.key.eq_ignore_ascii_case(name)) {
+            let message = format!("`{}` is set by itself, from the body", shorten(&entry.key));
+            cx.report(entry.place, message).help("remove it: sent twice it is refused by servers");
         }
     }
     headers
+}
+
+/// `Accept` and `accept` in one map: the second would take the place of the first.
+fn twice(cx: &Context<'_>, entries: &[Entry]) {
+    for (number, entry) in entries.iter().enumerate() {
+        let same = |other: &&Entry| other.key.eq_ignore_ascii_case(&entry.key);
+        if let Some(first) = entries[..number].iter().find(same) {
+            let (name, other) = (shorten(&entry.key), shorten(&first.key));
+            let message = format!("the header `{name}` is given twice: names have no case");
+            let line = first.place.line;
+            cx.report(entry.place, message)
+                .help(format!("`{other}` in line {line} is the same header: keep one of them"));
+        }
+    }
 }
 
 /// What a value begins with, if that is fixed.
@@ -112,6 +166,20 @@ fn doubled_scheme(cx: &Context<'_>, node: &Node, value: &Template) {
     if again.eq_ignore_ascii_case(word) {
         cx.report(node.place, format!("the word `{word}` stands here twice"))
             .help(format!("write it once: `authorization: {word} ...`"));
+    }
+}
+
+/// `authorization: Basic ${user}:${password}`: what follows the word is base64, without a colon.
+fn bare_basic(cx: &Context<'_>, node: &Node, value: &Template) {
+    let Some(word) = scheme(value).filter(|word| word.eq_ignore_ascii_case("basic")) else {
+        return;
+    };
+    let colon = |part: &Part| matches!(part, Part::Text(text) if text.contains(':'));
+    if value.parts.iter().any(colon) {
+        let message = format!("what follows `{word}` is base64, and here stands `user:password`");
+        cx.report(node.place, message).help(
+            "write `auth: { basic: { user: NAME, password: WORD } }` in the step, which encodes it",
+        );
     }
 }
 
@@ -190,40 +258,6 @@ pub fn redirects(node: &Node) -> Option<u32> {
     }
 }
 
-fn tls(cx: &Context<'_>, node: &Node, http: &mut HttpOptions) {
-    let Some(node) = node.get("tls") else { return };
-    let file = |key: &str| node.get(key).filter(|node| node.text().is_some()).map(|n| cx.file(n));
-    if let Some(insecure) = node.get("insecure").and_then(Node::flag) {
-        http.tls.insecure = insecure;
-    }
-    http.tls.ca = file("ca").or(http.tls.ca.take());
-    http.tls.certificate = file("certificate").or(http.tls.certificate.take());
-    http.tls.key = file("key").or(http.tls.key.take());
-    if let Some(name) = node.get("server_name").and_then(Node::text) {
-        http.tls.server_name = Some(name.to_owned());
-    }
-    match (&http.tls.certificate, &http.tls.key) {
-        (Some(_), None) => cx.report(node.place, "`certificate` needs a `key`").done(),
-        (None, Some(_)) => cx.report(node.place, "`key` needs a `certificate`").done(),
-        (Some(certificate), Some(key)) => key_fits(cx, node, certificate, key),
-        (None, None) => {}
-    }
-}
-
-/// A key of another certificate would fail every connection.
-fn key_fits(cx: &Context<'_>, node: &Node, certificate: &Path, key: &Path) {
-    let Some(fits) = cx.key_fits.filter(|_| certificate.is_file() && key.is_file()) else {
-        return;
-    };
-    if let Err(message) = fits(certificate, key) {
-        let place = node.get("key").or(node.get("certificate")).unwrap_or(node).place;
-        cx.report(place, message).help(
-            "name the key that the certificate was made for, both in PEM; \
-             `openssl x509 -noout -pubkey -in CERTIFICATE` and `openssl pkey -pubout -in KEY` print the same then",
-        );
-    }
-}
-
 fn addresses(cx: &Context<'_>, node: &Node, http: &mut HttpOptions) {
     for entry in node.get("hosts").map(Node::entries).unwrap_or_default() {
         let address = entry.value.text().unwrap_or_default();
@@ -240,7 +274,15 @@ fn addresses(cx: &Context<'_>, node: &Node, http: &mut HttpOptions) {
         http.local_addresses.clear();
         for item in list.one_or_many() {
             match item.text().unwrap_or_default().parse() {
-                Ok(address) => http.local_addresses.push(address),
+                Ok(address) => {
+                    if let Some(Err(message)) = cx.is_here.map(|is_here| is_here(address)) {
+                        cx.report(item.place, message).help(
+                            "name addresses that this machine has (`ip address` lists them), or leave \
+                             `local_addresses` out",
+                        );
+                    }
+                    http.local_addresses.push(address);
+                }
                 Err(_) => cx
                     .report(item.place, "not an IP address")
                     .help("write an address of this machine, for example 10.0.0.5"),

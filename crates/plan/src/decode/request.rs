@@ -39,6 +39,9 @@ pub fn request(cx: &Context<'_>, node: &Node) -> Request {
     };
     let timeout = cx.duration(node.get("timeout"));
     cx.not_zero(node.get("timeout"), timeout);
+    if method.eq_ignore_ascii_case("head") {
+        no_body(cx, node);
+    }
     Request {
         method,
         url,
@@ -53,6 +56,28 @@ pub fn request(cx: &Context<'_>, node: &Node) -> Request {
         checks: cx.after_response(|| checks::checks(cx, node.get("check"))),
         record: cx.after_response(|| steps::records(cx, node)),
         on_failure: on_failure(node),
+    }
+}
+
+/// An answer to HEAD has no body to look at.
+fn no_body(cx: &Context<'_>, step: &Node) {
+    let checks = step.get("check").map(Node::one_or_many).unwrap_or_default();
+    let never = |check: &&Node| {
+        let body = check.get("body").is_some_and(|body| body.get("size").is_none());
+        body || check.get("json").is_some()
+    };
+    for check in checks.iter().filter(never) {
+        cx.report(check.place, "an answer to HEAD has no body: this check can never hold")
+            .help("write `get` in the place of `head`, or check the status or a header");
+    }
+    for entry in step.get("extract").map(Node::entries).unwrap_or_default() {
+        let from = &entry.value;
+        let of_body =
+            from.text().is_some() || from.get("json").is_some() || from.get("regex").is_some();
+        if of_body && from.get("optional").and_then(Node::flag) != Some(true) {
+            cx.report(entry.place, "an answer to HEAD has no body to extract from")
+                .help("write `get` in the place of `head`, or extract a `header`");
+        }
     }
 }
 
@@ -246,6 +271,22 @@ fn meant_path(path: &str) -> Option<String> {
 
 /// What to do about a path that begins well.
 fn path_help(path: &str) -> String {
+    // `$.total > 0`; in a filter, `[?@.price < 10]`, a comparison is at home.
+    if let Some(at) = path.find(['<', '>', '=', '!']).filter(|_| !path.contains("[?")) {
+        let (left, right) = (path[..at].trim(), path[at..].trim());
+        let left = ["length()", "size()", "count()", "lenght()"]
+            .iter()
+            .find_map(|end| left.strip_suffix(end))
+            .map_or(left, |list| list.trim_end_matches('.'));
+        return match crate::units::number_limit(right) {
+            Ok(_) => {
+                format!("a path has no comparison: write `json: \"{left}\"` and `is: \"{right}\"`")
+            }
+            Err(_) => format!(
+                "a path has no comparison: write `json: \"{left}\"` and `equals`, `contains` or `is`"
+            ),
+        };
+    }
     let function =
         ["length()", "size()", "count()", "first()", "last()", "min()", "max()", "sum()"];
     if let Some(function) = function.iter().find(|function| path.ends_with(**function)) {
@@ -290,7 +331,18 @@ pub fn regex(cx: &Context<'_>, node: &Node) -> Option<(String, usize)> {
         Err(error) => {
             let text = error.to_string();
             let reason = text.lines().last().unwrap_or_default().trim_start_matches("error: ");
-            cx.report(node.place, format!("not a regular expression: {reason}")).done();
+            // `*tea` and `*.json` are a shell's patterns.
+            let shell = pattern.starts_with(['*', '?']);
+            let help = match shell {
+                true => format!(
+                    "this is a regular expression, in which any characters are `.*`: write `'{}'`",
+                    shorten(&pattern.replace('.', "\\.").replace('*', ".*").replace('?', "."))
+                ),
+                false => "`( ) [ ] { } . * + ? ^ $ | \\` mean something in it: put a `\\` before one that is \
+                          meant as it is, or use `contains`"
+                    .to_owned(),
+            };
+            cx.report(node.place, format!("not a regular expression: {reason}")).help(help);
             None
         }
     }

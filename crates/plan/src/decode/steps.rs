@@ -208,6 +208,15 @@ fn branches(cx: &Context<'_>, node: &Node) -> Vec<Branch> {
 }
 
 pub fn records(cx: &Context<'_>, node: &Node) -> Vec<Record> {
+    for entry in node.get("record").map(Node::entries).unwrap_or_default() {
+        let fixed = entry.value.text().filter(|text| !text.contains("${"));
+        let text = fixed.unwrap_or("1").trim();
+        if !matches!(text, "true" | "false") && crate::units::number(text).is_none() {
+            let message = format!("`{}` is no number, and metrics take numbers", shorten(text));
+            cx.report(entry.value.place, message)
+                .help("write a number or a reference; for a rate, 1 or 0 (`true` or `false`)");
+        }
+    }
     cx.templates(node.get("record"), Escape::None)
         .into_iter()
         .map(|(metric, value)| Record { metric, value })

@@ -18,8 +18,12 @@ pub static LOAD: Object = Object {
         Key::new("executor", Shape::Choice(&EXECUTORS), "How load is made.")
             .default("what the other keys tell")
             .example("ramping-vus"),
-        Key::new("vus", Shape::Count, "Virtual users; arrival rates: those ready at the start.")
-            .example("10"),
+        Key::new(
+            "vus",
+            Shape::Count,
+            "Virtual users; of a rate those ready at the start, and the most unless `max_vus` is.",
+        )
+        .example("10"),
         Key::new("start_vus", Shape::Count, "Virtual users before the first stage.").default("0"),
         Key::new("duration", Shape::Duration, "How long.").example("30s"),
         Key::new("stages", Shape::List(&Shape::Object(&STAGE)), "Ramps, one after another.")

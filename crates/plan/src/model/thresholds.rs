@@ -84,3 +84,21 @@ pub enum Aggregation {
     Count,
     Value,
 }
+
+/// Tags that every request has without being given them; a plan's own have other names.
+pub const RESERVED_TAGS: [&str; 14] = [
+    "check",
+    "error",
+    "error_code",
+    "expected_response",
+    "group",
+    "method",
+    "name",
+    "proto",
+    "scenario",
+    "stage",
+    "status",
+    "step",
+    "url",
+    "workflow",
+];

@@ -1,8 +1,12 @@
 //! What to write instead of a value of the wrong shape, or of a key in the wrong place.
 
+mod toml;
+
+pub use toml::list_in_toml;
+
 use super::{Object, Shape, accepts, kind_of};
 use crate::keys;
-use crate::tree::{Node, Value, shorten};
+use crate::tree::{Entry, Node, Value, shorten};
 use crate::units;
 use crate::words;
 
@@ -36,6 +40,98 @@ pub fn hint(node: &Node, shape: &Shape) -> Option<String> {
         (Shape::Object(object), Value::Text(text) | Value::Number(text)) => from_text(object, text),
         _ => None,
     }
+}
+
+/// Keys that are known elsewhere and mean something else there: what they are called at this place.
+const MEANT: [(&str, &str, &str); 8] = [
+    (
+        "workflow",
+        "needs",
+        "a workflow waits for others by `depends_on: [NAME]`; `needs` is for steps",
+    ),
+    (
+        "step",
+        "depends_on",
+        "a step waits for others by `needs: [NAME]`; `depends_on` is for workflows",
+    ),
+    (
+        "workflow",
+        "timeout",
+        "the time limit of this workflow's requests is `http: { timeout: 5s }`, of one request the \
+         step's own `timeout`; that of the whole test is the plan's",
+    ),
+    (
+        "load",
+        "timeout",
+        "how long a load lasts is `duration`, of iterations `max_duration`; the time limit of requests \
+         is the workflow's `http: { timeout: 5s }`",
+    ),
+    ("workflow", "think", THINK),
+    ("load", "think", THINK),
+    ("plan", "think", THINK),
+    (
+        "workflow",
+        "hosts",
+        "names are led elsewhere by the workflow's `http: { hosts: { NAME: ADDRESS } }`, or in `defaults`",
+    ),
+];
+
+const THINK: &str = "`think` is a step of its own: `steps: [ { get: / }, { think: 1s } ]`";
+
+/// Help for a key that has another name here than where it is known.
+pub fn meant(object: &Object, key: &str) -> Option<String> {
+    let known = MEANT.iter().find(|(place, name, _)| *place == object.name && *name == key);
+    known.map(|(.., help)| (*help).to_owned())
+}
+
+/// Help for a key below one that has nothing, where it was to be indented.
+pub fn not_indented(empty: Option<(&str, u32)>, key: &str) -> Option<String> {
+    let (above, line) = empty?;
+    Some(format!("`{above}` in line {line} is empty: indent `{}` below it", shorten(key)))
+}
+
+/// Help for the value of a key, where the key says what was meant.
+pub fn of_key(key: &str, node: &Node, shape: &Shape) -> Option<String> {
+    let is_more = matches!(node.value, Value::Map(_) | Value::List(_));
+    let help = match (key, shape) {
+        ("body", Shape::Template) if is_more => {
+            "`body` is a text as it is sent; a map is sent by `json` or `form` in its place"
+        }
+        ("form", Shape::Template) if is_more => {
+            "a form has one text for each name; what has parts of its own is sent by `json`"
+        }
+        ("query" | "headers", Shape::Template) if is_more => "write one text for each name",
+        ("weight", Shape::Count) if node.text().is_some_and(|text| text.contains('.')) => {
+            "only the ratio of weights counts: write whole numbers, 7 and 3 for 0.7 and 0.3"
+        }
+        (_, Shape::Count | Shape::CountOrOff) => return written_out(node),
+        _ => return None,
+    };
+    Some(help.to_owned())
+}
+
+/// `10k`, `1e6`, `1_000`: a whole number that is written in short.
+fn written_out(node: &Node) -> Option<String> {
+    let text = node.text()?.trim().to_ascii_lowercase().replace(['_', ',', '\''], "");
+    let (digits, factor) = match text.strip_suffix(['k', 'm']) {
+        Some(digits) if text.ends_with('k') => (digits, 1e3),
+        Some(digits) => (digits, 1e6),
+        None => (text.as_str(), 1.0),
+    };
+    let number = units::number(digits.trim())? * factor;
+    let is_plain = node.text().is_some_and(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+    let is_whole = number.fract() == 0.0 && (0.0..1e15).contains(&number);
+    (is_whole && !is_plain).then(|| format!("write it out: `{number:.0}`"))
+}
+
+/// Help for a word that is none of those that may stand here.
+pub fn of_choice(text: &str) -> Option<String> {
+    let is_steered = text.eq_ignore_ascii_case("externally-controlled");
+    is_steered.then(|| {
+        "every test can be steered while it runs: `executor: constant-vus` with `vus` and `duration`, then \
+         `volley ctl scale --vus N`"
+            .to_owned()
+    })
 }
 
 /// `workflows: { browse: ... }`: other tools have names where this plan has a list.
@@ -78,7 +174,8 @@ pub fn named_by_key(object: &Object, key: &str, value: &Node) -> Option<String> 
 }
 
 /// A key that is known at another place of the plan: where that is.
-pub fn belongs_elsewhere(object: &Object, key: &str, is_toml: bool) -> Option<String> {
+pub fn belongs_elsewhere(object: &Object, entry: &Entry, toml: Option<&str>) -> Option<String> {
+    let key = entry.key.as_str();
     let places: [(&Object, &str, &str); 5] = [
         (&keys::PLAN, "the plan itself", "the left margin, beside `workflows`"),
         (&keys::WORKFLOW, "a workflow", "the level of the workflow's `name` and `steps`"),
@@ -92,12 +189,8 @@ pub fn belongs_elsewhere(object: &Object, key: &str, is_toml: bool) -> Option<St
     let others = places.into_iter().filter(|(other, ..)| other.name != object.name);
     let has = |other: &Object| other.keys.iter().any(|one| one.name == key);
     let (other, owner, place) = others.into_iter().find(|(other, ..)| has(other))?;
-    if is_toml && other.name == keys::PLAN.name {
-        return Some(format!(
-            "`{key}` belongs to {owner}, and in TOML what follows `[[workflows]]` or \
-             `[[workflows.steps]]` is a part of it: put it above the first `[[workflows]]`, or write \
-             `[[{key}]]`, `[{key}]`"
-        ));
+    if let Some(text) = toml.filter(|_| other.name == keys::PLAN.name) {
+        return Some(toml::belongs_to_the_plan(key, entry.place, text));
     }
     Some(format!("`{key}` belongs to {owner}: move it to {place}"))
 }

@@ -286,6 +286,17 @@ impl<'p> Checker<'p> {
         } else if let (Some(other), Some(own)) = (elsewhere, workflow) {
             let (from, to) = (&other.name, &own.name);
             format!("`{from}` sets it: hand it over with `provide: {{ {name}: [{to}] }}` and `use`")
+        } else if let Some(other) = elsewhere {
+            // The plan's own setup and teardown.
+            let own = setters(plan, other);
+            let step =
+                own.iter().find(|(variable, _)| *variable == name).and_then(|(_, step)| *step);
+            let who = step.map_or_else(String::new, |step| format!("the step `{step}` of "));
+            format!(
+                "{who}the workflow `{}` sets it, for one iteration: the plan's `setup` and `teardown` do not see it; \
+                 get it here again by a step with an `extract` of its own",
+                other.name
+            )
         } else {
             format!("set it with `vars`, `set` or `extract`, or give a default: `${{{name}:-x}}`")
         };

@@ -3,24 +3,8 @@
 use super::{Checker, all_steps};
 use crate::hold::BUILT_IN;
 use crate::methods::WARMUP;
-use crate::model::{Action, Step, Threshold};
+use crate::model::{Action, RESERVED_TAGS, Step, Threshold};
 use crate::tree::{Node, Place, shorten};
-
-/// Tags that requests have without being given them.
-const SYSTEM_TAGS: [&str; 12] = [
-    "step",
-    "workflow",
-    "stage",
-    "status",
-    "method",
-    "url",
-    "name",
-    "proto",
-    "error",
-    "error_code",
-    "check",
-    "group",
-];
 
 impl Checker<'_> {
     pub fn thresholds(&mut self, nodes: &[Node]) {
@@ -55,6 +39,13 @@ impl Checker<'_> {
         let plan = self.plan;
         for (tag, wanted) in &threshold.select.tags {
             let place = node.and_then(|node| node.get(tag)).map_or(metric, |node| node.place);
+            if RESERVED_TAGS.contains(&tag.as_str()) {
+                let message = format!(
+                    "a threshold cannot choose by `{tag}`, which is known of single samples only"
+                );
+                self.report(place, message, Some(instead_of(tag).to_owned()));
+                continue;
+            }
             let of_steps = |steps: &[&Step]| -> Vec<crate::template::Template> {
                 let own = steps.iter().filter_map(|step| match &step.action {
                     Action::Request(request) => Some(&request.tags),
@@ -71,7 +62,7 @@ impl Checker<'_> {
             let known: Option<Vec<&str>> = values.iter().map(|value| value.as_literal()).collect();
             // What is filled in while the test runs may be anything.
             let Some(known) = known else { continue };
-            if known.contains(&wanted.as_str()) || SYSTEM_TAGS.contains(&tag.as_str()) {
+            if known.contains(&wanted.as_str()) {
                 continue;
             }
             let mut known = known;
@@ -106,7 +97,13 @@ impl Checker<'_> {
         let own = plan.metrics.iter().map(|metric| metric.name.as_str());
         if !name.is_empty() && !own.clone().any(|metric| metric == name) {
             let names: Vec<&str> = own.chain(BUILT_IN.iter().map(|(name, _)| *name)).collect();
-            self.unknown(place, "metric", name, names);
+            match other_name(name) {
+                Some(help) => {
+                    let message = format!("there is no metric `{}`", shorten(name));
+                    self.report(place, message, Some(help.into()));
+                }
+                None => self.unknown(place, "metric", name, names),
+            }
         } else if !name.is_empty() {
             self.is_recorded(threshold, place);
         }
@@ -211,4 +208,38 @@ impl Checker<'_> {
         }
         self.unknown(place, "stage", name, labels.iter().map(String::as_str).collect::<Vec<_>>());
     }
+}
+
+/// What to do where a tag of single samples was to choose.
+fn instead_of(tag: &str) -> &'static str {
+    match tag {
+        "expected_response" | "error" | "error_code" => {
+            "leave it out, and say how many may fail: `{ metric: http_req_failed, hold: rate < 1% }`"
+        }
+        "status" => {
+            "expect the status in the step, `check: { status: 200 }`, and say how many must have it: \
+             `{ metric: checks, hold: rate > 99% }`"
+        }
+        "check" => "choose by the step that has the check: `{ metric: checks, step: NAME, ... }`",
+        _ => {
+            "choose by `step: NAME` or `workflow: NAME`, or by a tag of your own: `tags: { part: cart }` in steps"
+        }
+    }
+}
+
+/// What others call a metric, and what it is called here.
+fn other_name(name: &str) -> Option<&'static str> {
+    let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
+    Some(match plain.to_ascii_lowercase().as_str() {
+        "responsetime" | "duration" | "requestduration" | "httpduration" | "elapsed" | "time" => {
+            "did you mean `http_req_duration`, or `latency`, which runs from the intended start?"
+        }
+        "errorrate" | "errors" | "failures" | "failed" | "failurerate" | "fails" => {
+            "did you mean `http_req_failed` (with `rate < 1%`)?"
+        }
+        "rps" | "requests" | "throughput" | "reqs" | "requestrate" => {
+            "did you mean `http_reqs` (with `rate > 100/s` or `count > 100`)?"
+        }
+        _ => return None,
+    })
 }

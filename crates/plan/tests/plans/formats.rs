@@ -100,7 +100,7 @@ fn json_bodies_keep_their_values() {
     };
     for (input, expect) in [
         ("{ a: 1, b: [true, null, 1.50], c: x }", r#"{"a":1,"b":[true,null,1.50],"c":"x"}"#),
-        ("{ a: 0x1F, b: +1, c: '1', d: 7, e: .5 }", r#"{"a":31,"b":1,"c":"1","d":7,"e":0.5}"#),
+        ("{ a: 0x1F, b: 1., c: '1', d: 7, e: .5 }", r#"{"a":31,"b":1.0,"c":"1","d":7,"e":0.5}"#),
         ("\"quote \\\" and \\n\"", r#""quote \" and \n""#),
         ("{ 'k\"ey': v }", r#"{"k\"ey":"v"}"#),
         ("[]", "[]"),

@@ -9,7 +9,9 @@ mod hostile;
 mod loads;
 mod mistakes;
 mod references;
+mod slips;
 mod trial;
+mod trial_three;
 mod trial_two;
 
 use std::path::Path;

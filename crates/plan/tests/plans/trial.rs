@@ -133,7 +133,7 @@ fn a_key_at_the_wrong_place_is_told_where_it_belongs() {
     let toml = "target = \"http://localhost\"\n[[workflows]]\nname = \"main\"\n[[workflows.steps]]\nget = \
                 \"/\"\nthresholds = []\n";
     let found = try_read(toml, Format::Toml).unwrap_err().to_string();
-    assert!(found.contains("put it above the first `[[workflows]]`"), "{found}");
+    assert!(found.contains("put it above `[[workflows]]`, the first of the headers"), "{found}");
 }
 
 #[test]
@@ -186,8 +186,8 @@ fn an_unknown_key_of_a_load_is_told_before_its_consequence() {
 #[test]
 fn a_key_that_does_not_fit_its_certificate_is_found_with_its_place() {
     let folder = tempfile::tempdir().unwrap();
-    for name in ["a.pem", "b.pem"] {
-        std::fs::write(folder.path().join(name), "x").unwrap();
+    for (name, what) in [("a.pem", "CERTIFICATE"), ("b.pem", "PRIVATE KEY")] {
+        std::fs::write(folder.path().join(name), format!("-----BEGIN {what}-----\n")).unwrap();
     }
     let text = "target: https://localhost\ndefaults: { tls: { certificate: a.pem, key: b.pem } }\nworkflows:\n- \
                 { name: a, steps: [ { get: / } ] }\n";

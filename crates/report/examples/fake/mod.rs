@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use plan::MetricKind;
 use stats::{
-    CheckLayout, DropCause, ErrorKind, ErrorSample, GeneratorStats, HistoryPoint, Issued,
-    LastWords, Layout, MetricLayout, Outcome, RunResult, StageLayout, StepLayout, StopReason,
-    ThresholdResult, TimelineEntry, Unit, Verdict, VerdictState, Window, WorkflowLayout,
-    WorkflowResult, WorkflowStatus,
+    CheckLayout, DropCause, ErrorKind, ErrorSample, GeneratorStats, History, Issued, LastWords,
+    Layout, MetricLayout, Outcome, RunResult, StageLayout, StepLayout, StopReason, ThresholdResult,
+    TimelineEntry, Unit, Verdict, VerdictState, Window, WorkflowLayout, WorkflowResult,
+    WorkflowStatus,
 };
 
 fn step(name: &str, workflow: usize, method: &str, route: &str) -> StepLayout {
@@ -157,6 +157,7 @@ fn threshold(metric: &str, label: &str, hold: &str, value: f64, unit: Unit) -> T
 /// Everything held.
 pub fn good() -> RunResult {
     let layout = Arc::new(layout());
+    let history = history(&layout);
     let event =
         |at, event: &str| TimelineEntry { at: Duration::from_millis(at), event: event.into() };
     RunResult {
@@ -201,20 +202,27 @@ pub fn good() -> RunResult {
             loop_lag_max_ms: 2.14,
             busiest_core: 0.34,
         },
-        history: vec![HistoryPoint {
-            at_s: 1.0,
-            over_s: 1.0,
-            requests: 120,
-            failed: 0,
-            vus: 10,
-            p50_ms: 1.2,
-            p95_ms: 8.1,
-            p99_ms: 40.0,
-        }],
+        history,
         notes: vec![],
         script: None,
         fail_on: VerdictState::Invalid,
     }
+}
+
+/// All that was counted, in two ticks.
+fn history(layout: &Layout) -> History {
+    let mut history = History::new(layout, None);
+    let ticks = [(1, totals(layout)), (2, Window::new(layout))];
+    for (second, window) in ticks {
+        let facts = stats::history::TickFacts {
+            at_ns: second * 1_000_000_000,
+            over_ns: 1_000_000_000,
+            vus: 10,
+            ..stats::history::TickFacts::default()
+        };
+        history.close_tick(layout, &window, None, facts);
+    }
+    history
 }
 
 /// Everything went wrong that can.
@@ -284,6 +292,8 @@ fn fail(stats: &mut stats::StepStats, kind: ErrorKind, n: u64) {
 fn error_samples() -> Vec<ErrorSample> {
     vec![
         ErrorSample {
+            at: Duration::from_secs(3),
+            later: Vec::new(),
             kind: ErrorKind::Status,
             step: 0,
             count: 48,
@@ -296,6 +306,8 @@ fn error_samples() -> Vec<ErrorSample> {
             ),
         },
         ErrorSample {
+            at: Duration::from_secs(3),
+            later: Vec::new(),
             kind: ErrorKind::Timeout,
             step: 1,
             count: 70,
@@ -303,6 +315,8 @@ fn error_samples() -> Vec<ErrorSample> {
             exchange: None,
         },
         ErrorSample {
+            at: Duration::from_secs(3),
+            later: Vec::new(),
             kind: ErrorKind::Refused,
             step: 1,
             count: 5,
@@ -349,6 +363,8 @@ pub fn quick_refused() -> RunResult {
     fail(stats, ErrorKind::Refused, 500);
     stats.sent = 0;
     result.error_samples = vec![ErrorSample {
+        at: Duration::from_secs(3),
+        later: Vec::new(),
         kind: ErrorKind::Refused,
         step: 0,
         count: 500,

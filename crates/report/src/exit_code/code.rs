@@ -81,8 +81,8 @@ const OF_SCRIPTS: [(&[ExitCode], &str); 16] = [
     ),
     (
         &[Interrupted],
-        "interrupted by Ctrl-C or SIGTERM: iterations are cut off and counted as interrupted, `teardown()` runs, the \
-         summary is printed",
+        "interrupted by Ctrl-C, SIGTERM or SIGHUP: iterations are cut off and counted as interrupted, \
+         `teardown()` runs, the summary is printed",
     ),
     (&[Stopped], "stopped by `volley ctl stop` or the key `q`"),
     (&[SetupTimeout, TeardownTimeout], "`setup()`, `teardown()` took too long"),
@@ -135,7 +135,8 @@ impl ExitCode {
             Failed => (
                 1,
                 "failed",
-                "something on this machine failed beside the run, for example a port in use",
+                "something on this machine failed beside the run, for example a port in use, or standard output \
+                 that cannot be written",
             ),
             Usage => (2, "usage", "the command line is wrong"),
             NotHeld => (
@@ -155,7 +156,8 @@ impl ExitCode {
             Interrupted => (
                 105,
                 "interrupted",
-                "interrupted: Ctrl-C or SIGTERM once ends gracefully with a summary, twice at once",
+                "interrupted: Ctrl-C, SIGTERM or the end of the terminal (SIGHUP) once ends gracefully with a \
+                 summary, twice at once",
             ),
             Exception => (107, "exception", "a script threw where an exception ends the test"),
             Aborted => (108, "aborted", "a script ended its own test: `exec.test.abort()`"),

@@ -101,19 +101,22 @@ fn marked(reason: &str) -> String {
 
 /// Failed checks and requests that no threshold speaks of.
 fn unnoticed(script: &ScriptResult) -> Option<String> {
-    let spoken_of =
-        |name: &str| script.thresholds.iter().any(|one| one.key.split('{').next() == Some(name));
+    let spoken_of = |name: &str, side: char| {
+        script.thresholds.iter().any(|one| {
+            one.key.split('{').next() == Some(name) && super::says_how_many(&one.text, side)
+        })
+    };
     let rate = |metric| match script.totals.sink(metric) {
         Some(Sink::Rate { trues, total }) => (*trues, *total),
         _ => (0, 0),
     };
     let (passed, checks) = rate(builtin::CHECKS);
-    if passed < checks && !spoken_of("checks") {
+    if passed < checks && !spoken_of("checks", '>') {
         let n = format::plural(checks - passed, "check");
         return Some(format!("{n} failed, and no threshold on `checks` says how many may"));
     }
     let (failed, _) = rate(builtin::HTTP_REQ_FAILED);
-    if failed > 0 && !spoken_of("http_req_failed") {
+    if failed > 0 && !spoken_of("http_req_failed", '<') {
         let n = format::plural(failed, "request");
         return Some(format!(
             "{n} failed, and no threshold on `http_req_failed` says how many may"

@@ -78,7 +78,7 @@ fn run_case(result: &RunResult, rollup: &Rollup) -> Case {
 fn requests_case(result: &RunResult, rollup: &Rollup) -> Case {
     let total = &rollup.total;
     let failed = total.failed > 0 && !accepts_failed_requests(result);
-    let samples = result.error_samples.iter().map(|sample| {
+    let samples = result.error_samples.iter().filter(|sample| sample.count > 0).map(|sample| {
         format!("{} × {}: {}", sample.count, sample.kind.name(), format::clean(&sample.message))
     });
     Case {

@@ -99,9 +99,14 @@ pub fn check_targets(targets: &[Target]) -> Result<(), Vec<String>> {
     if problems.is_empty() { Ok(()) } else { Err(problems) }
 }
 
-/// Whether a file can be written. Nothing is left behind: a file that is there stays as it is, and one that is not
-/// there is not there afterwards, so that nobody takes an empty file for a result.
+/// Whether a file can be written. Nothing is left behind: a file that is there stays as it is, and
+/// one that is not there is not there afterwards, so that nobody takes an empty file for a result.
 pub fn check_writable(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        let inside = path.join("result.json");
+        let inside = inside.display();
+        return Err(io::Error::other(format!("a folder; name a file in it, such as {inside}")));
+    }
     match OpenOptions::new().append(true).open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         other => return other.map(drop),

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 use stats::{
-    ErrorKind, GeneratorStats, HistoryPoint, Issued, RunResult, StepStats, ThresholdResult,
-    TimelineEntry, Trend, Unit, WorkflowStatus,
+    ErrorKind, FailureSample, GeneratorStats, HistoryPoint, Issued, RunResult, StepStats,
+    ThresholdResult, TimelineEntry, Trend, Unit, WorkflowStatus,
 };
 
 use super::{Named, dropped};
@@ -46,7 +46,8 @@ impl RequestsPart {
 pub struct AllRequestsPart {
     #[serde(flatten)]
     pub requests: RequestsPart,
-    /// Counted before each is written: completed <= seen by the target <= issued. `null` if nothing bounds it.
+    /// Counted before each is written: completed <= seen by the target <= issued. `null` if nothing
+    /// bounds it.
     pub issued: Option<u64>,
     /// `exact`, `bound` or `unknown`.
     pub issued_is: &'static str,
@@ -204,9 +205,28 @@ pub struct ErrorSamplePart {
     pub kind: ErrorKind,
     pub step: String,
     pub count: u64,
+    pub at_s: f64,
     pub message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exchange: Option<String>,
+    /// Some more, some time apart.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub later: Vec<LaterPart>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct LaterPart {
+    pub at_s: f64,
+    pub message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exchange: Option<String>,
+}
+
+impl LaterPart {
+    fn new(sample: &FailureSample) -> LaterPart {
+        let (message, exchange) = (sample.message.clone(), sample.exchange.clone());
+        LaterPart { at_s: sample.at.as_secs_f64(), message, exchange }
+    }
 }
 
 pub(super) fn error_samples(result: &RunResult, rollup: &Rollup) -> Vec<ErrorSamplePart> {
@@ -217,8 +237,10 @@ pub(super) fn error_samples(result: &RunResult, rollup: &Rollup) -> Vec<ErrorSam
             kind: sample.kind,
             step: rollup.steps.get(sample.step).map_or_else(String::new, |step| step.key.clone()),
             count: sample.count,
+            at_s: sample.at.as_secs_f64(),
             message: sample.message.clone(),
             exchange: sample.exchange.clone(),
+            later: sample.later.iter().map(LaterPart::new).collect(),
         })
         .collect()
 }

@@ -6,6 +6,9 @@ use crate::format;
 use crate::rollup::Rollup;
 use crate::unrun;
 
+/// Characters of a message that are repeated here; they end with what to do.
+const SAID_MAX: usize = 400;
+
 /// Nothing for a run without trouble.
 pub(crate) fn hints(result: &RunResult, rollup: &Rollup) -> Vec<String> {
     let mut hints = Vec::new();
@@ -25,8 +28,8 @@ pub(crate) fn hints(result: &RunResult, rollup: &Rollup) -> Vec<String> {
     hints.extend(slow_hint(result, rollup));
     if rollup.checked.fails > 0 && rollup.total.failed == 0 {
         hints.push(
-            "answers came but checks failed: `volley run --debug` makes one iteration and shows \
-             the full exchanges"
+            "answers came but checks failed: what they found stands below them; `volley run --debug` \
+             makes one iteration and shows the full exchanges"
                 .to_owned(),
         );
     }
@@ -34,10 +37,12 @@ pub(crate) fn hints(result: &RunResult, rollup: &Rollup) -> Vec<String> {
 }
 
 fn error_hint(kind: ErrorKind, n: u64, result: &RunResult, rollup: &Rollup) -> Option<String> {
-    let sample = result.error_samples.iter().find(|sample| sample.kind == kind);
+    let mut samples = result.error_samples.iter().filter(|sample| sample.count > 0);
+    let sample = samples.find(|sample| sample.kind == kind);
     let said = sample.map_or(String::new(), |sample| {
-        format!(" ({})", format::fit(&format::clean(&sample.message), 100))
+        format!(" ({})", format::fit(&format::clean(&sample.message), SAID_MAX))
     });
+    let nothing_came = rollup.total.completed == 0;
     let n = format::count(n);
     Some(match kind {
         ErrorKind::Dns => format!("{n} × dns: is the host name in `target` right?{said}"),
@@ -50,6 +55,10 @@ fn error_hint(kind: ErrorKind, n: u64, result: &RunResult, rollup: &Rollup) -> O
         ErrorKind::Tls if said.contains("is not TLS") => {
             format!("{n} × tls: does that port speak TLS? Try http://{said}")
         }
+        ErrorKind::Tls if said.contains("the certificate is not for") => format!(
+            "{n} × tls: write `tls: {{ server_name: NAME }}` with a name that it is for, or that name in `target`, \
+             led to its address by `hosts: {{ NAME: ADDRESS }}`{said}"
+        ),
         ErrorKind::Tls => format!(
             "{n} × tls: if the certificate is a private one, trust its CA or set \
              `insecure: true`{said}"
@@ -58,10 +67,17 @@ fn error_hint(kind: ErrorKind, n: u64, result: &RunResult, rollup: &Rollup) -> O
             "{n} × timeout: the target did not keep up; lower the load, or raise `timeout` if \
              such waits are acceptable"
         ),
+        ErrorKind::Reset if nothing_came => format!(
+            "{n} × reset: the target closed every connection without an answer: does that port speak TLS? Try \
+             https://; if not, its log says why"
+        ),
         ErrorKind::Reset => format!(
             "{n} × reset: the target closed connections in the middle; its log and its limits on \
              connections and workers are the place to look"
         ),
+        ErrorKind::Protocol if said.contains("does not speak HTTP/2") => {
+            format!("{n} × protocol: write `version: auto`, or `1.1` (`--http 1.1`){said}")
+        }
         ErrorKind::Protocol => {
             format!(
                 "{n} × protocol: the answer was not HTTP; http and https, or ports, mixed up?{said}"
@@ -119,7 +135,8 @@ fn status_hint(rollup: &Rollup, result: &RunResult) -> Option<String> {
     Some(format!("{} × status {status}: {what}", format::count(n)))
 }
 
-/// Cookies of `vu_setup` are gone when the first iteration begins, unless they are kept.
+/// Cookies of the plan's `setup` reach nobody; those of `vu_setup` are gone when the first
+/// iteration begins, unless they are kept.
 fn lost_cookies(result: &RunResult, rollup: &Rollup) -> Option<String> {
     let step = rollup.steps.iter().enumerate().find(|(number, step)| {
         let layout = &result.layout;
@@ -127,6 +144,16 @@ fn lost_cookies(result: &RunResult, rollup: &Rollup) -> Option<String> {
         let name = &layout.steps[*number].name;
         name.starts_with("vu_setup: ") && step.stats.completed > 0 && !facts.keeps_cookies
     });
+    let of_setup = rollup.steps.iter().enumerate().find_map(|(number, step)| {
+        let name = result.layout.steps[number].name.strip_prefix("setup: ")?;
+        (step.stats.completed > 0).then_some(name)
+    });
+    if let (None, Some(name)) = (&step, of_setup) {
+        return Some(format!(
+            "if `{name}` in `setup` signs in by a cookie: virtual users do not get it; sign in in `vu_setup` with \
+             `cookies: keep` in `defaults`, or extract the value and send it"
+        ));
+    }
     step.map(|(number, _)| {
         let name = result.layout.steps[number].name.trim_start_matches("vu_setup: ");
         format!(
@@ -190,7 +217,7 @@ fn drop_hints(result: &RunResult, rollup: &Rollup) -> Vec<String> {
 /// A verdict may have many causes; only a busy generator is helped by more of it.
 fn generator_hint(result: &RunResult) -> Option<String> {
     let busy = result.generator.busiest_core > 0.9
-        || result.verdict.reasons.iter().any(|reason| reason.contains("generator"));
+        || result.verdict.reasons.iter().any(|reason| reason.contains("generator saturated"));
     let word = match result.verdict.state {
         VerdictState::Valid => return None,
         VerdictState::Degraded => "degraded",

@@ -144,8 +144,8 @@ impl Table {
         out
     }
 
-    /// Which columns a narrow terminal does without, `true` for each of them: a number that is cut in
-    /// the middle is wrong, one that is missing is in the file of `--summary`.
+    /// Which columns a narrow terminal does without, `true` for each of them: a number that is cut
+    /// in the middle is wrong, one that is missing is in the file of `--summary`.
     fn left_out(&self, widths: &[usize], room: usize) -> Vec<bool> {
         let mut out = vec![false; widths.len()];
         let needed = |out: &[bool]| {

@@ -20,7 +20,7 @@ fn threshold(metric: &str, ok: bool) -> ThresholdResult {
     ThresholdResult {
         metric: metric.into(),
         label: metric.into(),
-        hold: "rate < 1%".into(),
+        hold: if metric == "checks" { "rate > 99%".into() } else { "rate < 1%".into() },
         value: Some(0.0),
         ok,
         unit: Unit::Fraction,
@@ -30,7 +30,7 @@ fn threshold(metric: &str, ok: bool) -> ThresholdResult {
 
 #[test]
 fn the_first_rule_that_applies_decides() {
-    let table: [(&str, Change, i32, &str); 19] = [
+    let table: [(&str, Change, i32, &str); 20] = [
         ("nothing but requests", |_| {}, 0, "no request failed"),
         ("interrupted", |r| r.stop = StopReason::Interrupted, 105, "interrupted"),
         ("time limit", |r| r.stop = StopReason::Timeout, 102, "time limit"),
@@ -79,6 +79,16 @@ fn the_first_rule_that_applies_decides() {
             },
             0,
             "1 request failed, as allowed",
+        ),
+        (
+            "a bound from below says how many must, and allows none",
+            |r| {
+                fail_request(r);
+                let demands = threshold("http_req_failed", true);
+                r.thresholds = vec![ThresholdResult { hold: "rate > 1%".into(), ..demands }];
+            },
+            99,
+            "(`rate > 1%` says how many must)",
         ),
         (
             "a threshold on something else excuses nothing",

@@ -105,6 +105,7 @@ fn every_field_of_schema_1_is_present() {
         "/histogram/relative_error",
         "/notes",
         "/history/0/requests",
+        "/history_relative_error",
     ];
     for field in fields {
         assert!(document.pointer(field).is_some(), "{field} is missing");

@@ -66,7 +66,8 @@ fn every_line_fits_the_width_that_was_given() {
     }
 }
 
-/// What a wider page says, without a column: each number of the narrow page is one of the wide page.
+/// What a wider page says, without a column: each number of the narrow page is one of the wide
+/// page.
 #[test]
 fn on_60_columns_numbers_are_left_out_and_never_cut() {
     let is_number = |word: &&str| word.starts_with(|c: char| c.is_ascii_digit());

@@ -1,12 +1,15 @@
-//! How many cores a load needs, with headroom: what a workflow of a fleet takes unless its plan says otherwise.
+//! How many cores a load needs, with headroom: what a workflow of a fleet takes unless its plan
+//! says otherwise.
 //!
-//! A fleet is shared. A load of twenty requests a second that took every core there is would keep the next job waiting
-//! for nothing. So a workflow whose plan says neither `cores` nor `priority` takes what its rate or its users can need
-//! at most, and the rest stays free. One machine, which has nothing else to do, gives a plan all that it has.
+//! A fleet is shared. A load of twenty requests a second that took every core there is would keep
+//! the next job waiting for nothing. So a workflow whose plan says neither `cores` nor `priority`
+//! takes what its rate or its users can need at most, and the rest stays free. One machine, which
+//! has nothing else to do, gives a plan all that it has.
 //!
-//! The figures are what a core does with a wide margin. A fixed request costs 7 us of a core and one with checks, TLS
-//! and a JSON body some 50 us, so 5,000 a second leave three quarters of a core. A script costs several times as much,
-//! and nobody knows how many requests it makes in an iteration.
+//! The figures are what a core does with a wide margin. A fixed request costs 7 us of a core and
+//! one with checks, TLS and a JSON body some 50 us, so 5,000 a second leave three quarters of a
+//! core. A script costs several times as much, and nobody knows how many requests it makes in an
+//! iteration.
 
 use std::fmt;
 use std::time::Duration;

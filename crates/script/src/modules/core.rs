@@ -182,7 +182,8 @@ fn group<'js>(
     };
     if is_async(&inner) {
         let message = "group() does not take async functions: what they wait for would be counted \
-                       outside of the group";
+                       outside of the group; leave `async` out and request with http.get(), or give the requests of \
+                       the function a tag: { tags: { part: 'search' } }";
         return Err(Exception::throw_message(ctx, message));
     }
     no_separator(ctx, name)?;

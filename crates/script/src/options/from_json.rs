@@ -108,7 +108,13 @@ impl Options {
         }
         for (path, wrong) in object.unknown(&known) {
             let message = "there is no such option, it is ignored".to_string();
-            findings.warn(path, Wrong { message, ..wrong });
+            let help = match scenario::is_key(&path) {
+                true => Some(format!(
+                    "it belongs into a scenario: scenarios: {{ main: {{ executor: '...', {path}: ... }} }}"
+                )),
+                false => wrong.help,
+            };
+            findings.warn(path, Wrong { message, help });
         }
         let mut options = plain_options(&object, &mut findings);
         nested_options(&mut options, &object, &mut findings);

@@ -181,7 +181,7 @@ impl IpRange {
     }
 
     pub fn contains(&self, address: IpAddr) -> bool {
-        // An address of version 4 may come in the clothes of version 6.
+        // An address of version 4 may be written as one of version 6.
         let address = address.to_canonical();
         address.is_ipv4() == self.address.is_ipv4()
             && first_of(address, self.prefix) == self.address

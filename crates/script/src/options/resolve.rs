@@ -77,6 +77,10 @@ pub fn resolve(options: Options) -> Result<(Resolved, Vec<Warning>), OptionsErro
         findings.warn("scenarios", plain(message));
     }
 
+    if let (Some(vus), Some(written)) = (options.vus, &options.scenarios) {
+        findings.warn("vus", vus_apart(vus, written));
+    }
+
     // Scripts see one form only, with the defaults that they may want to read.
     options.scenarios = Some(shape.into_iter().map(|(scenario, _)| scenario).collect());
     (options.vus, options.duration, options.iterations) = (None, None, None);
@@ -86,6 +90,26 @@ pub fn resolve(options: Options) -> Result<(Resolved, Vec<Warning>), OptionsErro
     options.summary_trend_stats.get_or_insert_with(default_stats);
     let stripes = stripes.flatten();
     findings.finish(Resolved { scenarios, options, stripes })
+}
+
+/// `vus` beside `scenarios`, which nobody reads.
+fn vus_apart(vus: u32, scenarios: &[ScenarioOptions]) -> Wrong {
+    let lacks = |one: &&ScenarioOptions| {
+        let has_key = one.executor.keys().contains(&"vus");
+        has_key && one.vus.is_none()
+    };
+    let message = "it has no effect beside `scenarios`";
+    match scenarios.iter().find(lacks) {
+        Some(one) => Wrong::new(
+            message,
+            format!(
+                "write `vus: {vus}` into the scenario `{}` ({} takes 1 if it has none)",
+                one.name,
+                one.executor.name()
+            ),
+        ),
+        None => Wrong::new(message, "each scenario has its own"),
+    }
 }
 
 /// Known tags only, each once, in the order of their names.

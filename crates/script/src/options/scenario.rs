@@ -70,6 +70,12 @@ impl ExecutorKind {
     }
 }
 
+/// Whether some executor has this key.
+pub(super) fn is_key(name: &str) -> bool {
+    let own = |(_, kind): &(&str, ExecutorKind)| kind.keys().contains(&name);
+    COMMON_KEYS.contains(&name) || ExecutorKind::NAMES.iter().any(own)
+}
+
 /// One entry of `scenarios`; only the keys that its executor has can be set.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScenarioOptions {

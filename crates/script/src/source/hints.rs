@@ -16,7 +16,7 @@ use oxc_semantic::{ScopeFlags, Scoping};
 use oxc_span::{GetSpan, Span};
 use oxc_syntax::symbol::SymbolId;
 
-use super::{life, members};
+use super::{life, loops, members, values};
 use crate::names;
 
 #[derive(Debug, Default)]
@@ -34,6 +34,8 @@ pub struct Hints {
     pub exports: Vec<(String, u32)>,
     /// What is only a mistake in the script itself, and not in a file that it imports.
     pub of_entry: Vec<(u32, String)>,
+    /// A function that is exported has a loop without an end.
+    pub is_endless: bool,
 }
 
 /// A name of k6 that the file uses and does not have.
@@ -78,12 +80,15 @@ pub fn gather(text: &str, program: &Program<'_>, scoping: &Scoping, is_esm: bool
         hints.unimported.push(Unimported { offset, name, is_guarded });
     }
     look.warnings.extend(members::look(program, scoping));
+    look.warnings.extend(values::look(text, program, scoping));
     let exports: Vec<&str> = hints.exports.iter().map(|(name, _)| name.as_str()).collect();
     let (anywhere, of_entry) = life::look(program, scoping, &exports, is_esm);
     look.warnings.extend(anywhere);
     look.warnings.sort();
     look.warnings.dedup();
-    hints.of_entry = of_entry;
+    let endless = loops::look(program);
+    hints.is_endless = !endless.is_empty();
+    hints.of_entry = of_entry.into_iter().chain(endless).collect();
     hints.warnings = look.warnings;
     hints.environment = look.read.difference(&look.defaulted).cloned().collect();
     hints.environment_read = look.read;

@@ -1,6 +1,6 @@
 //! Calls of what is not there, where the text of a file shows them: `http.get(url).html()`, a
-//! variable that holds nothing but responses, the parameter of a function in `check(response, {…})`,
-//! and `crypto.subtle.digest(…)`.
+//! variable that holds nothing but responses, the parameter of a function in
+//! `check(response, {…})`, and `crypto.subtle.digest(…)`.
 //!
 //! Only what is certain is found, because a script that k6 runs must not be refused for a method of
 //! its own that has the same name. `page.html?.()` asks first, and is left alone.
@@ -117,6 +117,11 @@ impl<'s> Known<'s> {
                 _ => {}
             }
         }
+    }
+
+    /// Whether `check` of `k6` is called.
+    pub fn is_check(&self, callee: &Expression<'_>) -> bool {
+        self.symbol(callee).is_some_and(|symbol| self.checks.contains(&symbol))
     }
 
     pub fn symbol(&self, expression: &Expression<'_>) -> Option<SymbolId> {

@@ -33,7 +33,7 @@ pub fn look(
     let mut uses = Uses { scoping, top: &top, of: HashMap::new(), maps: Vec::new() };
     uses.visit_program(program);
     let anywhere = top.lost(&uses);
-    let mut of_entry = Vec::new();
+    let mut of_entry = top.kept_apart(&uses);
     if is_esm && (top.has_default || !exports.is_empty()) {
         of_entry.extend(top.not_exported(&uses, exports));
     }
@@ -52,6 +52,8 @@ struct Top {
     setup: Option<Span>,
     /// Other functions that are exported.
     exported: Vec<Span>,
+    /// Those of them that run when virtual users are done.
+    ends: Vec<(String, Span)>,
     has_default: bool,
     /// The first parameter of the default function.
     data: Option<SymbolId>,
@@ -66,6 +68,8 @@ struct Variable {
     is_function: bool,
     /// Begins as `[]`, `{}` or `new Map()`.
     is_empty: bool,
+    /// Begins as that, as a literal, or as nothing.
+    is_plain: bool,
 }
 
 impl Top {
@@ -82,6 +86,7 @@ impl Top {
                         is_load: false,
                         is_function: true,
                         is_empty: false,
+                        is_plain: false,
                     });
                 }
             }
@@ -123,8 +128,45 @@ impl Top {
     fn function(&mut self, name: &str, span: Span) {
         match name {
             "setup" => self.setup = Some(span),
+            "teardown" | "handleSummary" => {
+                self.ends.push((name.to_owned(), span));
+                self.exported.push(span);
+            }
             _ => self.exported.push(span),
         }
+    }
+
+    /// What virtual users write to variables is their own.
+    fn kept_apart(&self, uses: &Uses<'_>) -> Warnings {
+        let is_in = |span: Span, offset: u32| span.start <= offset && offset < span.end;
+        let is_end = |offset: u32| self.ends.iter().any(|(_, span)| is_in(*span, offset));
+        let by_users = |offset: &u32| {
+            self.exported.iter().any(|span| is_in(*span, *offset)) && !is_end(*offset)
+        };
+        let mut warnings = Vec::new();
+        for one in self.variables.iter().filter(|one| one.is_plain) {
+            let Some(uses) = uses.of.get(&one.symbol) else { continue };
+            let mut changes = uses.writes.iter().chain(&uses.fills).peekable();
+            let fills = uses.fills.is_empty() || one.is_empty;
+            if changes.peek().is_none() || !fills || !changes.all(by_users) {
+                continue;
+            }
+            for (function, span) in &self.ends {
+                let Some(read) = uses.reads.iter().find(|read| is_in(*span, **read)) else {
+                    continue;
+                };
+                let name = &one.name;
+                warnings.push((
+                    *read,
+                    format!(
+                        "`{name}` is changed by virtual users and read in {function}(), which has variables of its own \
+                         and never sees that; count with `new Counter('{name}')` of k6/metrics, and read \
+                         `data.metrics.{name}` in handleSummary(data)"
+                    ),
+                ));
+            }
+        }
+        warnings
     }
 
     fn declared(&mut self, variables: &VariableDeclaration<'_>) {
@@ -156,6 +198,7 @@ impl Top {
                 is_load,
                 is_function: init.is_some_and(|init| is_function(init)),
                 is_empty,
+                is_plain: is_empty || init.is_none_or(|init| init.is_literal()),
             });
         }
     }
@@ -372,92 +415,5 @@ impl Maps {
         {
             self.found.push((made.span.start, id.name.to_string()));
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::source::parse::{Language, parse};
-
-    fn said(text: &str) -> String {
-        let text = format!("import http from 'k6/http';\n{text}");
-        let hints = parse("a", &text, Language::JavaScript).unwrap().hints;
-        let all = hints.of_entry.into_iter().chain(hints.warnings).map(|(_, text)| text);
-        all.collect::<Vec<_>>().join("\n")
-    }
-
-    #[test]
-    fn what_k6_looks_for_and_the_script_does_not_export_is_said() {
-        let main = "export default function () { http.get('x'); }";
-        for (text, expected) in [
-            ("const options = { vus: 3 };", "write `export const options`"),
-            ("function setup() { return 1; }", "write `export function setup()`"),
-            ("const handleSummary = (data) => ({});", "`handleSummary` is not exported"),
-        ] {
-            let said = said(&format!("{text}\n{main}"));
-            assert!(said.contains(expected), "{text}: {said:?}");
-        }
-        for text in [
-            "export const options = { vus: 3 };",
-            "const options = { vus: 3 }; export { options };",
-            "const options = { headers: {} }; export const f = () => http.get('x', options);",
-            "function setup() {} export const s = () => setup();",
-        ] {
-            assert_eq!(said(&format!("{text}\n{main}")), "", "{text}");
-        }
-    }
-
-    #[test]
-    fn what_setup_leaves_in_variables_is_lost_and_that_is_said() {
-        for text in [
-            "let token; export function setup() { token = 'a'; } export default function () { f(token); }",
-            "const all = []; export const setup = () => { all.push(1); }; export default () => f(all[0]);",
-            "let t; export function setup() { t = 1; } export function other() { f(t); } export default () => {};",
-        ] {
-            let said = said(text);
-            assert!(said.contains("is set in setup() alone"), "{text}: {said:?}");
-        }
-        for text in [
-            "let t = 0; export function setup() { t = 1; } export default function () { t = 2; f(t); }",
-            "let t; export function setup() { t = 1; help(); } function help() { f(t); } export default () => {};",
-            "export function setup() { let t = 1; return { t }; } export default function (d) { f(d.t); }",
-            "let t; if (!t) { t = 1; } export function setup() { f(t); } export default () => f(t);",
-        ] {
-            assert_eq!(said(text), "", "{text}");
-        }
-    }
-
-    #[test]
-    fn data_without_a_setup_and_maps_in_what_it_returns_are_said() {
-        let text = "export default function (data) { f(data.token); }";
-        assert!(said(text).contains("there is no setup()"), "{}", said(text));
-        let text = "export function setup() { return { m: new Map() }; } export default function (d) { f(d.m); }";
-        assert!(said(text).contains("a Map becomes {}"), "{}", said(text));
-        assert_eq!(said("export default function (data) { f(data); }"), "");
-        assert_eq!(said("export default function (data) { f(data?.token); }"), "");
-    }
-
-    /// What k6's own scripts do is meant, but for those that show mistakes.
-    #[test]
-    fn no_script_of_the_examples_and_of_the_conformance_suite_is_warned_about_by_mistake() {
-        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let mut found = Vec::new();
-        for folder in ["examples", "conformance/scripts"] {
-            let Ok(entries) = std::fs::read_dir(root.join(folder)) else { continue };
-            for path in entries.flatten().map(|entry| entry.path()) {
-                let language = match path.extension().and_then(|ending| ending.to_str()) {
-                    Some("js") => Language::JavaScript,
-                    Some("ts") => Language::TypeScript,
-                    _ => continue,
-                };
-                let text = std::fs::read_to_string(&path).unwrap();
-                let Ok(parsed) = parse("a", &text, language) else { continue };
-                let hints = parsed.hints;
-                let all = hints.of_entry.into_iter().chain(hints.warnings);
-                let name = path.file_name().unwrap().to_string_lossy().into_owned();
-                found.extend(all.map(|(_, text)| format!("{name}: {text}")));
-            }
-        }
-        assert!(found.is_empty(), "{}", found.join("\n"));
     }
 }

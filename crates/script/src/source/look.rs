@@ -46,6 +46,13 @@ impl Sources {
         Ok(warnings)
     }
 
+    /// Whether a function of the script itself has a loop without an end.
+    pub fn is_endless(&self) -> bool {
+        let modules = self.own_modules();
+        let entry = modules.iter().find(|(file, _)| *file == self.entry);
+        entry.and_then(|(_, module)| module.hints()).is_some_and(|hints| hints.is_endless)
+    }
+
     /// What the script reads from `__ENV` without a default.
     pub fn environment_names(&self) -> Vec<String> {
         let modules = self.own_modules();

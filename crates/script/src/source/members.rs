@@ -1,6 +1,6 @@
 //! Members that responses and `k6/execution` do not have, and values that theirs can never be: read
-//! without a word by JavaScript, which has `undefined` for them. (Members of the response itself are
-//! seen when they are read, wherever that is: `modules::http::hints`.)
+//! without a word by JavaScript, which has `undefined` for them. (Members of the response itself
+//! are seen when they are read, wherever that is: `modules::http::hints`.)
 
 use std::collections::HashSet;
 
@@ -78,7 +78,7 @@ const EXECUTION: &[(&str, &[&str])] = &[
 ];
 
 /// What texts and buffers have.
-const OF_BODIES: &[&str] = &[
+pub const OF_BODIES: &[&str] = &[
     "at",
     "byteLength",
     "charAt",

@@ -1,5 +1,5 @@
-//! From the place of an exception to what was called or read there. The engine says `not a function`
-//! and a position; the text of the file has the name.
+//! From the place of an exception to what was called or read there. The engine says
+//! `not a function` and a position; the text of the file has the name.
 
 use oxc_allocator::Allocator;
 use oxc_ast::ast::{
@@ -49,12 +49,17 @@ enum Kind {
     Read(String),
     /// `x is not defined`
     Name(String),
+    /// `object is not extensible`
+    Frozen,
 }
 
 impl Kind {
     fn of(message: &str) -> Option<Kind> {
         if message == "not a function" {
             return Some(Kind::Call);
+        }
+        if message == "object is not extensible" {
+            return Some(Kind::Frozen);
         }
         if let Some(name) = message.strip_suffix(" is not defined") {
             return Some(Kind::Name(name.trim_matches('\'').to_owned()));
@@ -110,13 +115,22 @@ fn explain_in(
                 None => said,
             })
         }
+        Kind::Frozen => text.contains("SharedArray").then(|| {
+            format!(
+                "{message}: an element of a SharedArray is read only, and made anew at each read; keep what belongs to \
+                 it in a variable of the script: const tokens = {{}}; ... tokens[user.name] = token"
+            )
+        }),
         Kind::Read(_) => {
             find.visit_program(program);
             find.objects.dedup();
             match &find.objects[..] {
                 [object] => {
                     let what = if message.ends_with("null") { "null" } else { "undefined" };
-                    Some(format!("{message}: `{object}` is {what}"))
+                    let mut source = FirstIndex { of: object, text, found: None };
+                    source.visit_program(program);
+                    let why = source.found.unwrap_or_default();
+                    Some(format!("{message}: `{object}` is {what}{why}"))
                 }
                 _ => None,
             }
@@ -163,6 +177,31 @@ struct Declared(Vec<String>);
 impl<'a> Visit<'a> for Declared {
     fn visit_binding_identifier(&mut self, id: &oxc_ast::ast::BindingIdentifier<'a>) {
         self.0.push(id.name.to_string());
+    }
+}
+
+/// Where a variable was taken from a list by a number that begins at 1.
+struct FirstIndex<'t> {
+    of: &'t str,
+    text: &'t str,
+    found: Option<String>,
+}
+
+impl<'a> Visit<'a> for FirstIndex<'_> {
+    fn visit_variable_declarator(&mut self, declarator: &oxc_ast::ast::VariableDeclarator<'a>) {
+        if declarator.id.get_identifier_name().is_some_and(|name| name == self.of)
+            && let Some(Expression::ComputedMemberExpression(member)) = &declarator.init
+        {
+            let span = |span: oxc_span::Span| &self.text[span.start as usize..span.end as usize];
+            let (list, index) = (span(member.object.span()), span(member.expression.span()));
+            if ["__VU", "exec.vu.idInTest", "exec.vu.idInInstance", "vu.idInTest"].contains(&index)
+            {
+                self.found = Some(format!(
+                    ", because `{index}` begins at 1 and `{list}` at 0; write {list}[({index} - 1) % {list}.length]"
+                ));
+            }
+        }
+        walk::walk_variable_declarator(self, declarator);
     }
 }
 
@@ -273,6 +312,9 @@ mod tests {
         let message = "cannot read property 'c' of undefined";
         let found = said("o.a.b.c;", (1, 1), message).unwrap();
         assert_eq!(found, "cannot read property 'c' of undefined: `o.a.b` is undefined");
+        let text = "import exec from 'k6/execution';\nconst u = users[exec.vu.idInTest]; u.c;";
+        let found = said(text, (2, 36), message).unwrap();
+        assert!(found.contains("begins at 1 and `users` at 0"), "{found}");
         assert_eq!(said("o.c + p.c;", (1, 1), message), None);
     }
 }

@@ -1,4 +1,5 @@
-//! What comes back to the script: members, JSON, failures with k6's numbers, samples with k6's tags.
+//! What comes back to the script: members, JSON, failures with k6's numbers, samples with k6's
+//! tags.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

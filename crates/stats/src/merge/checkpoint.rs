@@ -23,9 +23,11 @@ use crate::wire::{
     write_sparse,
 };
 
-/// Larger ones are neither written nor read. A merge that has so much to say has folded its tags before.
+/// Larger ones are neither written nor read. A merge that has so much to say has folded its tags
+/// before.
 pub const CHECKPOINT_BYTES_MAX: usize = 256 << 20;
-const KIND: u8 = 2;
+/// 2 was without histograms in the history.
+const KIND: u8 = 8;
 /// 1 GiB of folded values: whoever wrote it had as much in memory.
 const PAGES_MAX: usize = 512 << 10;
 
@@ -108,14 +110,13 @@ impl Merge {
                 write_delta(writer, totals);
                 write_delta(writer, &carried);
                 write_sparse(writer, &self.aggregate.loop_lag.to_sparse());
-                if let Some(series) = &self.aggregate.series {
-                    write_series(writer, series);
-                }
+                self.aggregate.all_series().for_each(|series| write_series(writer, series));
             })
         };
         let mut bytes = sealed(&plain, &totals);
         if bytes.len() > CHECKPOINT_BYTES_MAX {
-            // What cannot be read again must not be acknowledged: the sums stay, their division by tags goes.
+            // What cannot be read again must not be acknowledged: the sums stay, their division by
+            // tags goes.
             let mut plain = plain;
             plain
                 .incomplete
@@ -126,8 +127,8 @@ impl Merge {
         Checkpoint { number, bytes }
     }
 
-    /// This checkpoint is stored where a new owner will find it: what it holds is durable. Gives the
-    /// streams that have something new to hear.
+    /// This checkpoint is stored where a new owner will find it: what it holds is durable. Gives
+    /// the streams that have something new to hear.
     pub fn stored(&mut self, number: u64) -> Vec<Ack> {
         let Some(at) = self.checkpoints.iter().position(|(known, _)| *known == number) else {
             return Vec::new();
@@ -181,11 +182,16 @@ impl Merge {
         let totals = read_delta(&mut reader, &schema)?;
         let carried = read_delta(&mut reader, &schema)?;
         let loop_lag = read_sparse(&mut reader)?;
-        let series = match &schema.series {
-            Some(layout) => Some(Box::new(read_series(&mut reader, layout)?)),
-            None => None,
-        };
+        let mut series = [None, None];
+        if let Some(layout) = &schema.series {
+            for one in &mut series {
+                *one = Some(Box::new(read_series(&mut reader, layout)?));
+            }
+        }
         reader.end()?;
+        if !plain.aggregate.is_sound(&schema.layout) {
+            return Err(WireError::Contradiction { what: "the history" });
+        }
 
         let mut merge = Merge::new(schema, thresholds, settings);
         let wrong = WireError::Contradiction { what: "thresholds of another plan" };
@@ -220,7 +226,8 @@ fn saved(key: StreamKey, stream: &Stream) -> SavedStream {
         gaps: cursor.gaps.clone(),
         next: stream.next,
         generator: stream.generator.clone(),
-        // Also of one that has ended: a new owner may have to say what its attempt has counted, if its worker does not.
+        // Also of one that has ended: a new owner may have to say what its attempt has counted, if
+        // its worker does not.
         counters: cursor.counters.clone(),
     }
 }

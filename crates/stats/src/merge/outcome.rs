@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Merge;
+use crate::history::History;
 use crate::last_words::LastWords;
 use crate::layout::Layout;
 use crate::result::{
-    ErrorSample, GeneratorStats, HistoryPoint, Outcome, RunResult, StopReason, ThresholdResult,
-    TimelineEntry, Verdict, WorkflowResult,
+    ErrorSample, GeneratorStats, Outcome, RunResult, StopReason, ThresholdResult, TimelineEntry,
+    Verdict, WorkflowResult,
 };
 use crate::script_result::{ScriptFailure, ScriptResult, threshold_results};
 use crate::series::{SeriesLayout, SeriesWindow, ThresholdOutcome};
@@ -24,7 +25,7 @@ pub struct Finished {
     pub totals: Window,
     pub thresholds: Vec<ThresholdResult>,
     pub error_samples: Vec<ErrorSample>,
-    pub history: Vec<HistoryPoint>,
+    pub history: History,
     pub generator: GeneratorStats,
     pub verdict: Verdict,
     pub notes: Vec<String>,
@@ -72,6 +73,8 @@ impl Merge {
             }
             None => self.evaluator.evaluate(self.ticked),
         };
+        let values = snapshot.thresholds.iter().map(|threshold| threshold.value);
+        self.aggregate.history.note_thresholds(values);
         snapshot.warnings = self.verdict(false).reasons;
     }
 
@@ -90,12 +93,13 @@ impl Merge {
             lost: &self.lost,
             stalls: &self.stalls,
             incomplete: &self.incomplete,
+            cut_short: &[],
             layout: &self.schema.layout,
         })
     }
 
-    /// The run is over at `elapsed`: what is pending is counted, and streams that have not ended are
-    /// given up.
+    /// The run is over at `elapsed`: what is pending is counted, and streams that have not ended
+    /// are given up.
     pub fn finish(mut self, elapsed: Duration) -> Finished {
         let unfinished: Vec<_> =
             self.streams.iter().filter(|(_, stream)| stream.live).map(|(key, _)| *key).collect();
@@ -129,7 +133,7 @@ impl Merge {
             layout: self.schema.layout.clone(),
             thresholds,
             error_samples: self.aggregate.error_samples(),
-            history: std::mem::take(&mut self.aggregate.history),
+            history: self.aggregate.history,
             totals: self.aggregate.totals,
             generator,
             verdict,

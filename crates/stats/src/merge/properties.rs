@@ -226,7 +226,8 @@ impl World {
             let (content, window) = (self.content(&[(1, 0, 7, 7)]), self.window());
             self.senders[at].finish(window, content);
         }
-        // An owner has one checkpoint under way at a time; of many it forgets the oldest, and nobody hears of those.
+        // An owner has one checkpoint under way at a time; of many it forgets the oldest, and
+        // nobody hears of those.
         while !self.under_way.is_empty() || !self.landed.is_empty() {
             [Op::Land, Op::Stored].into_iter().for_each(|op| self.do_it(op));
         }
@@ -237,8 +238,8 @@ impl World {
             for at in 0..self.senders.len() {
                 self.reconnect(at);
                 (0..8).for_each(|_| self.send(at));
-                // An owner's answer speaks of all streams of a worker: one that may send no more, because too much of
-                // it is not known to be durable, would wait for ever otherwise.
+                // An owner's answer speaks of all streams of a worker: one that may send no more,
+                // because too much of it is not known to be durable, would wait for ever otherwise.
                 self.answers.push(self.owner.ack(self.senders[at].key()));
             }
             while !self.wire.is_empty() {
@@ -292,7 +293,7 @@ proptest! {
         prop_assert!(finished.exact);
         prop_assert_eq!(without_tags(&finished.totals), expected.clone());
         prop_assert_eq!(finished.thresholds[0].value, Some(expected.requests().0 as f64));
-        let points = finished.history.iter().map(|point| point.requests).sum::<u64>();
+        let points = finished.history.points().iter().map(|point| point.requests).sum::<u64>();
         prop_assert_eq!(points, expected.requests().0);
     }
 

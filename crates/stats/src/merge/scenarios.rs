@@ -118,8 +118,9 @@ fn a_stream_that_was_cut_off_comes_back_joined() {
     assert_eq!(windows.last().map(|window| window.totals.requests), Some(5000));
 }
 
-/// R28: a sender that has only heard of the new owner goes on where it was with the old one. Held back, those frames
-/// would fill the cursor and none would ever be durable; refused, they make the sender ask where to go on.
+/// R28: a sender that has only heard of the new owner goes on where it was with the old one. Held
+/// back, those frames would fill the cursor and none would ever be durable; refused, they make the
+/// sender ask where to go on.
 #[test]
 fn a_new_owner_takes_nothing_of_a_stream_that_was_not_opened_with_it() {
     let mut old = merge(&[]);
@@ -233,8 +234,8 @@ fn a_replaced_attempt_keeps_what_it_counted() {
     assert!(finished.exact, "{:?}", finished.verdict);
 }
 
-/// R5a, R19: arrivals that nobody ran are counted once, however often they are told, and the verdict
-/// names the worker, the time and the share.
+/// R5a, R19: arrivals that nobody ran are counted once, however often they are told, and the
+/// verdict names the worker, the time and the share.
 #[test]
 fn a_lost_worker_is_in_the_counts_and_in_the_verdict() {
     let mut merge = merge(&[]);
@@ -262,6 +263,25 @@ fn a_lost_worker_is_in_the_counts_and_in_the_verdict() {
     for word in ["worker w2", "50.0%", "0.2 s until 7.0 s", "35 iterations", "end at 0.1 s"] {
         assert!(reasons.contains(word), "{reasons}");
     }
+}
+
+/// P5: a thread that has gone with what it had counted is in the verdict, though its stream has
+/// come to its end.
+#[test]
+fn counts_that_were_not_handed_over_are_missing_by_name() {
+    let mut merge = merge(&[]);
+    let mut one = stream(&mut merge, 0, ms(0));
+    told(&mut one, &mut merge, 0, TEN);
+    one.lose(1);
+    one.finish(1, Content::default());
+    for frame in one.tail() {
+        merge.receive(&frame, ms(300)).unwrap();
+    }
+    let finished = merge.finish(ms(400));
+    assert!(!finished.exact);
+    assert_eq!(finished.verdict.state, VerdictState::Degraded);
+    let reasons = finished.verdict.reasons.join("\n");
+    assert!(reasons.contains("the thread that counted them has gone"), "{reasons}");
 }
 
 #[test]
@@ -326,8 +346,8 @@ fn a_merged_run_reports_what_a_local_run_would() {
     assert_eq!(finished.verdict.state, VerdictState::Invalid, "the fixture drops most iterations");
     assert_eq!(Delta::of(&finished.totals), Delta::of(&local.totals));
     assert_eq!(finished.thresholds, evaluator.finish(ms(3000)));
-    let points = |history: &[crate::result::HistoryPoint]| {
-        history.iter().take(3).map(|point| format!("{point:?}")).collect::<Vec<_>>()
+    let points = |history: &crate::History| {
+        history.points().iter().take(3).map(|point| format!("{point:?}")).collect::<Vec<_>>()
     };
     let (far, mut near) = (points(&finished.history), points(&local.history));
     // The last tick is closed when the streams have ended, and nobody is there any more.
@@ -352,7 +372,8 @@ fn a_merged_run_reports_what_a_local_run_would() {
     assert_eq!((read.plan, read.outcome), ("shop".to_owned(), Outcome::Completed));
 }
 
-/// What is acknowledged can be read again, also when it is larger than one message between managers.
+/// What is acknowledged can be read again, also when it is larger than one message between
+/// managers.
 #[test]
 fn a_large_checkpoint_can_be_read_again() {
     let mut merge = merge(&[]);

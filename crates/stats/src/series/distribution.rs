@@ -178,6 +178,19 @@ impl Distribution {
         below + (above - below) * share
     }
 
+    /// Every value with how often it occurred, in no order; of many values, middles of buckets.
+    pub fn each(&self, mut take: impl FnMut(f64, u64)) {
+        if self.zeros > 0 {
+            take(0.0, self.zeros);
+        }
+        if !self.folded {
+            self.exact.iter().for_each(|value| take(*value, 1));
+            return;
+        }
+        self.negative.in_use().for_each(|(bucket, count)| take(-middle(bucket), count));
+        self.positive.in_use().for_each(|(bucket, count)| take(middle(bucket), count));
+    }
+
     /// The values with this rank, counted from 0, and the next.
     fn at_ranks(&self, rank: u64) -> [f64; 2] {
         let last = self.count - 1;

@@ -100,7 +100,8 @@ impl Thresholds {
         }
     }
 
-    /// The outcomes with these values, as another process found them; `None` if they are not as many.
+    /// The outcomes with these values, as another process found them; `None` if they are not as
+    /// many.
     pub(crate) fn restored(
         mut self,
         found: &[(Option<f64>, bool)],

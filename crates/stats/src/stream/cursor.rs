@@ -8,6 +8,25 @@ use serde::{Deserialize, Serialize};
 use crate::delta::Counters;
 use crate::wire::{Body, Frame, GapReason};
 
+/// A bug that a simulation puts back on purpose: a frame that comes again counts again.
+#[cfg(feature = "canary")]
+pub mod canary {
+    use std::cell::Cell;
+
+    thread_local! {
+        static COUNTS_REPEATS: Cell<bool> = const { Cell::new(false) };
+    }
+
+    /// On this thread.
+    pub fn count_repeats() {
+        COUNTS_REPEATS.set(true);
+    }
+
+    pub(super) fn counts_repeats() -> bool {
+        COUNTS_REPEATS.get()
+    }
+}
+
 /// Gaps that are remembered one by one; more are joined with their neighbours.
 const GAPS_MAX: usize = 16;
 
@@ -103,6 +122,8 @@ impl Cursor {
         let mut taken = Taken::default();
         if frame.last <= self.applied {
             self.repeats += 1;
+            #[cfg(feature = "canary")]
+            taken.frames.extend(canary::counts_repeats().then_some(frame));
             return Ok(taken);
         }
         if frame.first > self.applied + 1 {

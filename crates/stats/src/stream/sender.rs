@@ -138,6 +138,35 @@ impl Sender {
         self.add(window, content, true);
     }
 
+    /// What was counted since the last time is gone with the thread that counted it. The receiver
+    /// hears that something is missing, or the sums would pass for everything.
+    pub fn lose(&mut self, window: u64) {
+        if self.ended {
+            debug_assert!(false, "counts are lost after the end of a stream");
+            return;
+        }
+        let windows = self.windows_up_to(window);
+        let (key, first, last) = (self.key, self.next, self.next);
+        self.next += 1;
+        let reason = GapReason::NotHandedOver;
+        let mut frame = Frame { key, first, last, windows, end: false, body: Body::Gap(reason) };
+        let bytes = self.gap(&mut frame, reason);
+        self.wait_with(first, last, bytes);
+    }
+
+    /// The windows that nobody was told of yet, up to this one.
+    fn windows_up_to(&mut self, window: u64) -> (u64, u64) {
+        let after = self.window.map_or(window, |last| last + 1);
+        self.window = Some(self.window.map_or(window, |last| last.max(window)));
+        (after.min(window), window)
+    }
+
+    fn wait_with(&mut self, first: u64, last: u64, bytes: Vec<u8>) {
+        self.waiting_bytes += bytes.len();
+        self.waiting.push_back(Outgoing { first, last, bytes: bytes.into() });
+        self.make_room();
+    }
+
     fn add(&mut self, window: u64, mut content: Content, end: bool) {
         if self.ended {
             debug_assert!(false, "counts after the end of a stream");
@@ -149,9 +178,7 @@ impl Sender {
         if std::mem::take(&mut self.repair) {
             content.counts.complete(&self.counters);
         }
-        let after = self.window.map_or(window, |last| last + 1);
-        self.window = Some(self.window.map_or(window, |last| last.max(window)));
-        let windows = (after.min(window), window);
+        let windows = self.windows_up_to(window);
         let (key, first, last) = (self.key, self.next, self.next);
         self.next += 1;
         let body = Body::Content(Box::new(content));
@@ -167,9 +194,7 @@ impl Sender {
         if bytes.len() > FRAME_BYTES_MAX {
             bytes = self.gap(&mut frame, GapReason::TooLarge);
         }
-        self.waiting_bytes += bytes.len();
-        self.waiting.push_back(Outgoing { first, last, bytes: bytes.into() });
-        self.make_room();
+        self.wait_with(first, last, bytes);
     }
 
     /// A receiver is there, and has everything before `from`.
@@ -221,8 +246,8 @@ impl Sender {
         self.attached
     }
 
-    /// The next frame for the receiver. `None`: no receiver, nothing new, or as much under way as is
-    /// allowed.
+    /// The next frame for the receiver. `None`: no receiver, nothing new, or as much under way as
+    /// is allowed.
     pub fn next_frame(&mut self) -> Option<Outgoing> {
         if !self.attached {
             return None;
@@ -263,8 +288,8 @@ impl Sender {
         }
     }
 
-    /// Once the stream has ended, a receiver may have frames that were not given out here: by way of the
-    /// [`Self::tail`].
+    /// Once the stream has ended, a receiver may have frames that were not given out here: by way
+    /// of the [`Self::tail`].
     fn count_as_sent(&mut self, through: u64) {
         while self.ended && self.waiting.front().is_some_and(|frame| frame.last <= through) {
             if let Some(frame) = self.waiting.pop_front() {
@@ -367,8 +392,8 @@ impl Sender {
         self.next - 1
     }
 
-    /// After the end: every frame that is not durable yet, as they are. Together with what is durable it is the
-    /// whole stream, and it can be received as often as one likes.
+    /// After the end: every frame that is not durable yet, as they are. Together with what is
+    /// durable it is the whole stream, and it can be received as often as one likes.
     pub fn tail(&self) -> Vec<Vec<u8>> {
         debug_assert!(self.ended, "frames could still be joined");
         self.sent.iter().chain(&self.waiting).map(|frame| frame.bytes.to_vec()).collect()

@@ -130,7 +130,8 @@ impl Sliding {
         self.worst
     }
 
-    /// What must not be forgotten: whether a full window was seen, the worst, and whether one broke.
+    /// What must not be forgotten: whether a full window was seen, the worst, and whether one
+    /// broke.
     pub fn so_far(&self) -> (bool, Option<f64>, bool) {
         (self.has_been_full, self.worst, self.broken)
     }

@@ -55,7 +55,8 @@ pub struct Generator {
     pub unrecordable: u64,
     /// Requests begun, answered or not; from the file that outlives the process.
     pub issued: u64,
-    /// Units of the schedule that this attempt has taken: arrivals, or iterations where those are counted.
+    /// Units of the schedule that this attempt has taken: arrivals, or iterations where those are
+    /// counted.
     pub begun: u64,
     /// For how long users could not begin an iteration because no more were granted.
     pub held: Duration,

@@ -1,8 +1,8 @@
 //! Counters and histograms of a plan.
 //!
 //! A histogram is a list of buckets in rising order; each is its distance from the one before,
-//! doubled, plus one if a count follows. Most buckets of a short window hold one value, and take one
-//! byte or two.
+//! doubled, plus one if a count follows. Most buckets of a short window hold one value, and take
+//! one byte or two.
 
 use std::collections::BTreeMap;
 

@@ -52,16 +52,20 @@ pub enum GapReason {
     NoRoom,
     /// A receiver had said that it keeps these, and asked for them again later.
     Forgotten,
+    /// The thread that had counted them has gone without handing them over.
+    NotHandedOver,
 }
 
 impl GapReason {
-    const ALL: [GapReason; 3] = [GapReason::TooLarge, GapReason::NoRoom, GapReason::Forgotten];
+    const ALL: [GapReason; 4] =
+        [GapReason::TooLarge, GapReason::NoRoom, GapReason::Forgotten, GapReason::NotHandedOver];
 
     pub fn name(self) -> &'static str {
         match self {
             GapReason::TooLarge => "too large for a frame",
             GapReason::NoRoom => "no room at the sender",
             GapReason::Forgotten => "lost by a receiver that had acknowledged them",
+            GapReason::NotHandedOver => "the thread that counted them has gone",
         }
     }
 }
@@ -86,7 +90,8 @@ impl Frame {
         })
     }
 
-    /// Whose frame this is, without reading the rest: a receiver asks before it lets the frame count.
+    /// Whose frame this is, without reading the rest: a receiver asks before it lets the frame
+    /// count.
     pub fn key_of(bytes: &[u8]) -> Result<StreamKey, WireError> {
         let mut reader = Reader::new(open(KIND, bytes, FRAME_BYTES_MAX)?, PAGES_MAX);
         reader.within("a fingerprint", u64::from(u32::MAX))?;

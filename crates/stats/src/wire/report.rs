@@ -13,10 +13,11 @@ use super::{
     write_series,
 };
 use crate::delta::Delta;
+use crate::history::History;
 use crate::layout::Layout;
 use crate::result::{
-    ErrorSample, GeneratorStats, HistoryPoint, Outcome, RunResult, StopReason, ThresholdResult,
-    TimelineEntry, Verdict, WorkflowResult,
+    ErrorSample, GeneratorStats, Outcome, RunResult, StopReason, ThresholdResult, TimelineEntry,
+    Verdict, WorkflowResult,
 };
 use crate::script_result::{ScriptFailure, ScriptResult};
 use crate::series::{Contains, SeriesLayout, ThresholdSpec, Thresholds, builtin};
@@ -26,7 +27,8 @@ use crate::window::Window;
 /// R17a: a result that is larger is not taken.
 pub const RESULT_BYTES_MAX: usize = 4 << 20;
 const SNAPSHOT_BYTES_MAX: usize = 1 << 20;
-const RESULT: u8 = 3;
+/// 3 was without histograms in the history.
+const RESULT: u8 = 7;
 const SNAPSHOT: u8 = 4;
 const SCHEMA: u8 = 6;
 /// 128 MiB of folded values: a long run of many groups.
@@ -49,7 +51,7 @@ struct Head {
     error_samples: Vec<ErrorSample>,
     timeline: Vec<TimelineEntry>,
     generator: GeneratorStats,
-    history: Vec<HistoryPoint>,
+    history: History,
     notes: Vec<String>,
     script: Option<ScriptHead>,
 }
@@ -144,8 +146,10 @@ pub fn encode_result(result: &RunResult) -> Result<Vec<u8>, WireError> {
         if bytes.len() <= RESULT_BYTES_MAX {
             return Ok(bytes);
         }
-        if head.history.len() > 60 {
-            head.history = head.history.chunks(2).map(crate::aggregate::join).collect();
+        if head.history.slots().len() > 60 {
+            head.history.halve();
+        } else if head.error_samples.iter().any(|sample| !sample.later.is_empty()) {
+            head.error_samples.iter_mut().for_each(|sample| sample.later.clear());
         } else if head.error_samples.iter().any(|sample| sample.exchange.is_some()) {
             head.error_samples.iter_mut().for_each(|sample| sample.exchange = None);
         } else {
@@ -198,6 +202,9 @@ pub fn decode_result(bytes: &[u8]) -> Result<RunResult, WireError> {
     let mut reader = Reader::new(open(RESULT, bytes, RESULT_BYTES_MAX)?, PAGES_MAX);
     let head: Head = read_plain(&mut reader, RESULT_BYTES_MAX)?;
     check(&head.layout)?;
+    if !head.history.is_sound(&head.layout) {
+        return Err(WireError::Contradiction { what: "the history" });
+    }
     let layout = Arc::new(head.layout);
     let names = head.script.as_ref().map(|script| script.layout.make()).transpose()?;
     let schema = Schema::new(layout.clone(), names.map(Arc::new));

@@ -1,4 +1,5 @@
-//! All integration tests of `target`, in one program: each further program is linked with everything again.
+//! All integration tests of `target`, in one program: each further program is linked with
+//! everything again.
 
 mod common;
 mod faults;

@@ -190,7 +190,8 @@ async fn another_node_at_the_address_is_refused() {
     assert_eq!(opened.unwrap_err().kind(), "receiver");
 }
 
-/// R22: rotation. New handshakes see the new certificate, old connections go on, and so does a change of CA.
+/// R22: rotation. New handshakes see the new certificate, old connections go on, and so does a
+/// change of CA.
 #[tokio::test]
 async fn a_certificate_is_swapped_under_a_live_server() {
     let old = Authority::new("prod", "live");
@@ -231,8 +232,8 @@ async fn a_certificate_is_swapped_under_a_live_server() {
     assert_eq!(refused(arrival), "unknown_authority");
 }
 
-/// R10, spike 1: forty silent connections from one address, which has four of the sixteen places: an honest peer
-/// comes in at once, and whoever comes from elsewhere keeps its place.
+/// R10, spike 1: forty silent connections from one address, which has four of the sixteen places:
+/// an honest peer comes in at once, and whoever comes from elsewhere keeps its place.
 #[tokio::test]
 async fn a_slow_handshake_does_not_stop_others() {
     let authority = Authority::new("prod", "live");

@@ -1,4 +1,5 @@
-//! Peers that do not play by the rules: a stolen certificate without its key, and a client that wants to resume.
+//! Peers that do not play by the rules: a stolen certificate without its key, and a client that
+//! wants to resume.
 //!
 //! They are built on rustls directly, with every check of their own switched off.
 

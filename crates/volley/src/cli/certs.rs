@@ -76,7 +76,8 @@ pub struct CertsIssueArgs {
     /// Id of the node, to renew its certificate; without it a new one is drawn
     #[arg(long, value_name = "UUID")]
     pub node: Option<NodeId>,
-    /// Where to write; made if it is not there. One folder per node, so that `--certs DIR` is enough
+    /// Where to write; made if it is not there. One folder per node, so that `--certs DIR` is
+    /// enough
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
     /// Days until it ends

@@ -54,7 +54,8 @@ Examples:
   volley man | man -l -                                    read it
   volley man --dir ~/.local/share/man/man1                 write volley.1, volley-run.1, ...")]
 pub struct ManArgs {
-    /// Write a page for each command into this folder; without it, the first page goes to standard output
+    /// Write a page for each command into this folder; without it, the first page goes to standard
+    /// output
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
 }

@@ -1,5 +1,5 @@
-//! Jobs on a cluster: arguments of `submit`, `watch`, `status`, `jobs`, `cancel`, `results`, `drain` and
-//! `managers`.
+//! Jobs on a cluster: arguments of `submit`, `watch`, `status`, `jobs`, `cancel`, `results`,
+//! `drain` and `managers`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use clap_complete::engine::ArgValueCompleter;
 use membership::discovery::Seed;
 
-use super::{OutputArgs, ScriptArgs, complete, values};
+use super::{KeepArgs, OutputArgs, ScriptArgs, complete, values};
 
 const FINDING: &str = "\
 Which cluster: --manager and --certs, VOLLEY_MANAGER and VOLLEY_CERTS, or what `volley up` has written
@@ -102,10 +102,13 @@ pub struct FollowArgs {
         value_name = "FORMAT=FILE"
     )]
     pub output: Vec<report::outputs::Target>,
+    #[command(flatten)]
+    pub keep: KeepArgs,
     /// No progress, and only the verdict at the end
     #[arg(long, short = 'q', env = "VOLLEY_QUIET", value_parser = FalseyValueParser::new())]
     pub quiet: bool,
-    /// Verdict from which a result counts as failed (exit code 120): degraded or invalid, the default
+    /// Verdict from which a result counts as failed (exit code 120): degraded or invalid, the
+    /// default
     #[arg(long, env = "VOLLEY_FAIL_ON", value_name = "VERDICT", value_parser = values::fail_on)]
     pub fail_on: Option<stats::VerdictState>,
     /// No colours (so does NO_COLOR)
@@ -125,6 +128,7 @@ impl FollowArgs {
         OutputArgs {
             summary: self.summary.clone(),
             output: self.output.clone(),
+            keep: self.keep.clone(),
             quiet: self.quiet,
             fail_on: self.fail_on,
             no_color: self.no_color,

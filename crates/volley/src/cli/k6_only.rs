@@ -45,8 +45,8 @@ impl K6OnlyArgs {
             (
                 is_on("K6_WEB_DASHBOARD"),
                 "K6_WEB_DASHBOARD",
-                "there is no web dashboard; the live view is in the terminal, and `--summary FILE` or \
-                 `--out json=FILE` keep the numbers",
+                "there is no web dashboard; the live view is in the terminal, and `--report FILE.html` \
+                 writes the page of the run (K6_WEB_DASHBOARD_EXPORT does it too)",
             ),
         ];
         let said = given.iter().filter(|(given, ..)| *given);

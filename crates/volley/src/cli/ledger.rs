@@ -51,7 +51,8 @@ pub struct ServeArgs {
     /// Address to listen on, which the others reach it by
     #[arg(long, value_name = "ADDRESS", value_parser = values::listen)]
     pub listen: SocketAddr,
-    /// All voters of a new group, this one included, the same list on each; without it, a group of one
+    /// All voters of a new group, this one included, the same list on each; without it, a group of
+    /// one
     #[arg(long, value_name = "ADDRESS,...", value_delimiter = ',', value_parser = values::listen)]
     pub peers: Vec<SocketAddr>,
     /// Wait to be admitted to a group that exists (`volley debug ledger members add`)

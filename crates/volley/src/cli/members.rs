@@ -52,7 +52,8 @@ pub struct AgentMembersArgs {
 /// Which member to ask, and as whom.
 #[derive(Args)]
 pub struct MemberPlace {
-    /// The member to ask; default: a manager of the cluster that `volley up` runs here, or 127.0.0.1:7500
+    /// The member to ask; default: a manager of the cluster that `volley up` runs here, or
+    /// 127.0.0.1:7500
     #[arg(
         long,
         short = 'a',
@@ -62,7 +63,8 @@ pub struct MemberPlace {
         value_parser = values::host
     )]
     pub address: Option<String>,
-    /// Folder with the certificate to show; default: that of the cluster that `volley up` runs here, or ./certs
+    /// Folder with the certificate to show; default: that of the cluster that `volley up` runs
+    /// here, or ./certs
     #[arg(long, global = true, env = "VOLLEY_CERTS", value_name = "DIR")]
     pub certs: Option<PathBuf>,
     /// Role of the member that is asked

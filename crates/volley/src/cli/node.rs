@@ -1,4 +1,5 @@
-//! Arguments of everything that is a member of a cluster: `volley manager`, `worker`, `agent`; and of `volley up`.
+//! Arguments of everything that is a member of a cluster: `volley manager`, `worker`, `agent`; and
+//! of `volley up`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -17,12 +18,13 @@ pub struct NodeArgs {
     /// Data folder; made if it is not there. It holds who this node is: never copy or share it
     #[arg(long, env = "VOLLEY_DATA", value_name = "DIR")]
     pub data: PathBuf,
-    /// Address to listen on, for UDP and TCP; port 0 is any free one. Default: 127.0.0.1:7500; with --advertise
-    /// every address of this machine; with `worker --join` the one by which the manager is reached
+    /// Address to listen on, for UDP and TCP; port 0 is any free one. Default: 127.0.0.1:7500; with
+    /// --advertise every address of this machine; with `worker --join` the one by which the manager
+    /// is reached
     #[arg(long, env = "VOLLEY_BIND", value_name = "ADDRESS", value_parser = values::listen)]
     pub bind: Option<SocketAddr>,
-    /// How others reach it, a name or an address; needed where --bind has none of its own (0.0.0.0). A name is
-    /// asked for at the start
+    /// How others reach it, a name or an address; needed where --bind has none of its own
+    /// (0.0.0.0). A name is asked for at the start
     #[arg(long, env = "VOLLEY_ADVERTISE", value_name = "HOST[:PORT]", value_parser = values::node)]
     pub advertise: Option<Seed>,
     /// A member to find the others by: HOST, HOST:PORT; may be repeated
@@ -35,14 +37,16 @@ pub struct NodeArgs {
     /// Serve /metrics, /livez, /readyz and /debug here
     #[arg(long, env = "VOLLEY_METRICS", value_name = "ADDRESS", value_parser = values::listen)]
     pub metrics: Option<SocketAddr>,
-    /// Let --metrics be reached from other machines; it shows who is in the cluster, and changes nothing
+    /// Let --metrics be reached from other machines; it shows who is in the cluster, and changes
+    /// nothing
     #[arg(long, env = "VOLLEY_METRICS_BEYOND_LOOPBACK", value_parser = FalseyValueParser::new())]
     pub metrics_beyond_loopback: bool,
-    /// Multiplies all times of the protocol: 2 for slow networks, 0.1 for tests; the same everywhere
+    /// Multiplies all times of the protocol: 2 for slow networks, 0.1 for tests; the same
+    /// everywhere
     #[arg(long, env = "VOLLEY_PACE", value_name = "FACTOR", default_value = "1", value_parser = values::factor)]
     pub pace: f64,
-    /// Client that may change more than its own, by the node id in its certificate; may be repeated. See
-    /// `docs/security.md`
+    /// Client that may change more than its own, by the node id in its certificate; may be
+    /// repeated. See `docs/security.md`
     #[arg(long = "operator", env = "VOLLEY_OPERATORS", value_name = "NODE", value_delimiter = ',')]
     pub operators: Vec<NodeId>,
     /// This cluster has gates; clients may then ask only those
@@ -77,18 +81,19 @@ pub struct ManagerArgs {
     /// Folder of its certificate (`volley certs issue --out`)
     #[arg(long, env = "VOLLEY_CERTS", value_name = "DIR")]
     pub certs: PathBuf,
-    /// All founding managers, this one included, the same list on each; without it this one is alone
+    /// All founding managers, this one included, the same list on each; without it this one is
+    /// alone
     #[arg(long, env = "VOLLEY_PEERS", value_name = "HOST[:PORT]", value_delimiter = ',', value_parser = values::node)]
     pub peers: Vec<Seed>,
     /// Become a member of a group that exists: wait until `volley managers add` lets it in
     #[arg(long, env = "VOLLEY_JOIN_GROUP", conflicts_with = "peers", value_parser = FalseyValueParser::new())]
     pub join_group: bool,
-    /// When the cluster is founded: how long a worker may go on without a manager, its lease on each attempt
-    /// [default: 6s]; later `volley managers limits` changes it
+    /// When the cluster is founded: how long a worker may go on without a manager, its lease on
+    /// each attempt [default: 6s]; later `volley managers limits` changes it
     #[arg(long, env = "VOLLEY_LEASE", value_name = "TIME", value_parser = values::length)]
     pub lease: Option<Duration>,
-    /// When the cluster is founded: how long ended jobs are known, with their results [default: 7d]; later
-    /// `volley managers limits` changes it
+    /// When the cluster is founded: how long ended jobs are known, with their results [default:
+    /// 7d]; later `volley managers limits` changes it
     #[arg(long, env = "VOLLEY_KEEP_JOBS", value_name = "TIME", value_parser = values::length)]
     pub keep_jobs: Option<Duration>,
     /// Folder of the CA (`volley certs init`): makes workers of those who show a join token
@@ -103,7 +108,8 @@ pub struct ManagerArgs {
         value_parser = clap::value_parser!(u32).range(1..=36_500)
     )]
     pub worker_days: u32,
-    /// Start the node again when it has crashed: this process is then only its parent, and passes signals on
+    /// Start the node again when it has crashed: this process is then only its parent, and passes
+    /// signals on
     #[arg(long, env = "VOLLEY_RESTART", value_parser = FalseyValueParser::new())]
     pub restart: bool,
 }
@@ -125,14 +131,15 @@ Ctrl-C or SIGTERM once drains it (what runs is finished, nothing new is taken), 
 pub struct WorkerArgs {
     #[command(flatten)]
     pub node: NodeArgs,
-    /// Folder of its certificate (`volley certs issue --out`); with --join it is kept there, by default
-    /// in DATA/certs
+    /// Folder of its certificate (`volley certs issue --out`); with --join it is kept there, by
+    /// default in DATA/certs
     #[arg(long, env = "VOLLEY_CERTS", value_name = "DIR", required_unless_present = "join")]
     pub certs: Option<PathBuf>,
     /// A manager to join at, and to find the others by; may be repeated, they are tried in turn
     #[arg(long, env = "VOLLEY_JOIN", value_name = "HOST[:PORT]", value_delimiter = ',', value_parser = values::host)]
     pub join: Vec<String>,
-    /// The join token. Others on this machine see it in the list of processes: the variable is better
+    /// The join token. Others on this machine see it in the list of processes: the variable is
+    /// better
     #[arg(long, env = "VOLLEY_JOIN_TOKEN", hide_env_values = true, value_name = "TOKEN")]
     pub token: Option<String>,
     /// A file that holds the join token, - for the standard input; wins over --token
@@ -141,7 +148,8 @@ pub struct WorkerArgs {
     /// Cores that load may use, each by one shard at a time; default: all of this machine
     #[arg(long, env = "VOLLEY_CORES", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub cores: Option<u32>,
-    /// Start the node again when it has crashed: this process is then only its parent, and passes signals on
+    /// Start the node again when it has crashed: this process is then only its parent, and passes
+    /// signals on
     #[arg(long, env = "VOLLEY_RESTART", value_parser = FalseyValueParser::new())]
     pub restart: bool,
 }
@@ -159,7 +167,7 @@ Everything listens on 127.0.0.1. Ctrl-C ends it all; what is in --dir is kept if
 #[derive(Args)]
 #[command(after_help = UP_EXAMPLES)]
 pub struct UpArgs {
-    /// Managers: 1, 3 or 5
+    /// Managers: 1, 3 or 5; an even number is taken, and lets no more be lost than one less
     #[arg(
         long,
         env = "VOLLEY_UP_MANAGERS",
@@ -180,7 +188,8 @@ pub struct UpArgs {
     /// Cores of each worker; default: this machine's, divided
     #[arg(long, env = "VOLLEY_CORES", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub cores: Option<u32>,
-    /// Folder for certificates and data, started again as it was left; default: one that is removed at the end
+    /// Folder for certificates and data, started again as it was left; default: one that is removed
+    /// at the end
     #[arg(long, env = "VOLLEY_UP_DIR", value_name = "DIR")]
     pub dir: Option<PathBuf>,
     /// Each node as a process of its own

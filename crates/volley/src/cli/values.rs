@@ -63,7 +63,8 @@ pub fn method(text: &str) -> Result<String, Wrong> {
 pub fn summary(text: &str) -> Result<std::path::PathBuf, Wrong> {
     let ending = text.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
     let other = match ending.as_deref() {
-        Some("html" | "htm" | "pdf" | "md") => "there is no report of that kind yet",
+        Some("html" | "htm") => "the report is `--report FILE.html`",
+        Some("pdf" | "md") => "there is no report of that kind yet",
         Some("xml") => "JUnit is `--output junit=FILE`",
         Some("csv") => "every sample as CSV is `--output csv=FILE`",
         Some("hdr" | "hgrm") => "histograms are `--output hdr=FILE`",
@@ -71,6 +72,14 @@ pub fn summary(text: &str) -> Result<std::path::PathBuf, Wrong> {
         _ => return Ok(text.into()),
     };
     Err(Wrong::new("the summary is JSON, as `--summary result.json`", other))
+}
+
+/// A record or a report: always a file.
+pub fn kept_file(text: &str) -> Result<std::path::PathBuf, Wrong> {
+    match text {
+        "" | "-" => Err(Wrong::only("expected the name of a file")),
+        _ => Ok(text.into()),
+    }
 }
 
 /// Catches what would only fail once the run has begun.
@@ -87,6 +96,10 @@ pub fn target(text: &str) -> Result<String, Wrong> {
 pub fn listen(text: &str) -> Result<SocketAddr, Wrong> {
     if let Ok(port) = text.trim_start_matches(':').parse::<u16>() {
         return Ok(SocketAddr::from(([127, 0, 0, 1], port)));
+    }
+    let port = text.rsplit(':').next().unwrap_or_default();
+    if port.parse::<u16>().is_err() && port.parse::<u64>().is_ok() {
+        return Err(Wrong::only(format!("{port} is not a port: they are from 0 to 65535")));
     }
     let named = text.replace("localhost:", "127.0.0.1:");
     named.parse().map_err(|_| Wrong::only("expected ADDRESS:PORT or PORT, such as 127.0.0.1:8080"))
@@ -117,7 +130,8 @@ pub fn pair(text: &str) -> Result<(String, String), Wrong> {
     }
 }
 
-/// A node: a name or an address, at the usual port unless another is said. A port alone is on this machine.
+/// A node: a name or an address, at the usual port unless another is said. A port alone is on this
+/// machine.
 pub fn node(text: &str) -> Result<Seed, Wrong> {
     let here = text.trim_start_matches(':').parse::<u16>().ok();
     let text = here.map_or_else(|| text.to_owned(), |port| format!("127.0.0.1:{port}"));

@@ -112,12 +112,28 @@ fn open(folder: &Path) -> Result<DevCa, Failure> {
             Failure::failed(format!("{} is no CA", shown(folder)))
                 .help(format!("there is one in it: --ca {}", shown(&inner)))
         }
+        // Another CA in its place would be one that nobody trusts.
+        CaError::Io { error, .. }
+            if error.kind() == std::io::ErrorKind::NotFound && whose(folder).is_some() =>
+        {
+            let whose = whose(folder).unwrap_or_default();
+            Failure::failed(format!("{} is the folder of {whose}, not of a CA", shown(folder)))
+                .help("give the folder of `volley certs init`, in which ca-key.pem is")
+        }
         CaError::Io { path, error } if error.kind() == std::io::ErrorKind::NotFound => {
             let help = format!("make a CA first: volley certs init {}", shown(folder));
             Failure::failed(error).at(path.display()).help(help)
         }
         error => Failure::failed(error),
     })
+}
+
+/// Whose certificate is in a folder, if there is one.
+fn whose(folder: &Path) -> Option<String> {
+    let files = folder::find(folder).ok()?;
+    let facts = trust::show(&files.certificate).ok()?.into_iter().next()?;
+    let identity = facts.identity.ok()?;
+    Some(format!("{} {}", identity.role, identity.node))
 }
 
 fn token(args: &CertsTokenArgs) -> Result<ExitCode, Failure> {

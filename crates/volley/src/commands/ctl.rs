@@ -163,8 +163,26 @@ pub fn ctl(args: &CtlArgs) -> ExitCode {
     };
     match ask(&socket, &request) {
         Ok(reply) => show(&reply, matches!(args.action, CtlAction::Status { json: true })),
-        Err(error) => Failure::failed(error).at(socket.display()).tell(),
+        Err(error) => not_answered(&error, &socket).tell(),
     }
+}
+
+/// Why a run has not answered.
+fn not_answered(error: &std::io::Error, socket: &Path) -> Failure {
+    use std::io::ErrorKind::{TimedOut, WouldBlock};
+    let pid = socket.file_stem().unwrap_or_default().to_string_lossy();
+    match error.kind() {
+        WouldBlock | TimedOut => Failure::failed(format!("process {pid} does not answer")).help(
+            format!("it may be suspended: `fg` in its shell or `kill -CONT {pid}` lets it go on"),
+        ),
+        _ => Failure::failed(error).at(socket.display()),
+    }
+}
+
+/// Whether a test of this user runs on this machine.
+pub fn is_any_running() -> bool {
+    let entries = std::fs::read_dir(folder()).into_iter().flatten().flatten();
+    entries.into_iter().any(|entry| UnixStream::connect(entry.path()).is_ok())
 }
 
 /// The socket of the one run there is, or of the one that was named.
@@ -188,7 +206,17 @@ fn find(pid: Option<u32>) -> Result<PathBuf, Failure> {
         });
     }
     match alive.len() {
-        0 => Err(Failure::failed("no test is running on this machine (for this user)")),
+        0 => {
+            let failure = Failure::failed("no test is running on this machine (for this user)");
+            let jobs = super::fleet::running_jobs();
+            Err(match jobs.first() {
+                None => failure,
+                Some((id, name)) => failure.help(format!(
+                    "on the cluster that is known here there is job {id} ({name}): `volley ctl --job {id} ...` \
+                     steers it"
+                )),
+            })
+        }
         1 => Ok(alive.remove(0)),
         _ => {
             let list: Vec<_> = alive.iter().map(|path| named(&process(path), path)).collect();

@@ -47,7 +47,7 @@ pub fn demo(args: &DemoArgs) -> ExitCode {
             "The built-in target listens on http://{address}; the plan is examples/quickstart.yaml.\n"
         );
     }
-    let code = run_plan(plan, &args.output, Style::Full, None);
+    let code = run_plan(plan, None, &args.output, Style::Full, None);
     let _ = std::fs::remove_dir_all(&folder);
     let seen = running.stop().total;
     if !args.output.quiet {

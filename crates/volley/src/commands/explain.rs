@@ -11,8 +11,14 @@ use crate::cli::PlanArgs;
 use crate::print;
 
 pub fn explain(args: &PlanArgs) -> ExitCode {
-    if super::script::is_script(&args.plan) {
-        return super::script::explain(&args.plan, &args.env);
+    let is_script = match super::stdin::is_meant(&args.plan) {
+        true => super::stdin::is_script(),
+        false => Ok(super::script::is_script(&args.plan)),
+    };
+    match is_script {
+        Ok(true) => return super::script::explain(&args.plan, &args.env),
+        Ok(false) => {}
+        Err(failure) => return failure.tell(),
     }
     let plan = match read(&args.plan, &args.env, None) {
         Ok(plan) => plan,
@@ -139,7 +145,7 @@ fn names(steps: &[Step]) -> String {
     shown.collect::<Vec<_>>().join(" → ")
 }
 
-fn describe_json(plan: &Plan, cores: usize) -> Value {
+pub fn describe_json(plan: &Plan, cores: usize) -> Value {
     let seat = |seat: &Seat<'_>| {
         let load = &seat.workflow.load;
         json!({

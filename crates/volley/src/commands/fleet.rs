@@ -1,25 +1,26 @@
-//! Jobs on a cluster, from the client's side: `submit`, `watch`, `status`, `jobs`, `cancel`, `results`, `drain`,
-//! `managers`, and `ctl --job`.
+//! Jobs on a cluster, from the client's side: `submit`, `watch`, `status`, `jobs`, `cancel`,
+//! `results`, `drain`, `managers`, and `ctl --job`.
 
-mod door;
+mod access;
 mod follow;
 mod managers;
 mod pack;
 mod results;
 mod submit;
 mod tables;
+mod voters;
 
 use std::future::Future;
 use std::time::Duration;
 
 use ::fleet::client::{ClientOptions, FleetClient, FleetError, Steering};
-use ::fleet::wire::proto;
+use ::fleet::wire::proto::{self, JobState, NodeRole, NodeState, Outcome};
 use fence::JobId;
 use report::ExitCode;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use self::door::EnrolmentService;
+use self::access::ClusterAccess;
 use crate::cli::{
     CancelArgs, CtlAction, CtlArgs, DrainArgs, FleetPlace, FleetStatusArgs, JobsArgs,
 };
@@ -40,13 +41,14 @@ fn run<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> 
     block_on(Threads::This, work)
 }
 
-/// For completions, which nobody waits for long: what the cluster that is known here says, or nothing.
+/// For completions, which nobody waits for long: what the cluster that is known here says, or
+/// nothing.
 fn ask_quickly<T>(ask: impl AsyncFnOnce(FleetClient) -> Result<T, FleetError>) -> Option<T> {
     let place = FleetPlace { timeout: Some(COMPLETE_WITHIN), ..FleetPlace::default() };
-    let door = EnrolmentService::open(&place).ok()?;
+    let access = ClusterAccess::open(&place).ok()?;
     let options = ClientOptions {
-        credentials: door.credentials,
-        managers: door.managers,
+        credentials: access.credentials,
+        managers: access.managers,
         deadline: COMPLETE_WITHIN,
         patience: COMPLETE_WITHIN,
         notice: None,
@@ -61,9 +63,17 @@ pub fn known_jobs() -> Vec<(String, String)> {
     let jobs = list.map(|list| list.jobs).unwrap_or_default();
     let named = jobs.into_iter().map(|job| {
         let id: String = tables::id(&job.job).chars().take(8).collect();
-        (id, format!("{}, {}", job.name, job.state))
+        (id, format!("{}, {}", job.name, job.state().word()))
     });
     named.collect()
+}
+
+/// Ids of jobs that have not ended, with their names.
+pub fn running_jobs() -> Vec<(String, String)> {
+    let list = ask_quickly(async |client| client.list(false, 20).await);
+    let jobs = list.map(|list| list.jobs).unwrap_or_default().into_iter();
+    let short = |job: &[u8]| tables::id(job).chars().take(8).collect::<String>();
+    jobs.map(|job| (short(&job.job), report::format::clean(&job.name))).collect()
 }
 
 /// Ids of nodes, with their role and address.
@@ -72,7 +82,7 @@ pub fn known_nodes() -> Vec<(String, String)> {
     let nodes = fleet.map(|fleet| fleet.nodes).unwrap_or_default();
     let named = nodes.into_iter().map(|node| {
         let id: String = node.node.chars().take(8).collect();
-        (id, format!("{} {}, {}", node.role, node.address, node.state))
+        (id, format!("{} {}, {}", node.role().word(), node.address, node.state().word()))
     });
     named.collect()
 }
@@ -84,13 +94,13 @@ fn short(job: JobId) -> String {
 
 pub fn status(args: &FleetStatusArgs) -> ExitCode {
     told(run(async {
-        let door = EnrolmentService::open(&args.at)?;
-        let client = door.connect().await?;
+        let access = ClusterAccess::open(&args.at)?;
+        let client = access.connect().await?;
         match &args.job {
-            Some(job) => show_job(&door, &client, job, args.json).await,
+            Some(job) => show_job(&access, &client, job, args.json).await,
             None => {
-                let fleet = client.fleet().await.map_err(|error| door.explain(&error))?;
-                let jobs = client.list(false, 20).await.map_err(|error| door.explain(&error))?;
+                let fleet = client.fleet().await.map_err(|error| access.explain(&error))?;
+                let jobs = client.list(false, 20).await.map_err(|error| access.explain(&error))?;
                 if args.json {
                     print::line(&tables::fleet_json(&fleet, &jobs).to_string());
                 } else {
@@ -103,13 +113,13 @@ pub fn status(args: &FleetStatusArgs) -> ExitCode {
 }
 
 async fn show_job(
-    door: &EnrolmentService,
+    access: &ClusterAccess,
     client: &FleetClient,
     job: &str,
     as_json: bool,
 ) -> Result<ExitCode, Failure> {
-    let job = client.find(job).await.map_err(|error| door.explain(&error))?;
-    let status = client.status(job).await.map_err(|error| door.explain(&error))?;
+    let job = client.find(job).await.map_err(|error| access.explain(&error))?;
+    let status = client.status(job).await.map_err(|error| access.explain(&error))?;
     if as_json {
         print::line(&tables::whole_job_json(&status).to_string());
     } else {
@@ -120,9 +130,9 @@ async fn show_job(
 
 pub fn jobs(args: &JobsArgs) -> ExitCode {
     told(run(async {
-        let door = EnrolmentService::open(&args.at)?;
-        let client = door.connect().await?;
-        let list = client.list(args.ended, args.limit).await.map_err(|e| door.explain(&e))?;
+        let access = ClusterAccess::open(&args.at)?;
+        let client = access.connect().await?;
+        let list = client.list(args.ended, args.limit).await.map_err(|e| access.explain(&e))?;
         if args.json {
             print::line(&tables::jobs_json(&list).to_string());
         } else {
@@ -134,14 +144,14 @@ pub fn jobs(args: &JobsArgs) -> ExitCode {
 
 pub fn cancel(args: &CancelArgs) -> ExitCode {
     told(run(async {
-        let door = EnrolmentService::open(&args.at)?;
-        let client = door.connect().await?;
-        let job = client.find(&args.job).await.map_err(|error| door.explain(&error))?;
+        let access = ClusterAccess::open(&args.at)?;
+        let client = access.connect().await?;
+        let job = client.find(&args.job).await.map_err(|error| access.explain(&error))?;
         let reply = client.cancel(job, &args.reason, args.now).await;
-        let reply = reply.map_err(|error| door.explain(&error))?;
+        let reply = reply.map_err(|error| access.explain(&error))?;
         if args.json {
             let text = json!({
-                "job": job.to_string(), "state": reply.state, "already": reply.already,
+                "job": job.to_string(), "state": cancel_state(&reply), "already": reply.already,
                 "now": reply.now, "within_s": reply.within_ms as f64 / 1_000.0,
             });
             print::line(&text.to_string());
@@ -152,18 +162,27 @@ pub fn cancel(args: &CancelArgs) -> ExitCode {
     }))
 }
 
+/// `cancelling`, or the outcome of a job that had ended before.
+fn cancel_state(reply: &proto::CancelReply) -> String {
+    match reply.outcome() {
+        Outcome::Unspecified => JobState::Cancelling.word(),
+        outcome => outcome.word(),
+    }
+}
+
 fn cancelled(job: JobId, reply: &proto::CancelReply) -> String {
     let job = short(job);
-    match (reply.already, reply.now, reply.state.as_str()) {
+    match (reply.already, reply.now, reply.outcome()) {
         (false, false, _) => format!(
             "job {job} is being cancelled: what runs ends gracefully, then its teardown runs (a second cancel, or \
              --now, ends it at once)"
         ),
         (false, true, _) => format!("job {job} is being cancelled, at once"),
-        (true, _, "cancelling") => format!("job {job} was being cancelled already"),
+        (true, _, Outcome::Unspecified) => format!("job {job} was being cancelled already"),
         // What is over stays as it was (R5).
         (true, _, outcome) => {
-            format!("job {job} has ended already: {}; nothing was changed", outcome.to_lowercase())
+            let outcome = outcome.word().to_lowercase();
+            format!("job {job} has ended already: {outcome}; nothing was changed")
         }
     }
 }
@@ -186,22 +205,23 @@ fn scaled(done: &[(String, proto::SteerReply)]) -> String {
 
 pub fn drain(args: &DrainArgs) -> ExitCode {
     told(run(async {
-        let door = EnrolmentService::open(&args.at)?;
-        let client = door.connect().await?;
-        let fleet = client.fleet().await.map_err(|error| door.explain(&error))?;
+        let access = ClusterAccess::open(&args.at)?;
+        let client = access.connect().await?;
+        let fleet = client.fleet().await.map_err(|error| access.explain(&error))?;
         let nodes = fleet.nodes.iter().map(|node| (&*node.node, &*node.address));
         let node = one_node(nodes, &args.node, "volley status")?;
         if !args.force
-            && let Some(why) = managers::needed(&door, &client, &node).await?
+            && let Some(why) = managers::needed(&access, &client, &node).await?
         {
             return Err(Failure::failed(why).help("--force drains it all the same"));
         }
         let others = fleet.nodes.iter().filter(|one| is_ready_worker(one) && one.node != node);
-        let is_worker = fleet.nodes.iter().any(|one| one.node == node && one.role == "worker");
+        let is_worker =
+            fleet.nodes.iter().any(|one| one.node == node && one.role() == NodeRole::Worker);
         if is_worker && others.count() == 0 {
             eprintln!("volley: no other worker is ready: jobs wait until one comes");
         }
-        let reply = client.drain(&node).await.map_err(|error| door.explain(&error))?;
+        let reply = client.drain(&node).await.map_err(|error| access.explain(&error))?;
         let done = match args.wait {
             Some(wait) => until_gone(&client, &node, wait).await,
             None => false,
@@ -222,17 +242,18 @@ pub fn drain(args: &DrainArgs) -> ExitCode {
 }
 
 fn is_ready_worker(node: &proto::FleetNode) -> bool {
-    node.role == "worker" && node.state == "alive"
+    node.role() == NodeRole::Worker && node.state() == NodeState::Alive
 }
 
-/// Until the others have seen the node leave. Who was asked may be the one that leaves, so that nobody answers is no
-/// reason to give up.
+/// Until the others have seen the node leave. Who was asked may be the one that leaves, so that
+/// nobody answers is no reason to give up.
 async fn until_gone(client: &FleetClient, node: &str, wait: Duration) -> bool {
     let until = Instant::now() + wait;
     loop {
         if let Ok(fleet) = client.fleet().await {
             let known = fleet.nodes.iter().find(|known| known.node == node);
-            if known.is_none_or(|known| known.state == "left" || known.state == "dead") {
+            if known.is_none_or(|known| matches!(known.state(), NodeState::Left | NodeState::Dead))
+            {
                 return true;
             }
         }
@@ -286,25 +307,25 @@ pub fn steer(args: &CtlArgs, job: &str) -> ExitCode {
         }
     };
     told(run(async {
-        let door = EnrolmentService::open(&args.at)?;
-        let client = door.connect().await?;
+        let access = ClusterAccess::open(&args.at)?;
+        let client = access.connect().await?;
         if let CtlAction::Status { json } = args.action {
-            return show_job(&door, &client, job, json).await;
+            return show_job(&access, &client, job, json).await;
         }
-        let job = client.find(job).await.map_err(|error| door.explain(&error))?;
+        let job = client.find(job).await.map_err(|error| access.explain(&error))?;
         if let CtlAction::Scale { by: Some(factor), workflow, .. } = &args.action {
             let done = client.scale(job, workflow.as_deref(), *factor).await;
-            let done = done.map_err(|error| door.explain(&error))?;
+            let done = done.map_err(|error| access.explain(&error))?;
             print::line(&scaled(&done));
             let all = done.iter().all(|(_, reply)| reply.missed.is_empty());
             return Ok(if all { ExitCode::Passed } else { ExitCode::Failed });
         }
         let Some(steering) = &steering else {
             let reply = client.cancel(job, "volley ctl stop", false).await;
-            print::line(&cancelled(job, &reply.map_err(|error| door.explain(&error))?));
+            print::line(&cancelled(job, &reply.map_err(|error| access.explain(&error))?));
             return Ok(ExitCode::Passed);
         };
-        let reply = client.steer(job, steering).await.map_err(|error| door.explain(&error))?;
+        let reply = client.steer(job, steering).await.map_err(|error| access.explain(&error))?;
         print::line(&steered(&reply));
         Ok(if reply.missed.is_empty() { ExitCode::Passed } else { ExitCode::Failed })
     }))

@@ -83,6 +83,10 @@ fn token_text(args: &WorkerArgs) -> Result<String, Failure> {
         (Some(file), _) => std::fs::File::open(file)
             .and_then(read)
             .map_err(|error| Failure::failed(error).at(format!("--token-file {}", file.display()))),
+        (None, Some(token)) if Path::new(token).is_file() => Err(Failure::failed(format!(
+            "--token {token} is a file, and --token is the token itself"
+        ))
+        .help(format!("write --token-file {token}"))),
         (None, Some(token)) => Ok(token.clone()),
         (None, None) => {
             let what =
@@ -98,8 +102,8 @@ fn read(from: impl Read) -> std::io::Result<String> {
     Ok(text)
 }
 
-/// The address of this machine from which the managers are reached: the managers reach it there, too. On one machine
-/// many nodes share an address, so there the port is any free one.
+/// The address of this machine from which the managers are reached: the managers reach it there,
+/// too. On one machine many nodes share an address, so there the port is any free one.
 async fn own_address(managers: &[String]) -> Result<SocketAddr, Failure> {
     for manager in managers {
         let Ok(found) = tokio::net::lookup_host(manager).await else { continue };

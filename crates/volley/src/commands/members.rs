@@ -1,4 +1,5 @@
-//! `volley debug members ...`: who is in a cluster, as one member sees it, and the keys of its gossip.
+//! `volley debug members ...`: who is in a cluster, as one member sees it, and the keys of its
+//! gossip.
 
 mod keys;
 mod table;
@@ -40,9 +41,10 @@ fn run(work: impl Future<Output = Result<ExitCode, Failure>>) -> ExitCode {
 }
 
 async fn show(args: &AgentMembersArgs) -> Result<ExitCode, Failure> {
-    let door = EnrolmentService::open(&args.at)?;
-    let client = door.connect(&door.address, args.at.role).await.map_err(|e| door.explain(&e))?;
-    let snapshot = client.members().await.map_err(|error| door.explain(&error))?;
+    let access = ClusterAccess::open(&args.at)?;
+    let client =
+        access.connect(&access.address, args.at.role).await.map_err(|e| access.explain(&e))?;
+    let snapshot = client.members().await.map_err(|error| access.explain(&error))?;
     let states = wanted(&args.states);
     if args.json {
         print::line(&table::json(&snapshot, &states).to_string());
@@ -66,15 +68,15 @@ fn wanted(names: &[StateName]) -> Vec<State> {
 }
 
 /// How this command gets in: with which certificate, and how long it waits.
-struct EnrolmentService {
+struct ClusterAccess {
     credentials: CredentialFiles,
     certs: String,
     address: String,
     deadline: Duration,
 }
 
-impl EnrolmentService {
-    fn open(place: &MemberPlace) -> Result<EnrolmentService, Failure> {
+impl ClusterAccess {
+    fn open(place: &MemberPlace) -> Result<ClusterAccess, Failure> {
         let known = match (&place.certs, &place.address) {
             (Some(_), Some(_)) => None,
             _ => cluster::find()?.map(|(_, file)| file),
@@ -89,7 +91,7 @@ impl EnrolmentService {
                 "{problem}\n(--certs says which folder; it is the certificate of whoever asks)"
             ))
         })?;
-        Ok(EnrolmentService {
+        Ok(ClusterAccess {
             credentials: CredentialFiles {
                 certificate: files.certificate,
                 key: files.key,
@@ -113,7 +115,7 @@ impl EnrolmentService {
 
     /// What went wrong, and what to do about it.
     fn explain(&self, error: &ClientError) -> Failure {
-        let EnrolmentService { certs, address, .. } = self;
+        let ClusterAccess { certs, address, .. } = self;
         Failure::failed(match error {
             ClientError::Credentials(_) => {
                 format!("{certs}: {error}; `volley certs check {certs}` says more")

@@ -1,8 +1,11 @@
 //! `volley manager` and `volley worker`: one node, until a signal ends it.
 
-use std::convert::Infallible;
+mod alone;
+mod folder_checks;
+
 use std::fmt::Display;
 use std::future::Future;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
@@ -17,6 +20,8 @@ use report::ExitCode;
 use tokio::sync::mpsc;
 use trust::{Gates, Role};
 
+use self::alone::say_if_alone;
+use self::folder_checks::{check_data, in_each_others_way, not_ours};
 use super::certs::folder::{self, GOSSIP_FILE};
 use super::reach::{Reach, reach};
 use crate::cli::{ManagerArgs, NodeArgs, WorkerArgs};
@@ -26,15 +31,13 @@ use crate::{log, print, restart, signals};
 /// How long a farewell and the end of all tasks may take.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// For how long nobody may answer before it is said.
-const ALONE_FOR: Duration = Duration::from_secs(2);
-
-/// None of openraft's own words: it warns of everything that an election overtakes, and of every heartbeat to a member
-/// that is down. What matters is said by the ledger. Who has become a worker, and who changes
-/// what runs, is said always.
+/// None of openraft's own words: it warns of everything that an election overtakes, and of every
+/// heartbeat to a member that is down. What matters is said by the ledger. Who has become a worker,
+/// and who changes what runs, is said always.
 pub const QUIET: &str = "warn,openraft=off,enrol=info,steering=info";
 
-/// What every member of a cluster is started with. `roles`: those that its certificate may be for; none: any.
+/// What every member of a cluster is started with. `roles`: those that its certificate may be for;
+/// none: any.
 pub async fn config(args: &NodeArgs, certs: &Path, roles: &[Role]) -> Result<Config, Failure> {
     let files = folder::find(certs)?;
     folder::must_be(certs, &files, roles)?;
@@ -75,6 +78,18 @@ fn of_member_start(error: &node::StartError) -> Failure {
     use node::StartError;
     use node::identity::IdentityError;
     match error {
+        StartError::Identity(IdentityError::Io { path, error: io })
+            if io.kind() == ErrorKind::PermissionDenied =>
+        {
+            Failure::failed(error).help(not_ours(path))
+        }
+        StartError::Listen { address, error: io, .. } if io.kind() == ErrorKind::AddrInUse => {
+            Failure::failed(error).help(format!(
+                "another process has port {}; a manager takes two ports, its own and the next for its ledger. Give \
+                 another with --bind",
+                address.port()
+            ))
+        }
         StartError::Identity(IdentityError::InUse { .. } | IdentityError::Io { .. })
         | StartError::Listen { .. }
         | StartError::Resolver { .. }
@@ -100,8 +115,8 @@ fn of_member_end(end: &node::End) -> Failure {
 fn of_manager_start(error: &fleet::manager::StartError) -> Failure {
     use fleet::manager::StartError;
     match error {
-        StartError::Certificate(_) | StartError::Ca(_) => refused(error),
-        // Damaged, or another node's; it is left as it is.
+        StartError::Certificate(_) | StartError::Ca(_) | StartError::Foreign(_) => refused(error),
+        // Damaged; it is left as it is.
         StartError::Storage(_) => Failure::new(ExitCode::DiskRefused, error),
         StartError::Member(member) => of_member_start(member),
         StartError::Folder(_) | StartError::Ledger(_) | StartError::Random => {
@@ -156,6 +171,12 @@ async fn manager_config(args: &ManagerArgs) -> Result<ManagerConfig, Failure> {
         let what = format!("--peers lists all managers, this one included: {own} is missing");
         return Err(Failure::failed(what).help("--advertise says which of them it is"));
     }
+    if let Some((one, other)) = in_each_others_way(&args.peers) {
+        let what = format!(
+            "--peers has {one} and {other}, and {other} is the port of the first one's ledger: each manager takes two"
+        );
+        return Err(Failure::failed(what).help("leave a port free between them"));
+    }
     if args.join_group && args.node.seeds.is_empty() && args.node.names.is_empty() {
         let what = "--join-group needs to know where the others are: --seed or --dns";
         return Err(Failure::failed(what));
@@ -187,6 +208,7 @@ async fn manager_config(args: &ManagerArgs) -> Result<ManagerConfig, Failure> {
 async fn run_manager(args: &ManagerArgs) -> Result<ExitCode, Failure> {
     let mut stopped = interrupts();
     let starting = async {
+        check_data(&args.node.data, Role::Manager)?;
         let config = manager_config(args).await?;
         Manager::start(config).await.map_err(|error| of_manager_start(&error))
     };
@@ -218,7 +240,7 @@ async fn run_manager(args: &ManagerArgs) -> Result<ExitCode, Failure> {
         biased;
         _ = stopped.recv() => None,
         ended = manager.ended() => Some(ended),
-        never = say_if_alone(member, others) => match never {},
+        never = say_if_alone(member, others, false) => match never {},
         () = say_who_leads(&manager) => None,
     };
     match ended {
@@ -262,53 +284,6 @@ async fn say_who_leads(manager: &Manager) {
     }
 }
 
-/// Says so if nobody answers where others should be, and when somebody does after all. It goes on trying by itself.
-async fn say_if_alone(member: &node::Member, others: Vec<String>) -> Infallible {
-    let is_there = |entry: &membership::Entry| {
-        matches!(entry.state, membership::State::Confirmed | membership::State::Suspect)
-    };
-    let others = others.join(", ");
-    let mut told = others.is_empty();
-    loop {
-        tokio::time::sleep(ALONE_FOR).await;
-        let is_alone = !member.view().entries.iter().any(is_there);
-        let refused = member.search().refused;
-        if let Some((address, refusal)) = refused.filter(|_| is_alone && !told) {
-            eprintln!(
-                "volley: {address} answers, and this node cannot join it: {refusal}; trying on{}",
-                remedy(&refusal)
-            );
-            told = true;
-        } else if is_alone && !told {
-            eprintln!(
-                "volley: nobody answers at {others}; trying on. Are they up, and does the network let TCP and UDP to \
-                 these ports through?"
-            );
-            told = true;
-        } else if !is_alone {
-            if told && !others.is_empty() {
-                eprintln!("volley: others answer now");
-            }
-            return std::future::pending().await;
-        }
-    }
-}
-
-/// What to do about a refusal, where it can be said.
-fn remedy(refusal: &trust::Refusal) -> String {
-    match refusal {
-        trust::Refusal::Datacenter { initiator, from, to, .. } => format!(
-            ". This certificate is for the datacenter `{from}`, and the others are of `{to}`: issue one with `volley \
-             certs issue --role {initiator} --datacenter {to}`, or name nodes of `{from}` with --seed"
-        ),
-        trust::Refusal::UnknownAuthority => {
-            ". The certificates are of different CAs: issue this one with the CA of that cluster"
-                .to_owned()
-        }
-        _ => ". `volley certs show` tells what is in a certificate".to_owned(),
-    }
-}
-
 /// As many as this machine has.
 pub fn all_cores() -> u32 {
     std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1))
@@ -330,6 +305,7 @@ async fn run_worker(args: &WorkerArgs) -> Result<ExitCode, Failure> {
         );
     }
     let starting = async {
+        check_data(&args.node.data, Role::Worker)?;
         let config = super::join::worker_config(args, cores).await?;
         let started = Worker::start(WorkerConfig::new(config, cores)).await;
         started.map_err(|error| of_worker_start(&error))
@@ -353,7 +329,7 @@ async fn run_worker(args: &WorkerArgs) -> Result<ExitCode, Failure> {
     let others = args.node.seeds.iter().chain(&args.join).cloned().collect();
     tokio::select! {
         biased;
-        never = say_if_alone(member, others) => match never {},
+        never = say_if_alone(member, others, args.node.names.is_empty()) => match never {},
         ended = until_ended(&worker, &mut stopped) => ended?,
     }
     drop(stopped);

@@ -9,6 +9,7 @@ use crate::failure::Failure;
 use crate::print;
 
 pub fn ping(args: &PingArgs) -> ExitCode {
+    super::quick::tell_of_file(args.body.as_deref());
     let prepare = || {
         let version = http_version(&args.http)?;
         let request = request(

@@ -4,7 +4,7 @@ use plan::quick::{self, BadHeader, QuickLoad, absolute_url, literal_request, qui
 use plan::{HttpOptions, HttpVersion, Plan, Request};
 use report::ExitCode;
 
-use super::runner::{Style, run_plan};
+use super::runner::{Style, run_plan, spare_inputs};
 use crate::cli::QuickArgs;
 use crate::failure::Failure;
 
@@ -15,14 +15,41 @@ pub fn quick(args: &QuickArgs) -> ExitCode {
     if let Some(problem) = not_a_url(url) {
         return Failure::usage(problem).tell();
     }
+    tell_of_file(args.body.as_deref());
     match build(args, &absolute_url(url)) {
-        Ok(plan) => run_plan(plan, &args.output, Style::Brief, None),
+        Ok(plan) => {
+            let body = args.body.as_deref().and_then(|body| body.strip_prefix('@'));
+            let inputs: Vec<(std::path::PathBuf, String)> =
+                body.map(|name| (name.into(), "the body".to_owned())).into_iter().collect();
+            match spare_inputs(&args.output, &inputs).first() {
+                Some(problem) => Failure::invalid(problem).tell(),
+                None => run_plan(plan, None, &args.output, Style::Brief, None),
+            }
+        }
         Err(failure) => failure.tell(),
+    }
+}
+
+/// A body that is the name of a file which is there: the text is sent, and not the file.
+pub fn tell_of_file(body: Option<&str>) {
+    let Some(name) = body.filter(|body| !body.starts_with('@') && body.len() < 200) else { return };
+    if std::path::Path::new(name).is_file() {
+        eprintln!(
+            "volley: -b {name}: the text `{name}` is sent; the file of that name is `-b @{name}`"
+        );
     }
 }
 
 /// What a newcomer may have meant instead.
 fn not_a_url(text: &str) -> Option<String> {
+    // vegeta's targets.
+    if let Some((method, url)) = text.split_once(' ')
+        && !method.is_empty()
+        && method.bytes().all(|byte| byte.is_ascii_uppercase())
+    {
+        let url = plan::mask_broken_url(url.trim());
+        return Some(format!("the method stands by itself here: `volley -m {method} {url}`"));
+    }
     if std::path::Path::new(text).is_file() {
         return Some(format!("`{text}` is a file, not a URL; `volley run {text}` runs a plan"));
     }

@@ -13,8 +13,8 @@ use crate::failure::Failure;
 const PATIENCE: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// What sockets are bound to, and what gossip tells of it. Gossip has room for addresses only, so a name is asked for
-/// once; whoever moves starts anew, and is known by its new address then.
+/// What sockets are bound to, and what gossip tells of it. Gossip has room for addresses only, so a
+/// name is asked for once; whoever moves starts anew, and is known by its new address then.
 pub struct Reach {
     pub bind: SocketAddr,
     pub advertise: Option<SocketAddr>,

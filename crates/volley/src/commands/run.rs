@@ -8,7 +8,8 @@ use plan::overrides::{LoadOverrides, OverrideError, to_one_iteration};
 use plan::{Plan, ReadOptions, Stage};
 use report::ExitCode;
 
-use super::runner::{Style, run_plan};
+use super::runner::{Style, run_plan, spare_inputs};
+use super::stdin;
 use crate::cli::RunArgs;
 use crate::failure::Failure;
 use crate::print;
@@ -17,26 +18,39 @@ pub fn run(args: &RunArgs) -> ExitCode {
     if let Some(problem) = no_file(&args.plan) {
         return Failure::usage(problem).tell();
     }
-    if super::script::is_script(&args.plan) {
-        if args.debug {
-            let text = "--debug is for plans; `-i 1 --http-debug=full` does it for a script";
-            return Failure::usage(text).tell();
-        }
-        if args.target.is_some() {
-            let text = "--target is for plans; a script has its URLs itself. Read the address from the environment \
-                        there, `const BASE = __ENV.BASE;`, and give it with `-e BASE=http://HOST`";
-            return Failure::usage(text).tell();
-        }
-        if args.rate.is_some() {
-            let text =
-                "--rate is for plans; a script says it in a scenario (constant-arrival-rate)";
-            return Failure::usage(text).tell();
-        }
-        return super::script::run(args);
+    let is_script = match stdin::is_meant(&args.plan) {
+        true => stdin::is_script(),
+        false => Ok(super::script::is_script(&args.plan)),
+    };
+    let is_script = match is_script {
+        Ok(is_script) => is_script,
+        Err(failure) => return failure.tell(),
+    };
+    if is_script {
+        return run_script(args);
     }
     if let Some(flag) = args.script.first_given() {
         return Failure::usage(for_scripts(flag)).tell();
     }
+    run_read(args)
+}
+
+/// What of a command is for plans only is said; the rest is the script's.
+fn run_script(args: &RunArgs) -> ExitCode {
+    let problem = if args.debug {
+        "--debug is for plans; `-i 1 --http-debug=full` does it for a script"
+    } else if args.target.is_some() {
+        "--target is for plans; a script has its URLs itself. Read the address from the environment \
+         there, `const BASE = __ENV.BASE;`, and give it with `-e BASE=http://HOST`"
+    } else if args.rate.is_some() {
+        "--rate is for plans; a script says it in a scenario (constant-arrival-rate)"
+    } else {
+        return super::script::run(args);
+    };
+    Failure::usage(problem).tell()
+}
+
+fn run_read(args: &RunArgs) -> ExitCode {
     warn_of_k6();
     let mut plan = match read(&args.plan, &args.env, args.target.as_deref()) {
         Ok(plan) => plan,
@@ -48,7 +62,7 @@ pub fn run(args: &RunArgs) -> ExitCode {
     if let Err(error) = overrides(args).apply(&mut plan) {
         let flag = match error {
             OverrideError::NoVus => "--vus",
-            OverrideError::NoDuration => "--duration",
+            OverrideError::NoDuration | OverrideError::AllWarmup { .. } => "--duration",
         };
         return Failure::invalid(error).at(flag).tell();
     }
@@ -56,11 +70,21 @@ pub fn run(args: &RunArgs) -> ExitCode {
     if !args.debug {
         super::rows::short_of_rows(&plan).iter().for_each(|word| eprintln!("volley: {word}"));
     }
+    let mut inputs = vec![(args.plan.clone(), "the plan itself".to_owned())];
+    let named = plan.files.iter();
+    inputs.extend(
+        named.map(|(name, path)| (path.clone(), format!("`{name}`, which the plan reads"))),
+    );
+    let problems = spare_inputs(&args.output, &inputs);
+    if !problems.is_empty() {
+        problems.iter().for_each(|problem| eprintln!("volley: {problem}"));
+        return ExitCode::InvalidPlan;
+    }
     let trace = args.debug.then(|| {
         to_one_iteration(&mut plan);
         Arc::new(|text: String| print::line(&text)) as engine::Trace
     });
-    run_plan(plan, &args.output, Style::Full, trace)
+    run_plan(plan, Some(&args.plan), &args.output, Style::Full, trace)
 }
 
 /// The load that the flags ask for, in place of the plan's.
@@ -97,12 +121,38 @@ pub fn read(
 ) -> Result<Plan, plan::Problems> {
     let asked = Asked::default();
     let look_up = asked.noting(environment(env));
-    let key_fits = Some(&engine::key_fits as plan::KeyFits<'_>);
-    let options = ReadOptions { target, key_fits, ..ReadOptions::new(&look_up) };
-    let mut plan =
-        plan::read_file(path, &options).map_err(|problems| plan::advise(path, problems))?;
+    let options = ReadOptions {
+        target,
+        key_fits: Some(&engine::key_fits),
+        ca_reads: Some(&engine::ca_reads),
+        is_here: Some(&is_here),
+        ..ReadOptions::new(&look_up)
+    };
+    let mut plan = match stdin::is_meant(path) {
+        false => {
+            plan::read_file(path, &options).map_err(|problems| plan::advise(path, problems))?
+        }
+        true => {
+            let text = stdin::bytes().map(String::from_utf8_lossy).unwrap_or_default();
+            let mut plan = plan::read_named(&text, "standard input", Path::new("."), &options)?;
+            if plan.name == "standard input" {
+                plan.name = "stdin".to_owned();
+            }
+            plan
+        }
+    };
     plan.warnings.extend(asked.unread(path, env));
     Ok(plan)
+}
+
+/// Whether this machine can send from an address.
+fn is_here(address: std::net::IpAddr) -> Result<(), String> {
+    match std::net::UdpSocket::bind((address, 0)) {
+        Err(error) if error.kind() == std::io::ErrorKind::AddrNotAvailable => {
+            Err(format!("{address} is not an address of this machine"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Which variables of the environment a plan reads.

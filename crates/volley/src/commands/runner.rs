@@ -1,6 +1,7 @@
 //! From a plan to an exit code: outputs opened, view shown, run led, summary printed.
 
 use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 
 use engine::{Conductor, Control, Controller, RunOptions, Trace};
@@ -12,6 +13,7 @@ use report::text::Look;
 use stats::RunResult;
 
 use super::ctl::ControlSocket;
+use super::report as keep;
 use crate::cli::OutputArgs;
 use crate::failure::Failure;
 use crate::{print, signals};
@@ -25,7 +27,13 @@ pub enum Style {
 }
 
 /// Runs a plan and tells what came of it; the exit code.
-pub fn run_plan(plan: Plan, output: &OutputArgs, style: Style, trace: Option<Trace>) -> ExitCode {
+pub fn run_plan(
+    plan: Plan,
+    file: Option<&Path>,
+    output: &OutputArgs,
+    style: Style,
+    trace: Option<Trace>,
+) -> ExitCode {
     if let Err(problems) = check_outputs(output) {
         for problem in problems {
             eprintln!("volley: {problem}");
@@ -33,6 +41,8 @@ pub fn run_plan(plan: Plan, output: &OutputArgs, style: Style, trace: Option<Tra
         return ExitCode::InvalidPlan;
     }
     let debug = trace.is_some();
+    let cores = output.cores.map_or_else(engine::machine::cores, usize::from);
+    let about = keep::about(file, None, Some(super::explain::describe_json(&plan, cores)));
     let options = RunOptions { cores: output.cores_here(), trace, ..RunOptions::default() };
     let (mut conductor, controller) = match Conductor::new(plan, options) {
         Ok(ready) => ready,
@@ -49,7 +59,7 @@ pub fn run_plan(plan: Plan, output: &OutputArgs, style: Style, trace: Option<Tra
         conductor.set_sample_sink(writer.sink());
     }
     let interrupt = controller.clone();
-    signals::on_interrupt(move || interrupt.send(Control::Interrupt));
+    signals::on_interrupt_or_hangup(move || interrupt.send(Control::Interrupt));
     let nothing = dashboard::Words::default();
     let result = lead(conductor, &controller, output, view_mode(output, debug), nothing);
     let mut result = match result {
@@ -61,7 +71,29 @@ pub fn run_plan(plan: Plan, output: &OutputArgs, style: Style, trace: Option<Tra
     }
     result.fail_on = output.fail_on.unwrap_or(result.fail_on);
     result.notes.extend(write_results(&output.output, &result));
+    keep::write(&result, &output.keep, &about, output.quiet);
     tell(&result, output, style)
+}
+
+/// Outputs that would take the place of a file that this run reads; each input with what it is.
+pub fn spare_inputs(output: &OutputArgs, inputs: &[(PathBuf, String)]) -> Vec<String> {
+    let summary = output.summary.iter().map(|path| (path, "summary"));
+    let files = output.output.iter().map(|target| (&target.path, target.format.name()));
+    summary.chain(files).filter_map(|(path, what)| spare_input(path, what, inputs)).collect()
+}
+
+/// The same for one file that is written.
+pub fn spare_input(path: &Path, what: &str, inputs: &[(PathBuf, String)]) -> Option<String> {
+    use std::os::unix::fs::MetadataExt;
+    // By any name: links lead to the same file.
+    let file = |path: &Path| std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file);
+    let written = file(path)?;
+    let same = |(input, _): &&(PathBuf, String)| {
+        file(input).is_some_and(|read| (read.dev(), read.ino()) == (written.dev(), written.ino()))
+    };
+    let (_, whose) = inputs.iter().find(same)?;
+    let shown = path.display();
+    Some(format!("{what} {shown}: this is {whose}, which would be lost; choose another file"))
 }
 
 pub fn check_outputs(output: &OutputArgs) -> Result<(), Vec<String>> {
@@ -76,6 +108,9 @@ pub fn check_outputs(output: &OutputArgs) -> Result<(), Vec<String>> {
             problems.push(format!("summary {shown}: {error}"));
         }
     }
+    let outputs = output.output.iter().map(|target| &*target.path);
+    let taken: Vec<&Path> = outputs.chain(output.summary.as_deref()).collect();
+    problems.extend(keep::check(&output.keep, &taken));
     if problems.is_empty() { Ok(()) } else { Err(problems) }
 }
 
@@ -134,7 +169,11 @@ pub fn tell_on(result: &RunResult, output: &OutputArgs, style: Style, on_stderr:
     if let Some(path) = &output.summary
         && let Err(error) = summary.write(path)
     {
-        eprintln!("volley: could not write the summary {}: {error}", path.display());
+        let what = format!("could not write the summary {}: {error}", path.display());
+        match output.summary_on_stdout() {
+            true => print::lost(&what),
+            false => eprintln!("volley: {what}"),
+        }
     }
     let exit = report::exit_code(result);
     let on_terminal = std::io::stdout().is_terminal();

@@ -11,7 +11,6 @@ mod tell;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -24,8 +23,9 @@ use script::thrown::ThrownKind;
 
 use self::log::Log;
 use self::tell::Teller;
+use super::report as keep;
 use super::runner;
-use crate::cli::{RunArgs, ScriptArgs};
+use crate::cli::{OutputArgs, RunArgs, ScriptArgs};
 use crate::failure::Failure;
 use crate::{print, signals};
 
@@ -132,9 +132,7 @@ fn entry(path: &Path) -> Result<Entry, Failure> {
         return Ok(Entry::File(path.to_owned()));
     }
     let fail = |error: std::io::Error| Failure::new(ExitCode::NotStarted, error);
-    let mut text = Vec::new();
-    let read = std::io::stdin().read_to_end(&mut text);
-    read.map_err(|error| fail(error).at("standard input"))?;
+    let text = super::stdin::bytes()?.to_vec();
     let folder = std::env::current_dir().map_err(fail)?;
     Ok(Entry::Text { text, folder })
 }
@@ -168,6 +166,18 @@ fn strings(vars: std::env::VarsOs) -> BTreeMap<String, String> {
     vars.filter_map(text).collect()
 }
 
+/// What is wrong with the files that are to be written.
+fn check_files(output: &OutputArgs, args: &RunArgs) -> Vec<String> {
+    let mut inputs = vec![(args.plan.clone(), "the script itself".to_owned())];
+    inputs.extend(args.script.config.clone().map(|file| (file, "the file of --config".to_owned())));
+    let mut problems = runner::spare_inputs(output, &inputs);
+    if let Some(path) = &args.script.summary_export {
+        problems.extend(runner::spare_input(path, "--summary-export", &inputs));
+    }
+    problems.extend(runner::check_outputs(output).err().unwrap_or_default());
+    problems
+}
+
 /// Runs a script that is ready, and tells what came of it.
 fn lead((prepared, mode): Ready, args: &RunArgs, log: &Arc<Log>) -> ExitCode {
     let Prepared { mut run, description, options, introduction, .. } = prepared;
@@ -182,7 +192,8 @@ fn lead((prepared, mode): Ready, args: &RunArgs, log: &Arc<Log>) -> ExitCode {
     if let Some(failure) = outputs::check_export(&args.script) {
         return refuse(vec![failure.to_string()]);
     }
-    if let Err(problems) = runner::check_outputs(&output) {
+    let problems = check_files(&output, args);
+    if !problems.is_empty() {
         return refuse(problems);
     }
     let writer = match outputs::start(&output.output, &run.layout, &options) {
@@ -204,7 +215,7 @@ fn lead((prepared, mode): Ready, args: &RunArgs, log: &Arc<Log>) -> ExitCode {
         Err(error) => return refuse(vec![error.to_string()]),
     };
     let interrupt = controller.clone();
-    signals::on_interrupt(move || interrupt.send(Control::Interrupt));
+    signals::on_interrupt_or_hangup(move || interrupt.send(Control::Interrupt));
     let mode_of_view = runner::view_mode(&output, false);
     let result = runner::lead(conductor, &controller, &output, mode_of_view, log.words.clone());
     log.release();
@@ -222,6 +233,8 @@ fn lead((prepared, mode): Ready, args: &RunArgs, log: &Arc<Log>) -> ExitCode {
     for note in report::outputs::write_results(&output.output, &result) {
         log.say(Level::Warning, note);
     }
+    let about = keep::about(Some(&args.plan), None, None);
+    keep::write(&result, &output.keep, &about, output.quiet);
     let (run, description, options) = (&*run, &description, &options);
     let teller = Teller { args, log, run, description, options, mode };
     teller.tell(&result, tell::Seen::Here)

@@ -22,7 +22,17 @@ pub fn target(args: &TargetArgs) -> ExitCode {
     };
     let running = match Target::start(config) {
         Ok(running) => running,
-        Err(error) => return Failure::failed(error).tell(),
+        Err(error) => {
+            let failure = Failure::failed(&error);
+            let privileged = (1..1024).contains(&args.listen.port());
+            let denied = error.to_string().contains("ermission denied");
+            return match privileged && denied {
+                true => failure
+                    .help("ports below 1024 need a privilege: choose another, such as 8080")
+                    .tell(),
+                false => failure.tell(),
+            };
+        }
     };
     let address = running.addr();
     print::line(&format!(

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use fleet::client::{ClientOptions, FleetClient};
 use fleet::local::{LocalCluster, LocalError, Place};
+use fleet::wire::proto::{NodeRole, NodeState};
 use report::ExitCode;
 use report::format::plural;
 use serde_json::json;
@@ -91,7 +92,8 @@ async fn run(args: &UpArgs) -> Result<ExitCode, Failure> {
         print_nodes(&nodes, args.restart).await;
     }
     let file = ClientFile { managers: local.addresses(), certs: local.client.clone() };
-    let earlier = running_cluster().await;
+    // The same folder has the same addresses: what `up` has left that was killed is this cluster.
+    let earlier = running_cluster().await.filter(|(_, other)| other.managers != file.managers);
     if let Some((path, other)) = &earlier {
         eprintln!(
             "volley: another cluster runs here, with managers at {} ({}); until this one ends, commands without \
@@ -134,7 +136,8 @@ async fn run(args: &UpArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::Passed)
 }
 
-/// A line of JSON for each node. Where each has a parent that starts it again, the parent is told, too.
+/// A line of JSON for each node. Where each has a parent that starts it again, the parent is told,
+/// too.
 async fn print_nodes(nodes: &Nodes, have_parents: bool) {
     for (place, pid) in nodes.places() {
         let (pid, parent) =
@@ -243,7 +246,7 @@ pub async fn until_ready(file: &ClientFile, workers: u32) -> Result<Duration, Fa
             None => None,
         };
         let is_worker = |node: &&fleet::wire::proto::FleetNode| {
-            node.role == "worker" && node.state == "alive" && node.cores > 0
+            node.role() == NodeRole::Worker && node.state() == NodeState::Alive && node.cores > 0
         };
         match fleet {
             Some(fleet)

@@ -1,5 +1,6 @@
-//! `volley debug agent` and `volley debug members`, with real processes on loopback: members that find each other, die,
-//! come back, leave; strangers, lost folders, new keys, and operators who make mistakes.
+//! `volley debug agent` and `volley debug members`, with real processes on loopback: members that
+//! find each other, die, come back, leave; strangers, lost folders, new keys, and operators who
+//! make mistakes.
 
 pub mod cluster;
 pub mod net;
@@ -89,7 +90,8 @@ fn a_terminated_agent_says_goodbye() {
     until("it is back", || cluster.state(0, 2) == "confirmed");
 }
 
-/// CORE-122: whoever has another CA gets in nowhere, neither as a member nor as an operator, and is counted.
+/// CORE-122: whoever has another CA gets in nowhere, neither as a member nor as an operator, and is
+/// counted.
 #[test]
 fn a_stranger_is_refused_and_counted() {
     let mut cluster = Cluster::new(2).formed();
@@ -145,8 +147,8 @@ fn a_lost_data_folder_is_refused_with_the_reason() {
     cluster.wait_until_all_know_all();
 }
 
-/// ARCH-20: install, use, remove, while everybody keeps everybody for alive; unsafe steps are refused. A worker, whom
-/// operators cannot reach, gets its keys through a manager.
+/// ARCH-20: install, use, remove, while everybody keeps everybody for alive; unsafe steps are
+/// refused. A worker, whom operators cannot reach, gets its keys through a manager.
 #[test]
 fn the_gossip_key_is_rotated_without_a_suspicion() {
     let mut cluster = Cluster::new(2).formed();
@@ -195,8 +197,8 @@ fn the_gossip_key_is_rotated_without_a_suspicion() {
     until("it is back", || cluster.state(0, 2) == "confirmed");
 }
 
-/// SIGHUP makes an agent look at its certificates at once. What cannot be used is counted, and the old ones stay; a
-/// renewed one is taken into use, and everybody goes on.
+/// SIGHUP makes an agent look at its certificates at once. What cannot be used is counted, and the
+/// old ones stay; a renewed one is taken into use, and everybody goes on.
 #[test]
 fn a_hangup_takes_new_certificates_into_use() {
     let cluster = Cluster::new(2).formed();

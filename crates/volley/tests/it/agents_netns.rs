@@ -1,4 +1,5 @@
-//! Agents on machines of their own: network namespaces, with a wire between them that loses, delays and cuts.
+//! Agents on machines of their own: network namespaces, with a wire between them that loses, delays
+//! and cuts.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -13,7 +14,8 @@ const SIZE: usize = 5;
 const PROBE_PERIOD: Duration = Duration::from_millis(200);
 const ANTI_ENTROPY: Duration = Duration::from_secs(6);
 
-/// Five agents on five machines, all known to each other; `None`, with the reason said, where that cannot be.
+/// Five agents on five machines, all known to each other; `None`, with the reason said, where that
+/// cannot be.
 fn machines() -> Option<(Rc<Net>, Cluster)> {
     let net = match Net::new(SIZE) {
         Ok(net) => Rc::new(net),
@@ -39,9 +41,9 @@ fn rtts_us(table: &Value) -> Vec<u64> {
     rows.filter(|row| row["self"] == false).filter_map(|row| row["rtt_us"].as_u64()).collect()
 }
 
-/// ARCH-31, ARCH-33, LIFE-90: a third of all packets lost, all late, later a pair that hears each other in one
-/// direction only: nobody is declared dead, because others are asked and suspects contradict. Round-trip times are
-/// the wire's.
+/// ARCH-31, ARCH-33, LIFE-90: a third of all packets lost, all late, later a pair that hears each
+/// other in one direction only: nobody is declared dead, because others are asked and suspects
+/// contradict. Round-trip times are the wire's.
 #[test]
 fn loss_and_one_way_cuts_kill_nobody() {
     let Some((net, cluster)) = machines() else { return };

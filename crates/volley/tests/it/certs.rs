@@ -1,4 +1,5 @@
-//! `volley certs`, with real processes and, where it is installed, an openssl that reads what was made.
+//! `volley certs`, with real processes and, where it is installed, an openssl that reads what was
+//! made.
 
 use crate::common;
 use std::os::unix::fs::PermissionsExt;
@@ -23,7 +24,8 @@ fn issue(room: &Room, ca: &str, role: &str, out: &str) -> Done {
     room.volley(args)
 }
 
-/// Three commands make what a node needs, each says what it made and what to do next, and `check` agrees.
+/// Three commands make what a node needs, each says what it made and what to do next, and `check`
+/// agrees.
 #[test]
 fn a_ca_is_made_and_nodes_get_their_files() {
     let room = Room::new();
@@ -163,7 +165,8 @@ fn what_is_wrong_is_said_with_the_remedy() {
     assert!(problems["problems"][0].as_str().unwrap().contains("too regular"), "{problems}");
 }
 
-/// A certificate of one cluster is not accepted under the CA of another: `check` says what a peer would say.
+/// A certificate of one cluster is not accepted under the CA of another: `check` says what a peer
+/// would say.
 #[test]
 fn a_certificate_of_another_ca_is_not_usable() {
     let room = Room::new();

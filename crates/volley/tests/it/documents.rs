@@ -179,7 +179,8 @@ fn sources(folder: &Path, out: &mut String) {
     }
 }
 
-/// Headlines and reasons are quoted with `...` for what differs; what stands between is in the sources.
+/// Headlines and reasons are quoted with `...` for what differs; what stands between is in the
+/// sources.
 #[test]
 fn every_headline_that_the_page_on_failed_tests_quotes_is_one_that_is_printed() {
     let page = read(&repository().join("docs/why-did-my-test-fail.md"));

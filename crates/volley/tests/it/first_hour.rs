@@ -94,7 +94,8 @@ fn more_cores_than_there_are_are_not_used_and_it_is_said() {
     assert_eq!(room.json("s.json")["generator"]["cores"], here);
 }
 
-/// The headline says it, the verdict is not `valid`, and users who are refused do not turn in circles.
+/// The headline says it, the verdict is not `valid`, and users who are refused do not turn in
+/// circles.
 #[test]
 fn a_target_that_refuses_every_connection_is_no_test() {
     let room = Room::new();
@@ -124,7 +125,8 @@ fn a_target_that_comes_back_is_met_at_once() {
     run.wait().expect(99);
 }
 
-/// Rows run out, so the result is degraded; the headline says so, and whoever asks for it gets another exit code.
+/// Rows run out, so the result is degraded; the headline says so, and whoever asks for it gets
+/// another exit code.
 #[test]
 fn the_verdict_is_in_the_quiet_line_and_decides_if_it_is_asked_to() {
     let (room, target) = (Room::new(), Target::start());

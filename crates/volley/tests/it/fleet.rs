@@ -1,4 +1,5 @@
-//! Jobs on a datacenter of real processes: submitted, watched, cancelled, drained, and with its parts killed.
+//! Jobs on a datacenter of real processes: submitted, watched, cancelled, drained, and with its
+//! parts killed.
 
 mod back;
 mod cluster;
@@ -9,4 +10,5 @@ mod managers;
 mod recorder;
 mod rights;
 mod sharing;
+mod slips;
 mod up;

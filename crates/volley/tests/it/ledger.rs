@@ -1,5 +1,5 @@
-//! `volley debug ledger`, with real processes: members that are killed while others write, folders that are damaged,
-//! operators who make mistakes.
+//! `volley debug ledger`, with real processes: members that are killed while others write, folders
+//! that are damaged, operators who make mistakes.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -145,8 +145,8 @@ fn a_member_without_its_log_votes_again_only_when_it_was_admitted() {
     figures(group.check("1s").wait());
 }
 
-/// WAL-79, LEDG-61: a record that was acknowledged and has changed is refused by place, nothing is overwritten, and the
-/// operator is told the way out.
+/// WAL-79, LEDG-61: a record that was acknowledged and has changed is refused by place, nothing is
+/// overwritten, and the operator is told the way out.
 #[test]
 fn a_damaged_log_is_named_and_kept() {
     let mut group = Group::start(1);

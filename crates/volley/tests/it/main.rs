@@ -1,4 +1,5 @@
-//! All integration tests of `volley`, in one program: each further program is linked with everything again.
+//! All integration tests of `volley`, in one program: each further program is linked with
+//! everything again.
 
 mod agents;
 mod agents_netns;
@@ -10,11 +11,13 @@ mod environment;
 mod exit_codes;
 mod first_hour;
 mod first_minutes;
+mod first_mistakes;
 mod flags;
 mod fleet;
 mod ledger;
 mod outputs;
 mod plan_words;
+mod reports;
 mod restart;
 mod scripts;
 mod scripts_bad;

@@ -75,7 +75,8 @@ fn a_node_dies_with_its_parent() {
     drop(parent);
 }
 
-/// The folder belongs to another node: however often it is started, it is refused, so it is started once.
+/// The folder belongs to another node: however often it is started, it is refused, so it is started
+/// once.
 #[test]
 fn a_node_that_is_refused_is_not_started_again() {
     let room = Room::new();

@@ -1,11 +1,11 @@
-//! Mistakes that k6 passes over, or answers with a word: each is said with its place and what to do,
-//! and the exit code stays k6's.
+//! Mistakes that k6 passes over, or answers with a word: each is said with its place and what to
+//! do, and the exit code stays k6's.
 
 use crate::common::{Room, Target};
 
 /// The script with `URL` in place of the target's address; what `volley run` said of it.
 #[track_caller]
-fn check(script: &str, code: i32, expected: &[&str]) {
+fn said(script: &str, code: i32) -> String {
     let target = Target::start();
     let room = Room::new();
     let text = format!(
@@ -13,9 +13,14 @@ fn check(script: &str, code: i32, expected: &[&str]) {
         script.replace("URL", &target.url())
     );
     let path = room.write("s.js", &text);
-    let done = room.volley(["run", path.to_str().unwrap()]).expect(code);
+    room.volley(["run", path.to_str().unwrap()]).expect(code).err
+}
+
+#[track_caller]
+fn check(script: &str, code: i32, expected: &[&str]) {
+    let said = said(script, code);
     for part in expected {
-        assert!(done.err.contains(part), "nothing says `{part}`:\n{text}\n{}", done.err);
+        assert!(said.contains(part), "nothing says `{part}`:\n{script}\n{said}");
     }
 }
 
@@ -185,6 +190,132 @@ fn a_request_that_is_not_what_was_meant_is_said_once() {
     for (line, expected) in table {
         check(&format!("export default function () {{ {line} }}"), 0, &["s.js:2:", expected]);
     }
+}
+
+#[test]
+fn a_check_that_cannot_say_no_is_said_with_its_place() {
+    let table = [
+        ("200 <= r.status < 300", "which is always true"),
+        ("r.status in [200, 201]", "[200, 201].includes(r.status)"),
+        ("[200, 201].indexOf(r.status)", "is -1, which counts as true"),
+        ("r.body.includes", "is a function, which counts as true"),
+        ("r.status == 200 | 201", "is always true"),
+    ];
+    for (value, expected) in table {
+        let text = format!("check(http.get('URL/nope'), {{ ok: (r) => {value} }});");
+        check(&format!("export default function () {{ {text} }}"), 0, &["s.js:2:", expected]);
+    }
+}
+
+#[test]
+fn what_is_sent_or_read_instead_of_what_was_meant_is_said_once() {
+    let table = [
+        ("http.get('URL/seen').json('$.token');", "that is JSONPath"),
+        ("http.post('URL/echo', '{\"a\":[1]}').json('b[0]');", "write json('b.0')"),
+        (
+            "http.post('URL/echo', { f: http.file('./users.csv', 'users.csv') });",
+            "the text `./users.csv` is sent",
+        ),
+        ("http.batch([http.get('URL/'), http.get('URL/cart')]);", "are made again"),
+        ("http.get('URL/', { auth: { username: 'a', password: 'b' } });", "http://user:password@"),
+        ("http.get('URL/', { timeout: '5' });", "is 5 milliseconds"),
+        ("http.get('URL/').cookie_of_mine;", "it has remote_ip"),
+    ];
+    for (line, expected) in table {
+        let text = format!(
+            "export const options = {{ vus: 1, iterations: 3 }};\nexport default function () {{ {line} }}"
+        );
+        let done = said(&text, 0);
+        assert_eq!(done.matches(expected).count(), 1, "{line}: {expected}:\n{done}");
+        assert!(done.contains("s.js:3:"), "{done}");
+        assert!(!done.contains("no `params`") && !done.contains("clickLink"), "{done}");
+    }
+    check(
+        "http.setResponseCallback(http.expectedStatuses([200, 404]));\nexport default function () {}",
+        107,
+        &["expectedStatuses(200, 404)"],
+    );
+}
+
+#[test]
+fn options_that_have_no_effect_are_said_with_where_they_belong() {
+    let main = "export default function () { http.get('URL/'); }";
+    check(
+        &format!(
+            "export const options = {{ vus: 20, scenarios: {{ browse: {{ executor: 'constant-vus', \
+             duration: '1s' }} }} }};\n{main}"
+        ),
+        0,
+        &["vus: it has no effect beside `scenarios`", "write `vus: 20` into the scenario `browse`"],
+    );
+    check(
+        &format!("export const options = {{ iterations: 1, gracefulStop: '1s' }};\n{main}"),
+        0,
+        &["gracefulStop: there is no such option", "it belongs into a scenario"],
+    );
+    check(
+        &format!(
+            "export const options = {{ scenarios: {{ a: {{ executor: 'constant-arrival-rate', \
+             rate: Number(__ENV.RATE_WANTED), duration: '1s', preAllocatedVUs: 1 }} }} }};\n{main}"
+        ),
+        104,
+        &["`scenarios.a.rate` is NaN", "-e RATE_WANTED=..."],
+    );
+}
+
+#[test]
+fn exceptions_name_what_to_do_and_how_many_there_were() {
+    let users = "import { SharedArray } from 'k6/data'; import exec from 'k6/execution'; \
+                 import { group } from 'k6';\n\
+                 const users = new SharedArray('users', () => [{ name: 'a' }, { name: 'b' }]);\n";
+    check(
+        &format!("{users}export default function () {{ users[0].token = 1; }}"),
+        0,
+        &["an element of a SharedArray is read only"],
+    );
+    check(
+        &format!(
+            "{users}export const options = {{ scenarios: {{ a: {{ executor: 'per-vu-iterations', vus: 2, \
+             iterations: 2 }} }} }};\n\
+             export default function () {{ const u = users[exec.vu.idInTest]; u.name; }}"
+        ),
+        0,
+        &["`exec.vu.idInTest` begins at 1", "2 of 4 iterations ended with an exception; the first"],
+    );
+    check(
+        &format!("{users}export default function () {{ group('a', async () => {{}}); }}"),
+        0,
+        &["leave `async` out"],
+    );
+}
+
+#[test]
+fn variables_of_virtual_users_and_loops_without_an_end_are_said() {
+    check(
+        "const bad = [];\nexport default function () { bad.push(http.get('URL/nope').status); }\n\
+         export function handleSummary(data) { return { stdout: `${bad.length}` }; }",
+        0,
+        &["s.js:4:", "`bad` is changed by virtual users and read in handleSummary()"],
+    );
+    check(
+        "export const options = { scenarios: { a: { executor: 'constant-vus', vus: 1, duration: '1s', \
+         gracefulStop: '0s' } } };\n\
+         export default function () { while (true) { http.get('URL/'); sleep(0.1); } }",
+        0,
+        &["s.js:3:30: this loop has no end", "because a loop of the script has no end"],
+    );
+    check(
+        "import { Rate } from 'k6/metrics';\nconst errors = new Rate('errors');\n\
+         export default function () { if (http.get('URL/nope').status !== 200) errors.add(1); }",
+        0,
+        &["s.js:4:", "100 % whatever happens"],
+    );
+    check(
+        "export default function () {}\n\
+         export function handleSummary(data) { return { 'no/such/out.json': '' }; }",
+        0,
+        &["is its folder there?"],
+    );
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Results of a script's run, in k6's shapes: summaries, files of samples, `handleSummary`, the log.
+//! Results of a script's run, in k6's shapes: summaries, files of samples, `handleSummary`, the
+//! log.
 
 use crate::common::Done;
 use crate::common::scripts::{Scripts, count_lines};

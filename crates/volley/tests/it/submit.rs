@@ -1,5 +1,5 @@
-//! `volley submit` and its relatives where nothing is sent: bad plans, bad arguments, clusters that are not there.
-//! What needs a cluster is tested with one.
+//! `volley submit` and its relatives where nothing is sent: bad plans, bad arguments, clusters that
+//! are not there. What needs a cluster is tested with one.
 
 use std::process::Command;
 

@@ -208,8 +208,8 @@ impl Handle {
         state.files.get_mut(&self.file).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// Whether the disk is too full for the file to reach `to`, or a script says so. A file that was removed but is
-    /// still open is not counted: it goes when it is closed.
+    /// Whether the disk is too full for the file to reach `to`, or a script says so. A file that
+    /// was removed but is still open is not counted: it goes when it is closed.
     fn out_of_space(&self, state: &mut State, path: &Path, to: u64) -> bool {
         let len = state.files.get(&self.file).map_or(0, |file| file.visible.len);
         let growth = to.saturating_sub(len);

@@ -14,7 +14,8 @@ pub enum Fault {
     ShortWrite,
     /// The disk is full.
     NoSpace,
-    /// A flush answers EIO, and what it should have flushed is lost: readable until the crash, never durable.
+    /// A flush answers EIO, and what it should have flushed is lost: readable until the crash,
+    /// never durable.
     SyncError,
     /// A flush answers `Ok` and does nothing.
     SyncLie,
@@ -43,8 +44,8 @@ pub struct Faults {
     pub misdirected_read: u32,
 }
 
-/// One fault by script: it hits a call of its class on a path that contains `path`, after `skip` such calls were
-/// spared.
+/// One fault by script: it hits a call of its class on a path that contains `path`, after `skip`
+/// such calls were spared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Injection {
     pub fault: Fault,
@@ -75,10 +76,11 @@ pub enum CrashMode {
     LoseAll,
     /// All of it is kept, as if the disk had been quick.
     KeepAll,
-    /// Each write is kept, lost, or torn at a byte or at sectors of 512 bytes, by the disk's generator.
+    /// Each write is kept, lost, or torn at a byte or at sectors of 512 bytes, by the disk's
+    /// generator.
     Random,
-    /// Of the pending writes and then of the pending names, those are kept whose bit is set (the first is bit 0).
-    /// What has no bit is lost.
+    /// Of the pending writes and then of the pending names, those are kept whose bit is set (the
+    /// first is bit 0). What has no bit is lost.
     Chosen(u64),
     /// As `Chosen`, but of the last pending write of the last file only this many bytes are kept.
     Torn { kept: u64, bytes: usize },

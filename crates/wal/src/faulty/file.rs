@@ -1,4 +1,5 @@
-//! One file of the disk in memory: what is visible, what is durable, and the writes between the two.
+//! One file of the disk in memory: what is visible, what is durable, and the writes between the
+//! two.
 
 /// Bytes with a length of their own: what was allocated and never written costs nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -89,7 +90,8 @@ impl File {
         }
     }
 
-    /// A failed flush: the system believes the pages to be clean, so no later flush writes them. They stay readable.
+    /// A failed flush: the system believes the pages to be clean, so no later flush writes them.
+    /// They stay readable.
     pub fn lose_pending(&mut self) {
         self.pending.clear();
     }

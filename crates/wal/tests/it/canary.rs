@@ -1,4 +1,5 @@
-//! The known bug that a simulation puts back must be visible here too: an answer before the flush loses records.
+//! The known bug that a simulation puts back must be visible here too: an answer before the flush
+//! loses records.
 #![cfg(feature = "canary")]
 
 use crate::common::*;

@@ -157,7 +157,8 @@ fn every_cut_is_handled() {
         }
     }
     println!("acknowledged log: {} cuts, all below the end refused", bytes.len() + 1);
-    // Not acknowledged: the whole records before the cut are there, the rest is gone, and the log goes on.
+    // Not acknowledged: the whole records before the cut are there, the rest is gone, and the log
+    // goes on.
     let clean = unacknowledged();
     clean.crash(CrashMode::KeepAll);
     clean.power_on();
@@ -403,7 +404,8 @@ fn explore(wanted: impl Fn(&[Step]) -> bool) -> u64 {
     opened
 }
 
-/// Begins with a write, repeats nothing that has no effect; of six operations one waits for its flush.
+/// Begins with a write, repeats nothing that has no effect; of six operations one waits for its
+/// flush.
 fn worthwhile(history: &[Step]) -> bool {
     let writes = |step: &Step| matches!(step, Step::Append | Step::Durable | Step::Large);
     let repeats = history.windows(2).any(|pair| {

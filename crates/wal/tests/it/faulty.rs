@@ -1,4 +1,5 @@
-//! The faulty disk keeps the rules it is there to enforce; a test disk that is too kind proves nothing.
+//! The faulty disk keeps the rules it is there to enforce; a test disk that is too kind proves
+//! nothing.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -110,7 +111,8 @@ fn a_failed_flush_loses_the_pages_and_a_lying_one_keeps_them_pending() {
         let lied = disk.snapshot();
         file.sync_data().unwrap();
         crash(&disk, CrashMode::KeepAll);
-        // After the failure the second flush confirms what is not there; after the lie it makes good.
+        // After the failure the second flush confirms what is not there; after the lie it makes
+        // good.
         assert_eq!(text(&disk, "f").unwrap(), if fails { "" } else { "x" });
         crash(&lied, CrashMode::LoseAll);
         assert_eq!(text(&lied, "f").unwrap(), "");

@@ -1,7 +1,9 @@
-//! Many lives of one log: random work, power failures in any place (recovery included), failed flushes, kills.
+//! Many lives of one log: random work, power failures in any place (recovery included), failed
+//! flushes, kills.
 //!
-//! What must hold after every start: everything that was acknowledged is there, so is everything that an earlier start
-//! has shown, every record is the one that was given that number, and numbers have no gaps.
+//! What must hold after every start: everything that was acknowledged is there, so is everything
+//! that an earlier start has shown, every record is the one that was given that number, and numbers
+//! have no gaps.
 
 use crate::common::*;
 use proptest::prelude::*;

@@ -1,4 +1,5 @@
-//! The same log on the disk of this computer, and a process that is killed in the middle of its work.
+//! The same log on the disk of this computer, and a process that is killed in the middle of its
+//! work.
 
 #![allow(clippy::disallowed_methods)] // Real processes, real time.
 

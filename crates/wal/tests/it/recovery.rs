@@ -1,4 +1,5 @@
-//! Opening what is there: torn tails are cut, damage is refused, nothing acknowledged is lost silently.
+//! Opening what is there: torn tails are cut, damage is refused, nothing acknowledged is lost
+//! silently.
 
 use std::path::Path;
 use std::time::Duration;
@@ -114,7 +115,8 @@ async fn records_behind_a_hole_above_the_watermark_are_dropped() {
     let torn = recovery.torn.unwrap();
     assert_eq!((torn.segment, torn.offset, torn.records_dropped), (1, byte as u64 - 40, 2));
     assert_eq!(payloads(&records(&log)), ["first"]);
-    // What was dropped does not come back, although the next record ends exactly where the old third began.
+    // What was dropped does not come back, although the next record ends exactly where the old
+    // third began.
     let wal = Wal::start_task(log, clock());
     assert_eq!(wal.append_durable(one("SECOND")).await, Ok(2));
     wal.close().await.unwrap();
@@ -273,8 +275,8 @@ async fn a_failed_flush_poisons_the_log() {
     assert!(wal.metrics().poisoned && wal.close().await.is_err());
     let syncs = disk.calls().into_iter().filter(|call| call.operation == Operation::Sync);
     assert_eq!(syncs.filter(|call| call.path == segment(1)).count(), 1, "no second try");
-    // Opened again while the computer runs: the lost pages can still be read. They are written once more before anybody
-    // relies on them, so that they survive the next power failure.
+    // Opened again while the computer runs: the lost pages can still be read. They are written once
+    // more before anybody relies on them, so that they survive the next power failure.
     let (log, recovery) = open(&disk, &options).unwrap();
     assert_eq!(recovery.records, 3);
     drop(log);
@@ -433,7 +435,8 @@ async fn a_misdirected_read_is_detected_every_time() {
             }
             struck += 1;
             refused += u32::from(opened.is_err());
-            // Whatever that one said: with good reads nothing is wrong, and what was acknowledged is there.
+            // Whatever that one said: with good reads nothing is wrong, and what was acknowledged
+            // is there.
             for found in opened.into_iter().chain([contents(&disk, &options).unwrap()]) {
                 assert_eq!(payloads(&found), texts[..found.len()], "never a wrong record");
                 assert!(found.len() == texts.len() || !acknowledged);

@@ -69,7 +69,8 @@ fn free(disk: &FaultyDisk) -> u64 {
     disk.free_bytes(std::path::Path::new(FOLDER)).unwrap()
 }
 
-/// Others fill the disk while the log has room in its own segment: that is noticed, not only when the next one is made.
+/// Others fill the disk while the log has room in its own segment: that is noticed, not only when
+/// the next one is made.
 #[tokio::test(start_paused = true)]
 async fn space_that_others_take_is_noticed_in_time() {
     let disk = FaultyDisk::new(1);

@@ -1,4 +1,5 @@
-//! The desks of the jobs that a manager owns: how they are opened, what their owners want done, what they keep.
+//! The desks of the jobs that a manager owns: how they are opened, what their owners want done,
+//! what they keep.
 
 use control::owner::check::{check_effects, check_owner};
 use control::owner::{Adoption, Effect, Event, Owner, blob_of, decode_report};
@@ -18,7 +19,8 @@ impl World {
         self.push(at, Item::OpenDesk { m, life, job, epoch });
     }
 
-    /// A new owner: what the ledger has, the newest statistics that a majority has, the reports beside the ledger.
+    /// A new owner: what the ledger has, the newest statistics that a majority has, the reports
+    /// beside the ledger.
     pub fn desk(&mut self, m: usize, job: JobId, epoch: Epoch) {
         let current =
             self.book.state.job(job).is_some_and(|it| it.epoch == Some(epoch) && it.end.is_none());
@@ -160,7 +162,7 @@ impl World {
             Effect::Commit { tag, command } => {
                 self.propose(m, What::Owner { job, epoch, tag }, command);
             }
-            Effect::WorkerRequest { tag, worker, ask } => {
+            Effect::Call { tag, worker, ask } => {
                 let w = self.workers.iter().position(|host| host.node == worker);
                 if let Some(w) = w {
                     self.ask(m, w, Back::Desk { job, epoch, tag }, ask);

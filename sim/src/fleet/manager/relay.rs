@@ -1,5 +1,6 @@
-//! What goes through a manager because a worker and the owner of its job do not reach each other: the product's own
-//! decisions (`control::relay`), with messages that may be lost on each of the two ways.
+//! What goes through a manager because a worker and the owner of its job do not reach each other:
+//! the product's own decisions (`control::relay`), with messages that may be lost on each of the
+//! two ways.
 
 use std::time::Duration;
 
@@ -49,7 +50,8 @@ enum Behind {
 impl World {
     // ── a worker's word ────────────────────────────────────────────────────────────────────────
 
-    /// To the owner, which is another manager. `from`: the worker, its life, the number of its message.
+    /// To the owner, which is another manager. `from`: the worker, its life, the number of its
+    /// message.
     pub(super) fn pass_on(&mut self, m: usize, from: (usize, u64, u64), owner: NodeId, word: Word) {
         let (worker, life, number) = from;
         let back = match &word {
@@ -78,7 +80,8 @@ impl World {
         self.send(Host::Manager(m), Host::Manager(to), 0, packet);
     }
 
-    /// At the manager that a word was passed on to. Whoever is not the owner says so, and passes nothing on again.
+    /// At the manager that a word was passed on to. Whoever is not the owner says so, and passes
+    /// nothing on again.
     pub(super) fn at_relay(
         &mut self,
         m: usize,
@@ -159,7 +162,8 @@ impl World {
 
     // ── an owner's question ────────────────────────────────────────────────────────────────────
 
-    /// The worker has not answered here; it is asked once more, through whoever renewed its leases last.
+    /// The worker has not answered here; it is asked once more, through whoever renewed its leases
+    /// last.
     pub(super) fn ask_through(
         &mut self,
         m: usize,
@@ -200,8 +204,8 @@ impl World {
         self.hand_to_desk(m, job, epoch, 0..1, Event::Unanswered { tag, why });
     }
 
-    /// The second way of a probe: the manager that renewed the worker last, or any that the leader hears. False: there
-    /// is none.
+    /// The second way of a probe: the manager that renewed the worker last, or any that the leader
+    /// hears. False: there is none.
     pub(super) fn probe_through(
         &mut self,
         m: usize,

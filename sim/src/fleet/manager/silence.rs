@@ -1,11 +1,11 @@
 //! Who does not answer the leader, by the product's own detector.
 //!
-//! The group is a model here: a leader hears the members that it reaches. A message that is lost is sent again, later
-//! each time, and what follows on the same connection waits for it.
+//! The group is a model here: a leader hears the members that it reaches. A message that is lost is
+//! sent again, later each time, and what follows on the same connection waits for it.
 //!
-//! Where there are streams ([`super::super::stream`]) its messages go through them, on connections of their own as in
-//! `ledger`: appends once a heartbeat, whose answers count within one; and a question on another connection to whoever
-//! was not heard for half of the patience.
+//! Where there are streams ([`super::super::stream`]) its messages go through them, on connections
+//! of their own as in `ledger`: appends once a heartbeat, whose answers count within one; and a
+//! question on another connection to whoever was not heard for half of the patience.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -25,7 +25,8 @@ pub fn detector() -> Detector<NodeId> {
 }
 
 impl World {
-    /// One round of a manager: as the leader it hears those that answer, as a member it hears the leader.
+    /// One round of a manager: as the leader it hears those that answer, as a member it hears the
+    /// leader.
     pub fn look_at_group(&mut self, m: usize) {
         let Some(leader) = self.book.leader else { return };
         let now = self.managers[m].clock.read(self.now);

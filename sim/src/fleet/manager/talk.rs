@@ -204,7 +204,7 @@ impl World {
             let led: Vec<(JobId, Epoch)> =
                 self.managers[m].desks.iter().map(|(job, desk)| (*job, desk.epoch)).collect();
             for (job, epoch) in led {
-                self.owner_event(m, job, epoch, Event::ReportAck(tell.clone()));
+                self.owner_event(m, job, epoch, Event::Reported(tell.clone()));
             }
             return answer(self, ReportAck::Taken);
         };
@@ -260,7 +260,7 @@ impl World {
             let clock = desk.owner.clock(local);
             desk.ended(report, clock);
         }
-        self.owner_event(m, job, epoch, Event::ReportAck(tell));
+        self.owner_event(m, job, epoch, Event::Reported(tell));
         Ok(())
     }
 

@@ -1,4 +1,5 @@
-//! Faults of the network. A link has at most one at a time: turmoil cannot tell two of them apart when one ends.
+//! Faults of the network. A link has at most one at a time: turmoil cannot tell two of them apart
+//! when one ends.
 
 use std::collections::BTreeMap;
 

@@ -11,7 +11,8 @@ use super::{Action, Chaos};
 use crate::event;
 use crate::ledger::class::{Class, Mark};
 use crate::ledger::plan::millis;
-use crate::ledger::world::{self, Life};
+use crate::ledger::world::Life;
+use crate::panics;
 
 impl Chaos {
     fn running(&self) -> Vec<usize> {
@@ -22,7 +23,8 @@ impl Chaos {
             .collect()
     }
 
-    /// A host to take down. Mostly a majority stays up, so that something goes on; now and then it does not.
+    /// A host to take down. Mostly a majority stays up, so that something goes on; now and then it
+    /// does not.
     fn pick_victim(&mut self) -> Option<usize> {
         let running = self.running();
         let majority = self.world.plan.nodes / 2 + 1;
@@ -65,16 +67,15 @@ impl Chaos {
         }
     }
 
-    /// The power goes first: a crash runs destructors, and a destructor that could still write would make it a clean
-    /// end.
+    /// The power goes first: a crash runs destructors, and a destructor that could still write
+    /// would make it a clean end.
     fn take_down(&self, sim: &mut Sim<'_>, host: usize, power_loss: Option<CrashMode>) {
         let slot = &self.world.hosts[host];
         slot.disk.power_off();
         *slot.node.borrow_mut() = None;
         *slot.inbox.borrow_mut() = None;
         *slot.applied.borrow_mut() = None;
-        // A real crash runs no destructors; what they complain about here is nobody's fault.
-        world::crashing(|| sim.crash(name(host)));
+        panics::while_crashing(|| sim.crash(name(host)));
         match power_loss {
             Some(mode) => slot.disk.crash(mode),
             None => slot.disk.kill(),
@@ -127,8 +128,9 @@ impl Chaos {
         }
     }
 
-    /// turmoil runs every host in every step, so a pause is made of what it looks like from both sides: the others hear
-    /// nothing and are not heard, and the host finds, all at once, that the time has passed.
+    /// turmoil runs every host in every step, so a pause is made of what it looks like from both
+    /// sides: the others hear nothing and are not heard, and the host finds, all at once, that the
+    /// time has passed.
     fn pause(&mut self, sim: &mut Sim<'_>) {
         let Some(host) = self.pick_victim() else { return };
         let links = self.net.links_of(host);
@@ -151,10 +153,11 @@ impl Chaos {
         slot.stall.notify_one();
     }
 
-    /// The disk is lost; who the node is, is not (an operator restored the identity, or it lies elsewhere).
+    /// The disk is lost; who the node is, is not (an operator restored the identity, or it lies
+    /// elsewhere).
     fn forget(&mut self, sim: &mut Sim<'_>) {
-        // One at a time, and of a whole group: one that loses half of its disks has lost its word, and no code can
-        // help.
+        // One at a time, and of a whole group: one that loses half of its disks has lost its word,
+        // and no code can help.
         let amnesic = self.world.hosts.iter().any(|host| host.amnesic.get());
         if amnesic || self.world.member_out.get() || self.world.calm.get() {
             return;

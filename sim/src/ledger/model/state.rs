@@ -166,7 +166,8 @@ impl State {
             }
             // Nothing has changed, and it is not held against the key.
             Submission::RetryLater { .. } => true,
-            // The workload sends none that would deserve it; `Pending` is no answer and is not recorded as one.
+            // The workload sends none that would deserve it; `Pending` is no answer and is not
+            // recorded as one.
             Submission::Rejected(_) | Submission::Pending { .. } => false,
         }
     }

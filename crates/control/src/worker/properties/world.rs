@@ -1,8 +1,8 @@
 //! Two workers, two owners, a ledger, and a network that reorders, repeats and loses.
 //!
-//! The model around the workers is honest but unlucky: owners act only on what the ledger has committed, one of them
-//! was replaced and does not know it; processes die, threads hang, clocks jump. After every step it checks that at most
-//! one thread of a shard might send (P1).
+//! The model around the workers is honest but unlucky: owners act only on what the ledger has
+//! committed, one of them was replaced and does not know it; processes die, threads hang, clocks
+//! jump. After every step it checks that at most one thread of a shard might send (P1).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -155,9 +155,10 @@ impl World {
             let threads = &mut self.sites[site].threads;
             let engine = |event| Mail::Engine { site, boot, event };
             match effect {
-                Effect::WorkerResponse { to, answer } => {
+                Effect::Respond { to, answer } => {
                     let asked = self.open.remove(&to).expect("one answer to each question");
-                    // That it has stopped is a proof, whether it is said at once or when its thread has seen it.
+                    // That it has stopped is a proof, whether it is said at once or when its thread
+                    // has seen it.
                     if let (Asked { stop: Some((boot, run)), .. }, WorkerResponse::Stopped { .. }) =
                         (asked, answer)
                     {
@@ -198,7 +199,7 @@ impl World {
                     Some(Thread { stubborn: true, issued, .. }) => {
                         let counters = Counters { issued, ..Counters::default() };
                         let progress = Progress { counters, ..Progress::default() };
-                        self.step(site, Event::Abandoned { run, progress });
+                        self.step(site, Event::Abandoned { run, progress, totals: Vec::new() });
                     }
                     Some(_) => self.thread_ends(site, run),
                     None => {}
@@ -214,7 +215,7 @@ impl World {
                     self.sites[site].reports.remove(&run);
                     self.sites[site].issued.remove(&run);
                 }
-                Effect::StopMode { .. }
+                Effect::Stop { .. }
                 | Effect::Steer { .. }
                 | Effect::GiveRows { .. }
                 | Effect::GrantUnits { .. } => {}
@@ -346,14 +347,15 @@ impl World {
         order.order.receiver = receiver;
         order.run_at_most = Duration::from_secs(30);
         if shared {
-            order.seat = Placement::Shared;
+            order.placement = Placement::Shared;
         } else {
             self.ask(site, WorkerRequest::Reserve { hold, receiver, cores: 1, within });
         }
         self.ask(site, WorkerRequest::Dispatch(Box::new(order)));
     }
 
-    /// An owner does something about a shard; `epoch` is the old one if it does not know that it was replaced.
+    /// An owner does something about a shard; `epoch` is the old one if it does not know that it
+    /// was replaced.
     fn lead(&mut self, shard: ShardKey, what: u8, epoch: Epoch) {
         let up = what % 2;
         let site = usize::from(up);
@@ -449,7 +451,8 @@ impl World {
             0 => thread.stubborn = !thread.stubborn,
             1 if thread.shut => {
                 thread.saw_shut = true;
-                // Whoever waits for the stop hears it now; the model's owner waits for the report or repeats.
+                // Whoever waits for the stop hears it now; the model's owner waits for the report
+                // or repeats.
                 self.step(site, Event::PermitWithdrawn { run });
             }
             2 if !thread.stubborn => self.thread_ends(site, run),
@@ -473,7 +476,7 @@ impl World {
         self.counted.push(worker.counts());
         threads.clear();
         self.owed.retain(|run| {
-            let here = worker.local_attempt.contains_key(run) || worker.outbox.get(*run).is_some();
+            let here = worker.attempts.contains_key(run) || worker.outbox.get(*run).is_some();
             !here || issued.contains_key(run)
         });
         let files = issued.iter().map(|(run, (boot, issued))| {
@@ -510,7 +513,8 @@ impl World {
         }
     }
 
-    /// P1: at this instant at most one thread of each shard might send; and every such thread is known to its worker.
+    /// P1: at this instant at most one thread of each shard might send; and every such thread is
+    /// known to its worker.
     fn check(&self) {
         let mut holders = Vec::new();
         for (place, site) in self.sites.iter().enumerate() {

@@ -46,7 +46,8 @@ fn a_graceful_cancel_can_be_made_harder() {
     assert_eq!(rig.error("s0.1"), "cancelled");
 }
 
-/// R4: `Stopped` is the licence for the next attempt, so a thread that does not answer is not said to have stopped.
+/// R4: `Stopped` is the licence for the next attempt, so a thread that does not answer is not said
+/// to have stopped.
 #[test]
 fn a_thread_that_does_not_answer_is_not_said_to_have_stopped() {
     let mut rig = Rig::new(1);
@@ -59,7 +60,8 @@ fn a_thread_that_does_not_answer_is_not_said_to_have_stopped() {
     );
 }
 
-/// R4, P1: a later attempt on the same worker is not ready before the thread of the former has seen its gate shut.
+/// R4, P1: a later attempt on the same worker is not ready before the thread of the former has seen
+/// its permit withdrawn.
 #[test]
 fn a_later_attempt_waits_for_the_thread_of_the_former() {
     let mut rig = Rig::new(2);
@@ -124,8 +126,8 @@ fn a_restart_brings_reports_and_makes_those_that_are_missing() {
     assert_eq!(rig.worker.counts().reports_recovered, 1);
 }
 
-/// R27: when its job has ended, what a killed process had issued is told all the same, and let go of when a manager
-/// says that the ledger has it.
+/// R27: when its job has ended, what a killed process had issued is told all the same, and let go
+/// of when a manager says that the ledger has it.
 #[test]
 fn a_report_is_told_until_somebody_says_that_it_is_settled() {
     let counters = ledger_state::Counters { issued: 42, ..Default::default() };
@@ -145,8 +147,8 @@ fn a_report_is_told_until_somebody_says_that_it_is_settled() {
     assert_eq!(rig.worker.counts().reports_forgotten, 1);
 }
 
-/// R5: a worker that is shut down stops at once and says that its attempts were interrupted, so that they are retried
-/// elsewhere without waiting for their leases.
+/// R5: a worker that is shut down stops at once and says that its attempts were interrupted, so
+/// that they are retried elsewhere without waiting for their leases.
 #[test]
 fn a_shutdown_leaves_its_attempts_to_others() {
     let mut rig = Rig::new(2);
@@ -180,7 +182,8 @@ fn a_draining_worker_finishes_and_takes_no_more() {
     assert!(!rig.worker.figures().accepting);
 }
 
-/// A full disk keeps new work out, by name; what runs goes on, and when there is room all is as before.
+/// A full disk keeps new work out, by name; what runs goes on, and when there is room all is as
+/// before.
 #[test]
 fn a_full_disk_takes_nothing_new_and_says_so() {
     let mut rig = Rig::new(2);

@@ -1,4 +1,5 @@
-//! Who may say what: attempts, owners and contexts that others have overtaken, and what is said twice.
+//! Who may say what: attempts, owners and contexts that others have overtaken, and what is said
+//! twice.
 
 use super::super::testing::Rig;
 
@@ -98,8 +99,8 @@ fn a_dispatch_with_an_older_context_is_refused() {
     );
 }
 
-/// Whoever led the job has died with what it was told. Its successor is told when it comes, not a quarter of a minute
-/// later.
+/// Whoever led the job has died with what it was told. Its successor is told when it comes, not a
+/// quarter of a minute later.
 #[test]
 fn a_new_owner_is_told_at_once() {
     let mut rig = Rig::new(1);

@@ -49,7 +49,8 @@ fn a_lease_that_runs_out_ends_the_attempt_for_good() {
     assert!(rig.error("s0.1").contains("lease ran out"));
 }
 
-/// R4: the clock is looked at before the inbox. A grant that waited out an hour of sleep revives nothing.
+/// R4: the clock is looked at before the inbox. A grant that waited out an hour of sleep revives
+/// nothing.
 #[test]
 fn a_grant_that_arrives_after_a_long_sleep_revives_nothing() {
     let mut rig = Rig::new(4);

@@ -1,11 +1,12 @@
-//! Time: what takes too long is given up or ended, and what is asked for more gets it while it moves.
+//! Time: what takes too long is given up or ended, and what is asked for more gets it while it
+//! moves.
 
 use super::super::testing::{Rig, at, run};
 use super::super::*;
 use crate::message::Renewal;
 
-/// CORE-110, LIFE-72: when the job's time is nearly over and something was done, more is asked for; again only when
-/// more was done since.
+/// CORE-110, LIFE-72: when the job's time is nearly over and something was done, more is asked for;
+/// again only when more was done since.
 #[test]
 fn more_time_is_asked_for_while_there_is_progress() {
     let mut rig = Rig::new(1);
@@ -62,7 +63,9 @@ fn an_attempt_that_hangs_is_ended_by_force() {
          12   m1@5 reserve h2 1                    => done",
     );
     assert_eq!(rig.error("s0.1"), "it had not ended 2.0 s after its start");
-    assert_eq!(rig.worker.outbox().get(run("s0.1")).unwrap().counters.issued, 10);
+    let report = rig.worker.outbox().get(run("s0.1")).unwrap();
+    assert_eq!(report.counters.issued, 10);
+    assert_eq!(report.totals, [1, 2, 3], "what its thread had handed over is told (P5)");
     assert_eq!(rig.worker.counts().abandoned, 1);
 }
 
@@ -92,7 +95,8 @@ fn a_paused_attempt_does_not_run_out_of_time() {
     rig.play("161 tick => end s0.1");
 }
 
-/// Preparing has a deadline; blobs are asked for again until then, and the report says what was wrong.
+/// Preparing has a deadline; blobs are asked for again until then, and the report says what was
+/// wrong.
 #[test]
 fn what_cannot_be_fetched_is_given_up_in_time() {
     let mut rig = Rig::new(1);

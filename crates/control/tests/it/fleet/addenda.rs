@@ -1,4 +1,5 @@
-//! Workers that come back when their attempts were given up: their word is taken, once, and changes no outcome (R5).
+//! Workers that come back when their attempts were given up: their word is taken, once, and changes
+//! no outcome (R5).
 
 use control::late::{self, Late};
 use control::message::EndReport;
@@ -22,7 +23,8 @@ fn issued(world: &World) -> Issued {
     world.conclusion.as_ref().expect("a result").last_words.issued()
 }
 
-/// Two shards on three workers; the first one's worker is cut off at 5 s, its lease lapses, another goes on.
+/// Two shards on three workers; the first one's worker is cut off at 5 s, its lease lapses, another
+/// goes on.
 fn lost_and_replaced() -> (World, u128) {
     let mut world = World::new(manifest(vec![part("load", 2, 60)]), &[1, 1, 2]);
     world.own();
@@ -38,7 +40,8 @@ fn lost_and_replaced() -> (World, u128) {
     (world, gone)
 }
 
-/// R17, R27: what it did until its lease lapsed is not lost, and the result is exact about what was issued.
+/// R17, R27: what it did until its lease lapsed is not lost, and the result is exact about what was
+/// issued.
 #[test]
 fn a_worker_that_is_back_while_the_job_runs_is_heard() {
     for takeover in [false, true] {

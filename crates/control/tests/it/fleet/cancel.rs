@@ -13,7 +13,8 @@ use crate::fleet::world::{World, manifest, ms, part, worker};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// One workflow with a graceful stop of 20 s that it uses up, a setup, and a teardown of 3 s: of the plan and its own.
+/// One workflow with a graceful stop of 20 s that it uses up, a setup, and a teardown of 3 s: of
+/// the plan and its own.
 fn plan() -> Manifest {
     let mut load = part("load", 2, 120);
     load.graceful_stop = 20 * SECOND;
@@ -42,7 +43,8 @@ fn runs_load(world: &World) -> bool {
     world.owner.is_some() && world.running() == 2 && world.state_of(0, 0).is_some()
 }
 
-/// When attempts of these shards generated load, or did their one thing: from and to, after the beginning of time.
+/// When attempts of these shards generated load, or did their one thing: from and to, after the
+/// beginning of time.
 fn ran(world: &World, workflow: u32, shard: u32) -> Vec<(Moment, Moment)> {
     let key = world.key(workflow, shard);
     let all = world.workers.values().flat_map(|model| model.load(world.now));
@@ -311,7 +313,8 @@ fn a_cancel_when_the_load_is_over_and_the_result_not_made_is_cancelled() {
     let mut world = World::new(manifest(vec![part("load", 1, 2)]), &[1]);
     world.own();
     world.until(|world| world.worker_report().is_some());
-    // Step by step through the end: whenever the cancel is in the ledger before the outcome, the outcome says so.
+    // Step by step through the end: whenever the cancel is in the ledger before the outcome, the
+    // outcome says so.
     for step in 0..400 {
         let mut world = World::new(manifest(vec![part("load", 1, 2)]), &[1]);
         world.own();

@@ -52,8 +52,9 @@ fn new_jobs_are_spread() {
     }
 }
 
-/// R6: an owner that membership takes for dead but that still writes to the ledger keeps its jobs; once it is silent
-/// its jobs, and only those, are claimed; one that has started again has lost them at once.
+/// R6: an owner that membership takes for dead but that still writes to the ledger keeps its jobs;
+/// once it is silent its jobs, and only those, are claimed; one that has started again has lost
+/// them at once.
 #[test]
 fn an_owner_is_dead_when_both_say_so() {
     let (mut ledger, jobs, live) = world();
@@ -77,9 +78,9 @@ fn an_owner_is_dead_when_both_say_so() {
     assert_eq!(all, jobs.len(), "its new life has nothing yet");
 }
 
-/// An owner that is cut off from the managers only: workers keep it alive to membership, and it has just written. The
-/// leader does not hear it, which is enough; each job is claimed by one of the others, and stays where it is when the
-/// old owner is heard again.
+/// An owner that is cut off from the managers only: workers keep it alive to membership, and it has
+/// just written. The leader does not hear it, which is enough; each job is claimed by one of the
+/// others, and stays where it is when the old owner is heard again.
 #[test]
 fn an_owner_that_the_leader_does_not_hear_is_replaced_though_membership_has_it_alive() {
     let (mut ledger, jobs, live) = world();
@@ -113,8 +114,8 @@ fn nobody_waits_for_a_silent_manager_to_claim() {
     assert_eq!(wanted, jobs.len());
 }
 
-/// An owner that starts again before anybody has missed it, and has nothing else to write: it claims what it had. All
-/// managers that start again at once once waited for each other for ever.
+/// An owner that starts again before anybody has missed it, and has nothing else to write: it
+/// claims what it had. All managers that start again at once once waited for each other for ever.
 #[test]
 fn an_owner_that_started_again_claims_what_it_had() {
     let (mut ledger, jobs, live) = world();
@@ -126,7 +127,8 @@ fn an_owner_that_started_again_claims_what_it_had() {
     assert!(wants_as(&ledger, again, &live).iter().any(claims));
 }
 
-/// A claim whose answer was lost: the job is mine, and taken up; one that leaves gives all up and takes nothing.
+/// A claim whose answer was lost: the job is mine, and taken up; one that leaves gives all up and
+/// takes nothing.
 #[test]
 fn what_is_mine_is_taken_up_or_given_up() {
     let (mut ledger, jobs, live) = world();
@@ -141,7 +143,8 @@ fn what_is_mine_is_taken_up_or_given_up() {
     assert_eq!(duties(&ledger.state, &managers, &led), [Duty::Release { job: jobs[0] }]);
 }
 
-/// A manager may read its own state before its claim is applied there: that is no reason to let go of the job.
+/// A manager may read its own state before its claim is applied there: that is no reason to let go
+/// of the job.
 #[test]
 fn a_state_that_is_older_than_the_claim_takes_no_job_away() {
     let (mut ledger, jobs, _) = world();

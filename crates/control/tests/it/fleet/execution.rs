@@ -102,7 +102,8 @@ fn a_job_waits_for_cores_and_says_so() {
     assert_eq!(world.finish(), Outcome::Completed);
 }
 
-/// The heartbeats are old: they say that everything is busy, and it has been free for long. The workers are asked.
+/// The heartbeats are old: they say that everything is busy, and it has been free for long. The
+/// workers are asked.
 #[test]
 fn a_job_does_not_wait_for_the_next_heartbeat() {
     let mut plan = manifest(vec![part("load", 100, 2)]);
@@ -135,7 +136,7 @@ fn a_plan_that_cannot_fit_is_refused_or_queued_by_policy() {
     world.own();
     assert_eq!(world.finish(), Outcome::Failed);
     let detail = world.record().end.as_ref().unwrap().detail.clone();
-    assert!(detail.contains("needs 32 cores") && detail.contains("has 16"), "{detail}");
+    assert!(detail.contains("asks for 32 cores") && detail.contains("has 16"), "{detail}");
 
     refused.policy.cores_min = 0;
     let mut world = World::new(refused, &[]);
@@ -394,9 +395,8 @@ fn a_repeated_result_changes_nothing() {
     world.until(|world| !world.dispatched(1).is_empty());
     let totals = world.record().totals;
     for _ in 0..3 {
-        world.give(Event::ReportAck(control::message::WorkerReport::Ended(Box::new(
-            report.clone(),
-        ))));
+        world
+            .give(Event::Reported(control::message::WorkerReport::Ended(Box::new(report.clone()))));
     }
     let forgets = world.asked(|ask| matches!(ask, WorkerRequest::Forget { .. }));
     assert!(forgets >= 4, "{forgets}");
@@ -424,8 +424,8 @@ fn all_shards_start_together() {
     world.finish();
 }
 
-/// Setup and teardown of the plan and of a workflow run once per job, whatever the number of shards; a setup's values
-/// reach everybody it is for.
+/// Setup and teardown of the plan and of a workflow run once per job, whatever the number of
+/// shards; a setup's values reach everybody it is for.
 #[test]
 fn setups_and_teardowns_run_once() {
     let mut a = part("a", 3, 1);
@@ -458,7 +458,8 @@ fn setups_and_teardowns_run_once() {
     assert_eq!(variables(1), ["base"]);
 }
 
-/// A failed setup of the plan: nothing runs, everything is skipped, the teardown still does. Of a workflow: it fails.
+/// A failed setup of the plan: nothing runs, everything is skipped, the teardown still does. Of a
+/// workflow: it fails.
 #[test]
 fn a_failed_setup_keeps_the_load_out() {
     let mut plan = manifest(vec![part("a", 1, 1)]);
@@ -499,8 +500,8 @@ fn context_stays_inside() {
     assert_eq!(world.owner().values()["a"]["t"], b"secret-value");
 }
 
-/// Which workflows run side by side must not depend on which workers a young fleet has found so far: the target would
-/// see another load.
+/// Which workflows run side by side must not depend on which workers a young fleet has found so
+/// far: the target would see another load.
 #[test]
 fn workflows_that_fit_the_fleet_run_side_by_side_though_its_workers_are_found_late() {
     let parts = ["a", "b", "c"].map(|name| part(name, 1, 10));

@@ -56,8 +56,9 @@ fn a_killed_workers_shards_run_elsewhere() {
     assert!(told, "{:?}", world.owner().timeline());
 }
 
-/// A workflow of a number of iterations, on two workers with one core each and a third with two; the worker of its
-/// first shard is lost. What the next attempt is told to leave out, and how far the ledger had let the first one go.
+/// A workflow of a number of iterations, on two workers with one core each and a third with two;
+/// the worker of its first shard is lost. What the next attempt is told to leave out, and how far
+/// the ledger had let the first one go.
 fn left_out_after(course: impl Fn(&mut World)) -> (u64, u64) {
     left_out(|world| {
         course(world);
@@ -89,8 +90,8 @@ fn says(world: &mut World, iterations: u64, begun: u64) {
     world.pass(ms(100));
 }
 
-/// R5a: iterations that a lost attempt may have begun are not begun again. How many those are the ledger says, because
-/// an attempt goes no further than is granted there.
+/// R5a: iterations that a lost attempt may have begun are not begun again. How many those are the
+/// ledger says, because an attempt goes no further than is granted there.
 #[test]
 fn what_a_lost_attempt_may_have_begun_is_not_begun_again() {
     let (left_out, granted) = left_out_after(|_| ());
@@ -129,8 +130,8 @@ fn report_of_a_killed_process(world: &mut World, begun: u64, certain: bool) {
     host.outbox.insert((shard, attempt), report);
 }
 
-/// The file of a process that was killed outlives it, and says exactly how far it came. That of a machine that lost
-/// power may be older than its death: then only the grant is certain.
+/// The file of a process that was killed outlives it, and says exactly how far it came. That of a
+/// machine that lost power may be older than its death: then only the grant is certain.
 #[test]
 fn the_report_of_a_killed_process_is_exact_and_that_of_a_dead_machine_is_not() {
     let (left_out_by_process, _) = left_out(|world| report_of_a_killed_process(world, 7, true));
@@ -172,8 +173,9 @@ fn an_attempt_that_stopped_leaves_out_no_more_than_it_began() {
     assert!((190..1_000).contains(&again.units_before), "{again:?}");
 }
 
-/// R27: a tail that comes after the next attempt was dispatched is counted once. What lies between what the first was
-/// taken to have begun and what it has counted was lost with it, and nothing else.
+/// R27: a tail that comes after the next attempt was dispatched is counted once. What lies between
+/// what the first was taken to have begun and what it has counted was lost with it, and nothing
+/// else.
 #[test]
 fn what_was_lost_between_two_attempts_is_counted_once() {
     let mut world = World::new(manifest(vec![counted_part("load", 2, 60)]), &[1, 1, 2]);
@@ -194,7 +196,8 @@ fn what_was_lost_between_two_attempts_is_counted_once() {
     assert_eq!(lost, Some(second.terms.units_before - counted));
 }
 
-/// R25: the wait after a revoke is for the lease that was granted, whoever waits and whatever it was started with.
+/// R25: the wait after a revoke is for the lease that was granted, whoever waits and whatever it
+/// was started with.
 #[test]
 fn a_successor_with_a_shorter_lease_waits_for_the_one_that_was_granted() {
     let mut world = World::new(manifest(vec![part("load", 2, 60)]), &[1, 1, 2]);
@@ -233,7 +236,8 @@ fn a_higher_boot_needs_no_wait() {
     assert_eq!(world.finish(), Outcome::Completed);
 }
 
-/// R26: whoever has the gossip key can say "worker W, boot + 1". W runs, and no answer of its own is heard.
+/// R26: whoever has the gossip key can say "worker W, boot + 1". W runs, and no answer of its own
+/// is heard.
 #[test]
 fn a_higher_boot_told_by_gossip_does_not_shorten_the_wait() {
     let mut world = World::new(manifest(vec![part("load", 2, 60)]), &[1, 1, 2]);
@@ -249,8 +253,8 @@ fn a_higher_boot_told_by_gossip_does_not_shorten_the_wait() {
     assert_eq!(world.finish(), Outcome::Completed);
 }
 
-/// R24: a copied data folder, or a volume that was moved while the old pod lives. The new process cannot know that the
-/// old one is gone.
+/// R24: a copied data folder, or a volume that was moved while the old pod lives. The new process
+/// cannot know that the old one is gone.
 #[test]
 fn a_higher_boot_on_another_machine_waits_for_the_lease() {
     let mut world = World::new(manifest(vec![part("load", 2, 60)]), &[1, 1, 2]);
@@ -314,8 +318,8 @@ fn a_worker_that_renews_is_not_lost_whatever_gossip_says() {
     assert!(world.record().attempts().all(|one| one.revoked.is_none()));
 }
 
-/// R26: who cannot renew is lost for its owner, though membership knows nothing of it. Decided by the lease: three
-/// quarters of it without a word, then the wait.
+/// R26: who cannot renew is lost for its owner, though membership knows nothing of it. Decided by
+/// the lease: three quarters of it without a word, then the wait.
 #[test]
 fn a_worker_that_renews_nowhere_is_lost_whatever_gossip_says() {
     let mut world = World::new(manifest(vec![part("load", 2, 60)]), &[1, 1, 2]);
@@ -351,7 +355,8 @@ fn a_stop_acknowledgement_is_proof() {
     assert_eq!(world.finish(), Outcome::Completed);
 }
 
-/// R14: no core is free: survivors run the lost shards on the cores held for the workflow, and the verdict can say so.
+/// R14: no core is free: survivors run the lost shards on the cores held for the workflow, and the
+/// verdict can say so.
 #[test]
 fn survivors_share_their_cores() {
     let mut world = World::new(manifest(vec![part("load", 4, 60)]), &[2, 2]);
@@ -360,7 +365,8 @@ fn survivors_share_their_cores() {
     world.kill(0);
     world.until(|world| world.running() < 4);
     world.until(|world| world.running() == 4);
-    let shared = world.worker(1).dispatches.iter().filter(|d| d.seat == Placement::Shared).count();
+    let shared =
+        world.worker(1).dispatches.iter().filter(|d| d.placement == Placement::Shared).count();
     assert_eq!(shared, 2);
     assert_eq!(world.finish(), Outcome::Completed);
     let gaps: Vec<Mended> =
@@ -520,7 +526,8 @@ fn a_draining_worker_gets_nothing_new() {
     assert_eq!(world.finish(), Outcome::Completed);
 }
 
-/// R18: a threshold ends the whole job. The plan's own word: what was cut short does not count against the outcome.
+/// R18: a threshold ends the whole job. The plan's own word: what was cut short does not count
+/// against the outcome.
 #[test]
 fn a_threshold_stops_the_job() {
     let mut world = World::new(manifest(vec![part("load", 4, 60)]), &[4]);
@@ -533,8 +540,8 @@ fn a_threshold_stops_the_job() {
     assert!(world.record().stop.is_some());
 }
 
-/// Pause, resume and scale reach every worker and, later, those that join; a pause is no standstill, and moves the
-/// schedule of a retry.
+/// Pause, resume and scale reach every worker and, later, those that join; a pause is no
+/// standstill, and moves the schedule of a retry.
 #[test]
 fn steering_reaches_everybody() {
     let mut world = World::new(manifest(vec![part("load", 2, 60)]), &[1, 1, 2]);
@@ -567,13 +574,14 @@ fn a_lie_is_counted() {
     world.until(|world| world.worker_report().is_some());
     let mut report = world.worker_report().unwrap();
     report.worker = worker(9);
-    world.give(Event::ReportAck(control::message::WorkerReport::Ended(Box::new(report))));
+    world.give(Event::Reported(control::message::WorkerReport::Ended(Box::new(report))));
     assert_eq!(world.owner().counts().mismatched, 1);
     assert_eq!(world.finish(), Outcome::Completed);
     assert_eq!(world.asked(|ask| matches!(ask, WorkerRequest::Stop { .. })), 0);
 }
 
-/// A worker that says it has cores and refuses to give them does not keep a job from running elsewhere.
+/// A worker that says it has cores and refuses to give them does not keep a job from running
+/// elsewhere.
 #[test]
 fn a_worker_that_refuses_what_it_offers_holds_nobody_up() {
     let mut world = World::new(manifest(vec![part("load", 1, 2)]), &[8, 1]);

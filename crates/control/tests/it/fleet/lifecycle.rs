@@ -133,8 +133,8 @@ fn late_events_do_nothing() {
     assert_eq!(world.finish(), Outcome::Completed);
     let before = world.owner().history().len();
     let (shard, attempt) = (world.key(0, 0), fence::Attempt(1));
-    world.give(Event::ReportAck(control::message::WorkerReport::Ended(Box::new(report))));
-    world.give(Event::ReportAck(control::message::WorkerReport::Ready { shard, attempt }));
+    world.give(Event::Reported(control::message::WorkerReport::Ended(Box::new(report))));
+    world.give(Event::Reported(control::message::WorkerReport::Ready { shard, attempt }));
     world.give(Event::Answered {
         tag: 3,
         answer: control::message::WorkerResponse::Done,
@@ -252,7 +252,7 @@ fn more_time_is_granted_and_kept() {
         boot: fence::BootId(1),
         progress: 5,
     };
-    world.give(Event::ReportAck(more));
+    world.give(Event::Reported(more));
     world.pass(ms(100));
     assert_eq!(world.record().extended_ms, 15_000);
     world.pass(ms(5_000));

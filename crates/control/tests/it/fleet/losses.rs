@@ -57,7 +57,8 @@ fn a_setup_or_teardown_that_runs_again_is_in_the_timeline_also_of_a_later_owner(
     }
 }
 
-/// A hundred iterations a second and shard, for 70 s: what the model engine does when nothing happens.
+/// A hundred iterations a second and shard, for 70 s: what the model engine does when nothing
+/// happens.
 fn counted(policy: OnWorkerLoss) -> Manifest {
     let mut load = part("load", 3, 70);
     load.units = Units::Shared { vus: 3, iterations: 21_000 };
@@ -194,8 +195,8 @@ fn a_job_that_must_fail_with_a_worker_ends_all_its_workflows() {
     assert!(world.at() - began < 60 * SECOND, "the other workflow went on: {:?}", world.at());
 }
 
-/// The zero of the job's own clock is the beginning of its setup, for a later owner too: windows and gaps are counted
-/// from it.
+/// The zero of the job's own clock is the beginning of its setup, for a later owner too: windows
+/// and gaps are counted from it.
 #[test]
 fn a_takeover_does_not_move_the_zero_of_the_jobs_clock() {
     for at_once in [false, true] {
@@ -220,7 +221,8 @@ fn a_takeover_does_not_move_the_zero_of_the_jobs_clock() {
     }
 }
 
-/// A worker that was taken for lost stops when it hears of that, and says so. What it leaves is lost all the same.
+/// A worker that was taken for lost stops when it hears of that, and says so. What it leaves is
+/// lost all the same.
 #[test]
 fn arrivals_of_a_worker_that_stopped_because_it_was_taken_for_lost_are_dropped() {
     let mut world = World::new(at_a_rate(OnWorkerLoss::Continue), &[1, 1, 1]);
@@ -231,7 +233,7 @@ fn arrivals_of_a_worker_that_stopped_because_it_was_taken_for_lost_are_dropped()
     world.until(|world| world.record().attempts().any(|one| one.revoked.is_some()));
     let counters = Counters { iterations: 700, begun: 701, ..Counters::default() };
     let stopped = last_word(&world, 1, AttemptStatus::Stopped, counters);
-    world.give(Event::ReportAck(stopped));
+    world.give(Event::Reported(stopped));
     assert_eq!(world.finish(), Outcome::Completed);
     let (run, unrun) = run_and_unrun(&world, 1);
     assert!((run + unrun).abs_diff(7_000) <= 20, "{run} run and {unrun} not");
@@ -279,8 +281,9 @@ fn last_word(
     }))
 }
 
-/// An attempt that joins the schedule passes over what was due before, also over what the one before it has run. That
-/// one's word may come when the next has ended: nothing is dropped that was run.
+/// An attempt that joins the schedule passes over what was due before, also over what the one
+/// before it has run. That one's word may come when the next has ended: nothing is dropped that was
+/// run.
 #[test]
 fn arrivals_are_not_lost_before_it_is_known_who_has_run_them() {
     let mut world = World::new(at_a_rate(OnWorkerLoss::Rebalance), &[1, 1, 2]);
@@ -298,18 +301,18 @@ fn arrivals_are_not_lost_before_it_is_known_who_has_run_them() {
     assert!(matches!(after, LapseProof::HigherBoot(_)), "{after:?}: nothing was sealed");
     let counters = |run, begun| Counters { iterations: run, begun, ..Counters::default() };
     let second = last_word(&world, 2, AttemptStatus::Completed, counters(5_000, 7_000));
-    world.give(Event::ReportAck(second));
+    world.give(Event::Reported(second));
     world.pass(SECOND);
     assert_eq!(world.lost.get(&(key, Attempt(2))), None, "the first has not said what it has run");
     let first = last_word(&world, 1, AttemptStatus::Interrupted, counters(700, 700));
-    world.give(Event::ReportAck(first));
+    world.give(Event::Reported(first));
     world.pass(SECOND);
     assert_eq!(world.lost.get(&(key, Attempt(1))), None);
     assert_eq!(world.lost.get(&(key, Attempt(2))), Some(&1_300));
 }
 
-/// A worker that is taken for lost may have come to its end, and have counted what it left. No other attempt is started
-/// once its word is there, though the ledger does not have it yet.
+/// A worker that is taken for lost may have come to its end, and have counted what it left. No
+/// other attempt is started once its word is there, though the ledger does not have it yet.
 #[test]
 fn a_shard_whose_end_is_known_is_not_started_again() {
     let mut world = World::new(counted(OnWorkerLoss::Rebalance), &[1, 1, 2]);
@@ -321,14 +324,15 @@ fn a_shard_whose_end_is_known_is_not_started_again() {
     world.until(|world| world.record().attempts().any(|one| one.revoked.is_some()));
     let counters = Counters { iterations: 700, begun: 700, dropped: 6_300, ..Counters::default() };
     let completed = last_word(&world, 1, AttemptStatus::Completed, counters);
-    world.give(Event::ReportAck(completed));
+    world.give(Event::Reported(completed));
     assert_eq!(world.finish(), Outcome::Completed);
     assert_eq!(world.record().shard(&key).unwrap().attempts.len(), 1);
     assert_eq!(run_and_unrun(&world, 1), (7_000, 0));
 }
 
-/// Two workloads and two workers without a core to spare. A worker is cut off for a moment, and its shard is taken from
-/// it; when it is back, its free core is used at once, although the shard was lost there.
+/// Two workloads and two workers without a core to spare. A worker is cut off for a moment, and its
+/// shard is taken from it; when it is back, its free core is used at once, although the shard was
+/// lost there.
 #[test]
 fn a_shard_whose_worker_is_back_is_seated_there_again() {
     let mut world = World::new(manifest(vec![part("a", 1, 60), part("b", 1, 60)]), &[1, 1]);
@@ -346,8 +350,9 @@ fn a_shard_whose_worker_is_back_is_seated_there_again() {
     assert_eq!(world.finish(), Outcome::Completed);
 }
 
-/// A worker's process is killed, and its next life says that the attempt ended under it, without knowing when. Its
-/// owner dies before it has written anything else: the next one knows since when load is missing.
+/// A worker's process is killed, and its next life says that the attempt ended under it, without
+/// knowing when. Its owner dies before it has written anything else: the next one knows since when
+/// load is missing.
 #[test]
 fn since_when_load_is_missing_survives_a_takeover_also_if_its_process_cannot_say() {
     let mut world = World::new(manifest(vec![part("load", 2, 40)]), &[1, 1]);
@@ -359,7 +364,7 @@ fn since_when_load_is_missing_survives_a_takeover_also_if_its_process_cannot_say
     world.kill(number);
     let counters = Counters { issued: 50, begun: 50, ..Counters::default() };
     let word = last_word(&world, 1, AttemptStatus::Interrupted, counters);
-    world.give(Event::ReportAck(word));
+    world.give(Event::Reported(word));
     world.until(|world| world.record().attempts().any(|one| one.end.is_some()));
     world.kill_owner();
     world.pass(2 * SECOND);

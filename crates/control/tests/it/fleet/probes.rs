@@ -112,7 +112,8 @@ fn one_refusal_is_not_enough() {
     assert_eq!(world.finish(), Outcome::Completed);
 }
 
-/// A firewall that refuses for a moment, again and again, more often than there are retries; with a takeover between.
+/// A firewall that refuses for a moment, again and again, more often than there are retries; with a
+/// takeover between.
 #[test]
 fn a_worker_that_lived_costs_no_retry_whoever_owns_the_job() {
     let mut world = World::new(manifest(vec![counted_part("load", 3, 120)]), &[1, 1, 1, 1]);

@@ -1,5 +1,5 @@
-//! Random worlds: a network that loses, repeats and delays, a ledger whose answers are unknown, workers and owners that
-//! die. Whatever happens, no shard runs twice at a time, and the job ends.
+//! Random worlds: a network that loses, repeats and delays, a ledger whose answers are unknown,
+//! workers and owners that die. Whatever happens, no shard runs twice at a time, and the job ends.
 
 use std::time::Duration;
 
@@ -174,7 +174,8 @@ proptest! {
     }
 }
 
-/// A wrongly suspected worker, and two owners that die: such a history once did not come to its end.
+/// A wrongly suspected worker, and two owners that die: such a history once did not come to its
+/// end.
 #[test]
 fn a_suspicion_and_two_takeovers() {
     let mut world = world(413_767_794_910_450_572, OnWorkerLoss::Continue, Faults::default());
@@ -191,8 +192,8 @@ fn a_suspicion_and_two_takeovers() {
     assert_eq!(world.owner.as_ref().map_or(0, |owner| owner.counts().illegal), 0);
 }
 
-/// A worker is cut off with an attempt that is ready, and the owner dies before its order to stop arrives. That attempt
-/// never starts: it holds nothing up, and nothing of it runs at the end.
+/// A worker is cut off with an attempt that is ready, and the owner dies before its order to stop
+/// arrives. That attempt never starts: it holds nothing up, and nothing of it runs at the end.
 #[test]
 fn a_ready_attempt_that_is_left_behind() {
     let faults = Faults { lost: 3, repeated: 9, unknown: 0, slow_ms: 0 };
@@ -209,8 +210,8 @@ fn a_ready_attempt_that_is_left_behind() {
     assert_eq!(world.finish(), Outcome::Completed);
 }
 
-/// A threshold breaks while a new owner still asks workers what they hold: such a stop was once forgotten, and the job
-/// did not end.
+/// A threshold breaks while a new owner still asks workers what they hold: such a stop was once
+/// forgotten, and the job did not end.
 #[test]
 fn a_stop_in_the_middle_of_a_takeover() {
     let faults = Faults { lost: 13, repeated: 4, unknown: 12, slow_ms: 58 };
@@ -226,8 +227,9 @@ fn a_stop_in_the_middle_of_a_takeover() {
     assert!(told, "{:?}", world.owner().timeline());
 }
 
-/// A shard was given up by policy, its workflow counted as completed, and the next layer ran when the job was
-/// cancelled and its owner died: the successor once took the first workflow for one that had failed.
+/// A shard was given up by policy, its workflow counted as completed, and the next layer ran when
+/// the job was cancelled and its owner died: the successor once took the first workflow for one
+/// that had failed.
 #[test]
 fn what_was_given_up_before_a_cancel_stays_given_up() {
     let policy = OnWorkerLoss::Continue;

@@ -75,7 +75,8 @@ impl Ledger {
     }
 }
 
-/// R10, the 1,000 queued jobs: only the oldest few try, and the next ones when those have begun.
+/// R10, the 1,000 queued jobs: only the oldest few try, and the next ones when those have
+/// begun.
 #[test]
 fn the_oldest_few_try() {
     let mut ledger = Ledger::new();

@@ -1,5 +1,6 @@
-//! A rate that people change holds from one moment of the schedule on, for everybody who computes it: shards, their
-//! next attempts, the next owner, and the one who counts what nobody has run (R5a, R27).
+//! A rate that people change holds from one moment of the schedule on, for everybody who computes
+//! it: shards, their next attempts, the next owner, and the one who counts what nobody has run
+//! (R5a, R27).
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -66,7 +67,8 @@ fn run_and_dropped(world: &World) -> (u64, u64) {
     (run, world.lost.values().sum::<u64>() + unrun)
 }
 
-/// To the end: no arrival twice, none beyond the schedule, and what was planned is what was run and what was dropped.
+/// To the end: no arrival twice, none beyond the schedule, and what was planned is what was run and
+/// what was dropped.
 fn ends_well(world: &mut World) {
     assert_eq!(world.finish(), Outcome::Completed);
     let planned = schedule(world).total();

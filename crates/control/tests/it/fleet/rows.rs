@@ -59,7 +59,8 @@ fn rows_run_out() {
     assert_eq!(blocks, [(0, 10), (10, 20), (20, 25)]);
 }
 
-/// A worker has used its rows up at once and asks for more; the wish overtakes the answer to the last block.
+/// A worker has used its rows up at once and asks for more; the wish overtakes the answer to the
+/// last block.
 #[test]
 fn a_wish_that_overtakes_an_answer_is_not_lost() {
     let mut world = leasing(1_000);
@@ -67,9 +68,9 @@ fn a_wish_that_overtakes_an_answer_is_not_lost() {
     let before = blocks(&world);
     let (shard, attempt) = (world.key(0, 0), Attempt(1));
     let wish = WorkerReport::RowsWanted { shard, attempt, set: 0, at_least: 1 };
-    world.give(Event::ReportAck(wish.clone()));
+    world.give(Event::Reported(wish.clone()));
     world.until(|world| blocks(world) == before + 1);
-    world.give(Event::ReportAck(wish));
+    world.give(Event::Reported(wish));
     world.pass(ms(1_000));
     assert_eq!(blocks(&world), before + 2);
 }

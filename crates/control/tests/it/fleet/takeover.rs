@@ -128,7 +128,8 @@ fn worker_and_owner_die_together() {
     assert!(elapsed >= Duration::from_secs(12), "the schedule goes on: {elapsed:?}");
 }
 
-/// A threshold has stopped half of the job when the owner dies: the successor stops the rest, and starts nothing again.
+/// A threshold has stopped half of the job when the owner dies: the successor stops the rest, and
+/// starts nothing again.
 #[test]
 fn a_stop_outlives_its_owner() {
     let mut world = World::new(manifest(vec![part("load", 4, 60)]), &[2, 2]);
@@ -178,8 +179,8 @@ fn a_job_that_had_not_begun_begins() {
     assert_eq!(world.finish(), Outcome::Completed);
 }
 
-/// All managers are gone for longer than a lease: attempts stop themselves, the job is still known, and is run to its
-/// end by whoever comes next.
+/// All managers are gone for longer than a lease: attempts stop themselves, the job is still known,
+/// and is run to its end by whoever comes next.
 #[test]
 fn nobody_renews_for_a_while() {
     let mut world = World::new(manifest(vec![part("load", 2, 60)]), &[2]);
@@ -195,8 +196,8 @@ fn nobody_renews_for_a_while() {
     world.check_load();
 }
 
-/// The owner led the ledger as well: until another does, its time stands still, and the load goes on. The job is as
-/// long as it was.
+/// The owner led the ledger as well: until another does, its time stands still, and the load goes
+/// on. The job is as long as it was.
 #[test]
 fn the_time_without_a_leader_counts() {
     let mut world = World::new(manifest(vec![part("load", 2, 20)]), &[2]);
@@ -222,8 +223,8 @@ fn gaps(world: &World) -> Vec<(f64, f64)> {
     gaps.map(|gap| (gap.from.as_secs_f64(), gap.to.as_secs_f64())).collect()
 }
 
-/// R27: what makes a verdict is not lost with the owner that saw it. With its last checkpoint the successor has it word
-/// by word; without, the ledger's entries show when load was missing.
+/// R27: what makes a verdict is not lost with the owner that saw it. With its last checkpoint the
+/// successor has it word by word; without, the ledger's entries show when load was missing.
 #[test]
 fn a_gap_outlives_the_owner_that_saw_it() {
     for forgetful in [false, true] {
@@ -252,8 +253,8 @@ fn a_gap_outlives_the_owner_that_saw_it() {
     }
 }
 
-/// The owner dies while it waits for a lost worker's lease: the gap begins when the load stopped, not with its
-/// successor.
+/// The owner dies while it waits for a lost worker's lease: the gap begins when the load stopped,
+/// not with its successor.
 #[test]
 fn a_gap_that_is_open_when_the_owner_dies_keeps_its_beginning() {
     let mut world = World::new(manifest(vec![part("load", 2, 90)]), &[1, 1, 2]);
@@ -275,8 +276,8 @@ fn a_gap_that_is_open_when_the_owner_dies_keeps_its_beginning() {
     assert!(to - from >= world.settings.lease.wait().as_secs_f64(), "{from} to {to}");
 }
 
-/// Leases have lapsed while nobody led, and the next owner is told to cancel before the load is back: that it was
-/// missing until then is told all the same.
+/// Leases have lapsed while nobody led, and the next owner is told to cancel before the load is
+/// back: that it was missing until then is told all the same.
 #[test]
 fn load_that_was_missing_when_a_cancel_came_is_told() {
     for later in [ms(0), ms(20), ms(200), ms(1_000)] {
@@ -298,8 +299,8 @@ fn load_that_was_missing_when_a_cancel_came_is_told() {
     }
 }
 
-/// The owner dies between the entry that creates the next attempt and the moment at which that runs. The entry alone
-/// does not end a gap: only the worker knows since when there is load again.
+/// The owner dies between the entry that creates the next attempt and the moment at which that
+/// runs. The entry alone does not end a gap: only the worker knows since when there is load again.
 #[test]
 fn a_gap_ends_when_the_next_attempt_runs_and_not_when_it_was_created() {
     for forgetful in [false, true] {
@@ -331,7 +332,8 @@ fn a_gap_ends_when_the_next_attempt_runs_and_not_when_it_was_created() {
     }
 }
 
-/// What a worker says of its schedule may be anything: an owner that believed it would fall over at every takeover.
+/// What a worker says of its schedule may be anything: an owner that believed it would fall over at
+/// every takeover.
 #[test]
 fn a_worker_that_claims_to_be_centuries_ahead_breaks_nothing() {
     let mut world = World::new(manifest(vec![part("load", 2, 20)]), &[2]);
@@ -345,8 +347,8 @@ fn a_worker_that_claims_to_be_centuries_ahead_breaks_nothing() {
     assert_eq!(world.finish(), Outcome::Completed);
 }
 
-/// Everything loses power at once: the gap begins with the last word that is known, although the successor has never
-/// heard of the attempts itself.
+/// Everything loses power at once: the gap begins with the last word that is known, although the
+/// successor has never heard of the attempts itself.
 #[test]
 fn a_gap_is_told_when_workers_and_owner_die_together() {
     let mut world = World::new(manifest(vec![part("load", 2, 60)]), &[2]);

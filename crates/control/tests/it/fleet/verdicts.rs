@@ -1,4 +1,5 @@
-//! What a manager thinks of a worker decides where new work goes, and nothing else (ARCH-72, ARCH-121, CORE-76, R6).
+//! What a manager thinks of a worker decides where new work goes, and nothing else (ARCH-72,
+//! ARCH-121, CORE-76, R6).
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use crate::fleet::world::{World, manifest, ms, part, worker};
 /// Workers that are asked for cores or given attempts, from the effect with this number on.
 fn given(world: &World, from: usize) -> Vec<u128> {
     let number = |effect: &Effect| match effect {
-        Effect::WorkerRequest {
+        Effect::Call {
             worker: to,
             ask: WorkerRequest::Reserve { .. } | WorkerRequest::Dispatch(_),
             ..
@@ -22,7 +23,7 @@ fn given(world: &World, from: usize) -> Vec<u128> {
     world.done[from..].iter().filter_map(|(_, effect)| number(effect)).collect()
 }
 
-fn asides(world: &World) -> bool {
+fn hooks(world: &World) -> bool {
     let told = |effect: &Effect| match effect {
         Effect::Queued(Some(queued)) => queued.why.contains("1 worker gets nothing new"),
         _ => false,
@@ -47,8 +48,8 @@ fn an_odd_worker_is_asked_last() {
     assert_eq!(on_odd, 1, "three on the others, one here");
 }
 
-/// ARCH-136, CORE-76: nothing new for the drained and the evicted, not even a retry; the job says that it waits for
-/// them, and goes on when they are well again.
+/// ARCH-136, CORE-76: nothing new for the drained and the evicted, not even a retry; the job says
+/// that it waits for them, and goes on when they are well again.
 #[test]
 fn who_is_set_aside_gets_nothing_new() {
     for routing in [Routing::Drain, Routing::Evict] {
@@ -84,12 +85,13 @@ fn a_job_that_waits_says_who_is_set_aside() {
     world.own();
     world.pass(ms(3_000));
     assert_eq!(world.running(), 0);
-    assert!(asides(&world));
+    assert!(hooks(&world));
     world.routings.clear();
     assert_eq!(world.finish(), Outcome::Completed);
 }
 
-/// R6: whatever is thought of the workers of a running job, nothing of it is stopped, revoked or started again.
+/// R6: whatever is thought of the workers of a running job, nothing of it is stopped, revoked or
+/// started again.
 #[test]
 fn a_verdict_touches_nothing_that_runs() {
     for routing in [Routing::Investigate, Routing::Drain, Routing::Evict] {
@@ -104,7 +106,7 @@ fn a_verdict_touches_nothing_that_runs() {
             (0..4).map(|n| world.record().shard(&world.key(0, n)).unwrap().attempts.len());
         assert_eq!(attempts.collect::<Vec<_>>(), [1; 4]);
         let stops = world.done.iter().filter(|(_, effect)| {
-            matches!(effect, Effect::WorkerRequest { ask: WorkerRequest::Stop { .. }, .. })
+            matches!(effect, Effect::Call { ask: WorkerRequest::Stop { .. }, .. })
         });
         assert_eq!(stops.count(), 0);
     }
@@ -118,7 +120,7 @@ fn an_attempt_waits_for_a_worker_that_is_set_aside() {
     world.own();
     world.until(|world| {
         world.done.iter().any(|(_, effect)| {
-            matches!(effect, Effect::WorkerRequest { ask: WorkerRequest::Dispatch(_), .. })
+            matches!(effect, Effect::Call { ask: WorkerRequest::Dispatch(_), .. })
         })
     });
     let placed = world.place_of(0, 0);
@@ -139,7 +141,8 @@ fn an_attempt_waits_for_a_worker_that_is_set_aside() {
     assert_eq!(world.record().shard(&world.key(0, 0)).unwrap().attempts.len(), 1);
 }
 
-/// R14, ARCH-72: without a free core a lost shard shares one; with an odd worker only if there is no other.
+/// R14, ARCH-72: without a free core a lost shard shares one; with an odd worker only if there is
+/// no other.
 #[test]
 fn a_lost_shard_shares_a_core_of_a_worker_that_is_well() {
     for all_are_odd in [false, true] {

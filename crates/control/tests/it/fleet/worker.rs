@@ -1,4 +1,5 @@
-//! A worker as an owner sees it: cores, a command_fence, attempts that take their time, an outbox, and leases that end.
+//! A worker as an owner sees it: cores, a command_fence, attempts that take their time, an outbox,
+//! and leases that end.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -480,7 +481,7 @@ impl ModelWorker {
             return WorkerResponse::Refused(WorkerRefusal::OldContext { seen: self.context_seen });
         }
         self.context_seen = dispatch.context_version;
-        let own_core = match dispatch.seat {
+        let own_core = match dispatch.placement {
             Placement::Own(hold) => {
                 let Some((_, cores, _)) = self.holds.get_mut(&name(hold)) else {
                     return WorkerResponse::Refused(WorkerRefusal::UnknownReservation);
@@ -575,7 +576,8 @@ fn behaviour(all: &BTreeMap<(u32, u32), Behaviour>, key: ShardKey) -> Behaviour 
 }
 
 fn record(generated: &mut Vec<(ShardKey, Attempt, Moment, Moment)>, run: &Run, now: Moment) {
-    // Setups and teardowns are one action each; load is what must not overlap, and they must not either.
+    // Setups and teardowns are one action each; load is what must not overlap, and they must not
+    // either.
     if let (Some(begun), AttemptPhase::Running) = (run.begun, run.phase)
         && begun < now
     {

@@ -1,6 +1,8 @@
-//! A datacenter with one job: the ledger's state machine, model workers, a network with faults, and the owner's shell.
+//! A datacenter with one job: the ledger's state machine, model workers, a network with faults, and
+//! the owner's shell.
 //!
-//! Time is simulated; everything that is on its way lies in one queue, so a seed gives the same run each time.
+//! Time is simulated; everything that is on its way lies in one queue, so a seed gives the same run
+//! each time.
 
 mod ledgers;
 mod look;
@@ -93,7 +95,7 @@ enum Item {
     WorkerRequest { worker: NodeId, tag: u64, ask: WorkerRequest, sent: Moment },
     Event(Event),
     Propose { tag: u64, proposal: Proposal },
-    ReportAck(WorkerReport),
+    Reported(WorkerReport),
     FrameBatch,
     Hints,
 }
@@ -281,7 +283,7 @@ impl World {
                     let proposal = self.proposal(command);
                     self.push(generation, Item::Propose { tag, proposal });
                 }
-                Effect::WorkerRequest { tag, worker, ask } | Effect::Probe { tag, worker, ask } => {
+                Effect::Call { tag, worker, ask } | Effect::Probe { tag, worker, ask } => {
                     let sent = self.now;
                     self.push(generation, Item::WorkerRequest { worker, tag, ask, sent });
                 }
@@ -399,7 +401,7 @@ impl World {
         }
         let generation = self.generation;
         for tell in told {
-            self.push(generation, Item::ReportAck(tell));
+            self.push(generation, Item::Reported(tell));
         }
         for event in renewed {
             self.push(generation, Item::Event(event));
@@ -420,7 +422,8 @@ impl World {
                     return self.push_at(at, generation, Item::Propose { tag, proposal });
                 }
                 if self.chance(self.faults.unknown) {
-                    // Applied or not, nobody knows yet; the shell asks again under the same request.
+                    // Applied or not, nobody knows yet; the shell asks again under the same
+                    // request.
                     if self.chance(50) {
                         self.apply(&proposal);
                     }
@@ -437,11 +440,11 @@ impl World {
                 }
                 self.push(generation, Item::Event(answer));
             }
-            Item::ReportAck(tell) => {
+            Item::Reported(tell) => {
                 if self.chance(self.faults.lost) {
                     return;
                 }
-                self.give(Event::ReportAck(tell));
+                self.give(Event::Reported(tell));
             }
             Item::FrameBatch => {
                 self.frames();
@@ -520,7 +523,7 @@ impl World {
         }
         let generation = self.generation;
         for tell in told {
-            self.push(generation, Item::ReportAck(tell));
+            self.push(generation, Item::Reported(tell));
         }
     }
 

@@ -1,5 +1,5 @@
-//! Every message survives its codec; what is damaged, cut, too large or from the future is refused by name, and costs
-//! no more memory than the bytes that came.
+//! Every message survives its codec; what is damaged, cut, too large or from the future is refused
+//! by name, and costs no more memory than the bytes that came.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -56,9 +56,10 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// What is read of these bytes, and that it cost no more than they are worth: an empty text of one byte becomes a
-/// `String` of 24, an entry of a map a little more. A list that announces as many entries as bytes are left has their
-/// room taken before it turns out to be none; the largest entry is an attempt that a worker holds, 80 bytes.
+/// What is read of these bytes, and that it cost no more than they are worth: an empty text of one
+/// byte becomes a `String` of 24, an entry of a map a little more. A list that announces as many
+/// entries as bytes are left has their room taken before it turns out to be none; the largest entry
+/// is an attempt that a worker holds, 80 bytes.
 #[track_caller]
 fn read<M: Message>(bytes: &[u8]) -> Result<M, CodecError> {
     ALLOCATED.set(0);
@@ -113,8 +114,8 @@ fn renewals() -> impl Strategy<Value = Renewals> {
     vec((shard(), attempt(), Renewal::any()), 0..6)
 }
 
-/// ARCH-153: everything that is said between managers and workers is read as it was said. A kind that is added to one
-/// of these has to be added to `kinds.rs`, or it does not compile.
+/// ARCH-153: everything that is said between managers and workers is read as it was said. A kind
+/// that is added to one of these has to be added to `kinds.rs`, or it does not compile.
 #[test]
 fn every_message_survives_its_codec() {
     every_kind::<WorkerRequest>();
@@ -281,7 +282,8 @@ impl Message for LaterTold {
     }
 }
 
-/// CORE-107: a later program says to this one whatever both know; what this one cannot know has a name.
+/// CORE-107: a later program says to this one whatever both know; what this one cannot know has a
+/// name.
 #[test]
 fn a_later_programs_words_are_read_as_far_as_they_are_known() {
     let owner = Some(NodeId(7));

@@ -1,5 +1,5 @@
-//! Values of every kind that a message may hold. Whoever adds a variant or a field has to say here how one is made:
-//! matches have no default, and structs are written out.
+//! Values of every kind that a message may hold. Whoever adds a variant or a field has to say here
+//! how one is made: matches have no default, and structs are written out.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -146,7 +146,7 @@ pub fn order() -> impl Strategy<Value = FencedCommand> {
     parts.prop_map(|(receiver, shard, epoch, step)| FencedCommand { receiver, shard, epoch, step })
 }
 
-fn at_turnstile<T: Clone + std::fmt::Debug + 'static>(
+fn since_table<T: Clone + std::fmt::Debug + 'static>(
     token: impl Strategy<Value = T> + Clone + 'static,
 ) -> BoxedStrategy<Refusal<T>> {
     // A fifth kind would not compile here.
@@ -174,8 +174,8 @@ every!(FenceRefusal:
         (boot(), boot(), boot()).prop_map(|(own, since, named)| FenceRefusal::OtherLife { own, since, named }),
     FenceRefusal::OtherCluster { .. } => (any::<u64>(), epoch())
         .prop_map(|(own, offered)| FenceRefusal::OtherCluster { own, offered }),
-    FenceRefusal::Epoch(_) => at_turnstile(epoch().boxed()).prop_map(FenceRefusal::Epoch),
-    FenceRefusal::Step(_) => at_turnstile(step().boxed()).prop_map(FenceRefusal::Step),
+    FenceRefusal::Epoch(_) => since_table(epoch().boxed()).prop_map(FenceRefusal::Epoch),
+    FenceRefusal::Step(_) => since_table(step().boxed()).prop_map(FenceRefusal::Step),
 );
 
 every!(WorkerRefusal:
@@ -213,12 +213,12 @@ pub fn dispatch() -> impl Strategy<Value = Dispatch> {
     let what = (Payload::any(), any::<u32>(), time(), any::<u64>(), option::of(any::<u64>()));
     let bounds = (vec(rows(), 0..4), time(), option::of(time()), time());
     (who, what, bounds).prop_map(|(who, what, bounds)| {
-        let (order, seat, task, shards, bundle) = who;
+        let (order, placement, task, shards, bundle) = who;
         let (context, context_version, elapsed, units_before, units_end) = what;
         let (rows, run_at_most, time_left, lease) = bounds;
         Dispatch {
             order,
-            seat,
+            placement,
             task,
             shards,
             bundle,

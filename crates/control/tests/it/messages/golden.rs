@@ -1,6 +1,6 @@
-//! The bytes of what nodes say to each other. Programs of different versions talk, and postcard knows variants and
-//! fields by their place alone: a reorder would be read as something else. Such a change fails here; `golden.txt` gets
-//! new lines, never other ones.
+//! The bytes of what nodes say to each other. Programs of different versions talk, and postcard
+//! knows variants and fields by their place alone: a reorder would be read as something else. Such
+//! a change fails here; `golden.txt` gets new lines, never other ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -36,10 +36,10 @@ const STREAM: StreamKey = StreamKey { workflow: 4, shard: 3, attempt: 2, id: 1 }
 const BLOB: BlobRef = BlobRef { hash: [0xab; 32], bytes: 500 };
 const SECOND: Duration = Duration::from_secs(1);
 
-fn dispatch(seat: Placement, task: Task, context: Payload) -> WorkerRequest {
+fn dispatch(placement: Placement, task: Task, context: Payload) -> WorkerRequest {
     WorkerRequest::Dispatch(Box::new(Dispatch {
         order: ORDER,
-        seat,
+        placement,
         task,
         shards: 12,
         bundle: BLOB,

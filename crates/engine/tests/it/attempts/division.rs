@@ -1,4 +1,5 @@
-//! The shards of a workflow are its load, exactly: arrivals, iterations, virtual users, rows, requests.
+//! The shards of a workflow are its load, exactly: arrivals, iterations, virtual users, rows,
+//! requests.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -54,7 +55,8 @@ fn shards_add_up_to_the_plan() {
     }
 }
 
-/// Every number of an iteration belongs to one shard, so that rows by number and `${iteration}` are unique.
+/// Every number of an iteration belongs to one shard, so that rows by number and `${iteration}` are
+/// unique.
 #[test]
 fn shards_number_their_iterations_apart() {
     for load_text in ["vus: 3, iterations: 12", "rate: 100/s, duration: 300ms, max_vus: 60"] {

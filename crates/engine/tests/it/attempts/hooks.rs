@@ -3,11 +3,11 @@
 use base::clock;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, channel};
 
 use engine::attempt::{
-    Ending, Hook, HookEnded, HookRun, HookSpec, HookWiring, LoadOptions, Loaded, Provided,
-    ShardSpec, Values, collect_provided, load_end,
+    Ended, Ending, Hook, HookRun, HookSpec, HookWiring, LoadOptions, Loaded, Provided, Report,
+    Reporter, ShardSpec, Values, collect_provided, load_end,
 };
 use schedule::job::WorkflowEnd;
 
@@ -16,12 +16,22 @@ use super::{Led, PATIENCE, load, open_permit, run_all};
 use crate::common::recording::{Recording, ok, respond};
 use crate::common::{target, url};
 
-fn hook(loaded: &Arc<Loaded>, workflow: Option<usize>, what: Hook, values: Values) -> HookEnded {
-    let (sender, ended) = channel();
-    let done = Box::new(move |ended| drop(sender.send(ended)));
-    let wiring = HookWiring { permit: open_permit(), issued: None, done };
+fn hook(loaded: &Arc<Loaded>, workflow: Option<usize>, what: Hook, values: Values) -> Ended {
+    let (reports, ended) = reporter();
+    let wiring = HookWiring { permit: open_permit(), issued: None, reports };
     let _run = HookRun::start(loaded, HookSpec::new(workflow, what, values), wiring).unwrap();
-    ended.recv_timeout(PATIENCE).expect("it ends")
+    *ended.recv_timeout(PATIENCE).expect("it ends")
+}
+
+/// Where a hook reports to; only its end is of interest.
+fn reporter() -> (Reporter, Receiver<Box<Ended>>) {
+    let (sender, ended) = channel();
+    let hear = move |report| {
+        if let Report::Ended(ended) = report {
+            drop(sender.send(ended));
+        }
+    };
+    (Arc::new(hear), ended)
 }
 
 const PLAN: &str = "target: TARGET
@@ -54,11 +64,11 @@ fn values_go_from_setup_to_shards_and_on_to_the_next_workflow() {
     assert!(!loaded.has_setup(Some(1)) && !loaded.has_teardown(Some(0)));
     let ended = hook(&loaded, None, Hook::Setup, Values::new());
     assert_eq!(ended.how, Ending::Completed);
-    let shared = ended.result.unwrap();
+    let shared = ended.values.unwrap().unwrap();
     assert_eq!(shared["token"], b"t1");
     let mut provided = Provided::new();
     let values = loaded.values_for(0, &shared, &provided);
-    let prepared = hook(&loaded, Some(0), Hook::Setup, values).result.unwrap();
+    let prepared = hook(&loaded, Some(0), Hook::Setup, values).values.unwrap().unwrap();
     assert_eq!(prepared["basket"], b"b1");
     let led: Vec<_> = (0..2)
         .map(|shard| {
@@ -92,7 +102,7 @@ fn a_setup_that_fails_says_why() {
     let server = Recording::start(|_| respond("500 No", "", b""));
     let loaded = load(PLAN, &server.url(), Path::new("."));
     let ended = hook(&loaded, None, Hook::Setup, Values::new());
-    let error = ended.result.unwrap_err().message;
+    let error = ended.values.unwrap().unwrap_err().message;
     assert!(error.contains("unexpected status 500"), "{error}");
     assert!(matches!(ended.how, Ending::Error(_)));
     let last = ended.last.expect("its request is counted");
@@ -106,11 +116,10 @@ fn a_lapsed_lease_ends_a_setup_too() {
     let text = "target: TARGET\nsetup: [ { get: /delay/60000 } ]\n\
                 workflows: [ { name: w, steps: [ { get: / } ] } ]\n";
     let loaded = load(text, &url(&target), Path::new("."));
-    let (sender, ended) = channel();
+    let (reports, ended) = reporter();
     let permit = engine::attempt::SendPermit::leased();
     permit.extend(clock::now().after(std::time::Duration::from_millis(200)), clock::now());
-    let done = Box::new(move |ended| drop(sender.send(ended)));
-    let wiring = HookWiring { permit, issued: None, done };
+    let wiring = HookWiring { permit, issued: None, reports };
     let spec = HookSpec::new(None, Hook::Setup, Values::new());
     let run = HookRun::start(&loaded, spec, wiring).unwrap();
     let ended = ended.recv_timeout(PATIENCE).unwrap();
@@ -140,7 +149,7 @@ fn a_scripts_setup_data_reaches_all_shards() {
     let code = code.replace("TARGET", &server.url());
     let loaded = script(&code, r#"{ "vus": 3, "iterations": 6 }"#, LoadOptions::default());
     assert!(loaded.has_setup(None) && loaded.has_teardown(None));
-    let shared = hook(&loaded, None, Hook::Setup, Values::new()).result.unwrap();
+    let shared = hook(&loaded, None, Hook::Setup, Values::new()).values.unwrap().unwrap();
     let values = loaded.values_for(0, &shared, &Provided::new());
     let led: Vec<_> = (0..2)
         .map(|shard| {
@@ -152,7 +161,7 @@ fn a_scripts_setup_data_reaches_all_shards() {
     let done: u64 =
         led.into_iter().map(|one| one.finish().completed().iterations().iterations).sum();
     assert_eq!(done, 6);
-    assert!(hook(&loaded, None, Hook::Teardown, shared).result.is_ok());
+    assert!(hook(&loaded, None, Hook::Teardown, shared).values.unwrap().is_ok());
     let paths = server.paths();
     let count = |path: &str| paths.iter().filter(|known| *known == path).count();
     assert_eq!((count("/setup"), count("/use/t7"), count("/teardown/t7")), (1, 6, 1));

@@ -4,7 +4,7 @@ use base::clock;
 use std::path::Path;
 use std::time::Duration;
 
-use engine::attempt::{Ending, Join, Report, ShardSpec, Stop};
+use engine::attempt::{Ending, Join, Report, ShardControl, ShardSpec, Stop};
 use plan::Rate;
 use stats::DropCause;
 
@@ -21,8 +21,8 @@ fn run(text: &str, target: &str, spec: ShardSpec) -> Whole {
     led.finish().completed()
 }
 
-/// Arrivals that were missed are passed over. Whoever leads the job counts them: only there it is known what the
-/// attempts before have counted.
+/// Arrivals that were missed are passed over. Whoever leads the job counts them: only there it is
+/// known what the attempts before have counted.
 #[test]
 fn missed_arrivals_are_passed_over() {
     let target = target();
@@ -103,8 +103,8 @@ fn until_seen(target: &target::RunningTarget, count: u64) {
     std::thread::sleep(Duration::from_millis(100));
 }
 
-/// R5a: an attempt that somebody may have to replace goes only as far as it was granted, and says so when it comes to
-/// the end of that.
+/// R5a: an attempt that somebody may have to replace goes only as far as it was granted, and says
+/// so when it comes to the end of that.
 #[test]
 fn an_attempt_goes_no_further_than_it_was_granted() {
     for load_text in [
@@ -145,8 +145,8 @@ fn an_attempt_can_be_stopped_while_it_waits_for_a_grant() {
     assert_eq!(whole.dropped(DropCause::Stopped), 600, "nobody will run the rest");
 }
 
-/// R27: a lease that ran out is not the end of the load. What was not begun is left for the next attempt, or for
-/// whoever leads the job to count.
+/// R27: a lease that ran out is not the end of the load. What was not begun is left for the next
+/// attempt, or for whoever leads the job to count.
 #[test]
 fn an_attempt_that_is_shut_out_drops_nothing() {
     let target = target();
@@ -193,8 +193,8 @@ fn earlier_orders_hold_for_a_later_attempt() {
     assert_eq!((whole.end.taken, whole.iterations().iterations), (85, 25));
 }
 
-/// R5a: the word of the start counts, not what was known when it was prepared; and a load that is to begin later has
-/// missed nothing before that.
+/// R5a: the word of the start counts, not what was known when it was prepared; and a load that is
+/// to begin later has missed nothing before that.
 #[test]
 fn the_start_says_where_the_schedule_stands() {
     let target = target();

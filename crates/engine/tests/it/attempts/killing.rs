@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use engine::attempt::{Ending, LoadOptions, Loaded, Report, ShardSpec, Stop};
+use engine::attempt::{Ending, LoadOptions, Loaded, Report, ShardControl, ShardSpec, Stop};
 
 use super::loading::script;
 use super::{Led, load, open_permit};
@@ -129,7 +129,8 @@ fn a_script_that_aborts_says_so() {
 
 const CHILD: &str = "VOLLEY_TEST_KILLED_CHILD";
 
-/// R17: after `kill -9`, reported <= seen by the target <= issued, and the gap is what was under way.
+/// R17: after `kill -9`, reported <= seen by the target <= issued, and the gap is what was under
+/// way.
 #[test]
 fn issued_counts_outlive_a_kill() {
     if let Ok(text) = std::env::var(CHILD) {

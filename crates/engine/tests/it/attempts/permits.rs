@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use engine::attempt::{Ending, ShardSpec};
+use engine::attempt::{Ending, ShardControl, ShardSpec};
 
 use super::{Led, load};
 use crate::common::{eventually, plan, plan_with, target, url};
@@ -126,7 +126,8 @@ fn the_rest_of_a_request_is_a_send_like_any_other() {
 
 const CHILD: &str = "VOLLEY_TEST_STOPPED_CHILD";
 
-/// R4: a process that stood still across the end of its lease sends at most what it had checked before.
+/// R4: a process that stood still across the end of its lease sends at most what it had checked
+/// before.
 #[test]
 fn a_process_that_was_stopped_across_the_end_sends_nothing() {
     if let Ok(text) = std::env::var(CHILD) {

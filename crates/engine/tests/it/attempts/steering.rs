@@ -4,7 +4,7 @@ use base::clock;
 use std::path::Path;
 use std::time::Duration;
 
-use engine::attempt::{Ending, Report, ShardSpec, Stop};
+use engine::attempt::{Ending, Report, ShardControl, ShardSpec, Stop};
 use plan::Rate;
 
 use super::{Led, load};
@@ -111,8 +111,8 @@ fn stop_before_the_start_is_an_end() {
     assert_eq!(target.counts().total, 0);
 }
 
-/// A rate that was so low that nothing was left to do is followed when it is raised again; and one who joins issues
-/// nothing of before, whenever it hears of a change.
+/// A rate that was so low that nothing was left to do is followed when it is raised again; and one
+/// who joins issues nothing of before, whenever it hears of a change.
 #[test]
 fn a_rate_is_followed_up_and_down_and_by_those_who_join() {
     let target = target();

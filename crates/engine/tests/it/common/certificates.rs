@@ -44,8 +44,8 @@ impl Authority {
     }
 }
 
-/// A certificate that signed itself and says that it is an authority, as `openssl req -x509` makes it;
-/// good until that year.
+/// A certificate that signed itself and says that it is an authority, as `openssl req -x509` makes
+/// it; good until that year.
 pub fn self_signed(folder: &Path, name: &str, until_year: i32) -> Pair {
     let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

@@ -175,8 +175,8 @@ impl Run {
     }
 }
 
-/// Exchanges that ended without a complete answer. A wrong status has one, and so have a redirect too
-/// many and an answer that lacks what is wanted.
+/// Exchanges that ended without a complete answer. A wrong status has one, and so have a redirect
+/// too many and an answer that lacks what is wanted.
 pub fn broken(total: &StepStats) -> u64 {
     let answered = [ErrorKind::Status, ErrorKind::Redirect, ErrorKind::Extract];
     let broken = ErrorKind::ALL.iter().filter(|kind| !answered.contains(kind));

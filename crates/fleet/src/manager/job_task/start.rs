@@ -1,4 +1,5 @@
-//! How a job task comes to be: everything that is known of its job is fetched, then the owner adopts it.
+//! How a job task comes to be: everything that is known of its job is fetched, then the owner
+//! adopts it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -31,17 +32,21 @@ pub(super) struct Start {
     pub summaries: watch::Sender<JobSummary>,
 }
 
-/// A job that comes when a worker has just joined waits so long for its first heartbeat, rather than run without it.
+/// A job that comes when a worker has just joined waits so long for its first heartbeat, rather
+/// than run without it.
 const HEARTBEATS_WITHIN: Duration = Duration::from_secs(2);
 /// Who came longer ago and has still said nothing cannot be reached, and no job waits for it.
 const JUST_JOINED: Duration = Duration::from_secs(10);
 
-/// A plan that nobody has had for so long, while the ledger could be read, is lost: it was on a majority of the
-/// managers before the job was created.
+/// A job's state that could not be read is read again after this.
+const READ_AGAIN: Duration = Duration::from_millis(100);
+/// A plan that nobody has had for so long, while the ledger could be read, is lost: it was on a
+/// majority of the managers before the job was created.
 const PLAN_WITHIN: Duration = Duration::from_secs(300);
 /// How often a job whose plan is looked for is looked at itself: it may be cancelled.
 const LOOK_EVERY: Duration = Duration::from_secs(3);
-/// What an attempt has reported is waited for so long, for each. Without it the result says what is missing.
+/// What an attempt has reported is waited for so long, for each. Without it the result says what is
+/// missing.
 const REPORT_WITHIN: Duration = Duration::from_secs(30);
 
 impl Start {
@@ -66,6 +71,8 @@ impl Start {
                 Ok(read) => break read.value,
                 Err(error) => tracing::debug!(%error, "a job's state is waited for"),
             }
+            // A ledger without a majority refuses at once.
+            tokio::time::sleep(READ_AGAIN).await;
         };
         let job = job.filter(|job| job.epoch == Some(self.epoch) && job.end.is_none())?;
         let first = self.plan(&job.plan).await?;
@@ -183,7 +190,8 @@ impl Start {
         Some(job_task)
     }
 
-    /// The beginning of the job's bundle. A job whose plan is lost ends, at once if it is cancelled.
+    /// The beginning of the job's bundle. A job whose plan is lost ends, at once if it is
+    /// cancelled.
     async fn plan(&self, plan: &BlobRef) -> Option<Vec<u8>> {
         let until = Instant::now() + PLAN_WITHIN;
         loop {

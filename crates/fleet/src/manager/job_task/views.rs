@@ -1,4 +1,5 @@
-//! What a job has counted, for those who look at it: sums, windows, views, and in the end the result.
+//! What a job has counted, for those who look at it: sums, windows, views, and in the end the
+//! result.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,8 +27,9 @@ impl JobTask {
         }
     }
 
-    /// The majority that has the last checkpoint is one of those who voted then. A change of the voters may leave a
-    /// majority behind that has never heard of it, and a new owner would ask those.
+    /// The majority that has the last checkpoint is one of those who voted then. A change of the
+    /// voters may leave a majority behind that has never heard of it, and a new owner would ask
+    /// those.
     pub(super) fn look_at_voters(&mut self) {
         let Some(parts) = self.shared.parts() else { return };
         let voters = effects::voters(&parts);

@@ -1,7 +1,8 @@
-//! What running jobs have counted: their owners know, and each owner is asked once for all of its jobs.
+//! What running jobs have counted: their owners know, and each owner is asked once for all of its
+//! jobs.
 //!
-//! The ledger knows of ended attempts only. An owner that does not answer at once costs nobody more than
-//! [`COUNTS_WITHIN`]; its jobs are then shown as the ledger has them, and said to be so.
+//! The ledger knows of ended attempts only. An owner that does not answer at once costs nobody more
+//! than [`COUNTS_WITHIN`]; its jobs are then shown as the ledger has them, and said to be so.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -13,7 +13,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 use trust::{Identity, Role};
 
-use super::{BLOB_WITHIN, DESK_WITHIN, Service, unavailable};
+use super::{BLOB_WITHIN, JOB_TASK_WITHIN, Service, unavailable};
 use crate::manager::job_task::JobTaskHandle;
 use crate::manager::{addenda, lock, status};
 use crate::wire::proto;
@@ -81,7 +81,8 @@ impl Service {
                     })
                     .await?;
                 if passed_on && result.is_none() && owner != Some(me) {
-                    // Whoever passed it on has to look again: it would wait here for what happens elsewhere.
+                    // Whoever passed it on has to look again: it would wait here for what happens
+                    // elsewhere.
                     return Err(Status::unavailable("the job is not led here"));
                 }
                 if let Some((result, outcome)) = result {
@@ -161,7 +162,7 @@ async fn from_other(
 ) -> bool {
     let Position { epoch, seq, window } = *position;
     let request = proto::WatchRequest { job: job_bytes(job), epoch, seq, window, views };
-    let Ok(Ok(stream)) = timeout(DESK_WITHIN, owner.watch(request)).await else { return false };
+    let Ok(Ok(stream)) = timeout(JOB_TASK_WITHIN, owner.watch(request)).await else { return false };
     let mut stream = stream.into_inner();
     while let Some(Ok(told)) = stream.next().await {
         let Ok(event) = Event::decode(&told.event) else { return false };

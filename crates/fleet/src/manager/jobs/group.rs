@@ -5,8 +5,8 @@
 //! a manager that is gone for good ──▶ remove: the others are enough without it
 //! ```
 //!
-//! One change at a time, each an entry of the ledger; each step can be repeated. Between two changes of those who vote
-//! jobs write down their counts (`manager::voters`).
+//! One change at a time, each an entry of the ledger; each step can be repeated. Between two
+//! changes of those who vote jobs write down their counts (`manager::voters`).
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use tonic::{Request, Response, Status};
 use super::Service;
 use crate::local::ledger_of;
 use crate::manager::{Parts, roster, voters};
-use crate::wire::proto::{self, LedgerMember};
+use crate::wire::proto::{self, LedgerMember, NodeState};
 
 /// For one step, after the wait for its turn; a new member may have to read the whole ledger.
 const STEP_WITHIN: Duration = Duration::from_secs(20);
@@ -60,6 +60,13 @@ async fn set_limits(
     limits: proto::SetLimits,
 ) -> Result<Response<proto::ChangeManagersReply>, Status> {
     let proto::SetLimits { lease_ms, keep_jobs_ms, retries } = limits;
+    let keep_min = u64::try_from(crate::manager::KEEP_JOBS_MIN.as_millis()).unwrap_or(u64::MAX);
+    if keep_jobs_ms.is_some_and(|ms| ms < keep_min) {
+        return Err(Status::invalid_argument(format!(
+            "--keep-jobs is too short: at least {}m, because clients may still ask what became of a submission",
+            keep_min / 60_000
+        )));
+    }
     let command = Command::SetLimits { lease_ms, kept_ms: keep_jobs_ms, retries };
     match parts.ledger.propose(command, STEP_WITHIN).await {
         Written::Committed { reply: Reply::Refused(refusal), .. } => {
@@ -87,11 +94,11 @@ impl Service {
             let waits = roster::is_without_ledger(&view, *node);
             let node = node.to_string();
             let state = match known.iter().find(|known| known.node == node) {
-                Some(known) if waits && known.state == "alive" => "waiting".to_owned(),
-                Some(known) => known.state.clone(),
-                None => "unknown".to_owned(),
+                Some(known) if waits && known.state() == NodeState::Alive => NodeState::Waiting,
+                Some(known) => known.state(),
+                None => NodeState::Unspecified,
             };
-            LedgerMember { node, address: address.to_owned(), voter, state }
+            LedgerMember { node, address: address.to_owned(), voter, state: state.into() }
         };
         let voters = status.voters.iter().map(|(node, at)| member(node, &at.address, true));
         let learners = status.learners.iter().map(|(node, at)| member(node, &at.address, false));
@@ -110,7 +117,8 @@ impl Service {
         }))
     }
 
-    /// Returns when those who vote may change. Only who leads changes them, and only who leads waits.
+    /// Returns when those who vote may change. Only who leads changes them, and only who leads
+    /// waits.
     async fn settled(&self, parts: &Parts, change: &Change) -> Result<(), Status> {
         let status = parts.ledger.status();
         let votes = |node: &NodeId| status.voters.iter().any(|(voter, _)| voter == node);
@@ -154,7 +162,8 @@ impl Service {
             Some(Step::Promote(node)) => Change::Promote { node: node_of(&node)? },
             Some(Step::Remove(node)) => {
                 let node = node_of(&node)?;
-                // Its jobs would have an owner that can write nothing down, and that nobody takes for dead.
+                // Its jobs would have an owner that can write nothing down, and that nobody takes
+                // for dead.
                 if roster::managers(&parts.member.view()).contains(&node) {
                     return Err(Status::failed_precondition(format!(
                         "manager {node} still runs; `volley drain {node} --wait 1m` ends it"

@@ -119,7 +119,8 @@ impl Service {
         };
         let node = who.map(|who| who.node);
         if outcome == ledger_state::Outcome::Cancelled || !addenda.is_empty() {
-            // Its owner may have found another one before the cancel came; and workers may have come back since.
+            // Its owner may have found another one before the cancel came; and workers may have
+            // come back since.
             let parts = self.0.serving()?;
             let _room = self.0.transfers.room(&parts, node, blob.bytes).await?;
             let content = parts.ledger.get_blob(&blob, BLOB_WITHIN).await;
@@ -162,7 +163,7 @@ impl Service {
                 shard: report.shard.shard,
                 attempt: report.attempt.0,
                 worker: report.worker.to_string(),
-                status: report.status.to_string(),
+                status: proto::AttemptStatus::from(report.status).into(),
                 error: mask_credentials(report.error.unwrap_or_default()),
                 text: mask_credentials(report.log),
                 counters: Some(status::counters(&report.counters)),

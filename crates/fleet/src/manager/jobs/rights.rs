@@ -1,9 +1,10 @@
 //! Who may change what is there: end or steer a job, drain a node, change the managers.
 //!
-//! A job belongs to the client that submitted it; its certificate says who that is. Where operators are named
-//! (`--operator`), they and the job's own client may change it, and only they drain nodes and change the managers.
-//! Where nobody is named, every client of the cluster may: a certificate is then the right. Either way who did it is
-//! kept: a cancel in the ledger, the rest in this manager's log.
+//! A job belongs to the client that submitted it; its certificate says who that is. Where operators
+//! are named (`--operator`), they and the job's own client may change it, and only they drain nodes
+//! and change the managers. Where nobody is named, every client of the cluster may: a certificate
+//! is then the right. Either way who did it is kept: a cancel in the ledger, the rest in this
+//! manager's log.
 
 use std::collections::BTreeSet;
 
@@ -25,8 +26,8 @@ fn may(operators: &BTreeSet<NodeId>, who: &Identity, owner: Option<&str>) -> boo
         // A member of the group passes on what it has looked at itself.
         Role::Manager => true,
         Role::Client if operators.contains(&who.node) => true,
-        // A gate acts for its clients. As long as it does not say for which one, it has no more rights than any client:
-        // what was submitted through it may be changed through it.
+        // A gate acts for its clients. As long as it does not say for which one, it has no more
+        // rights than any client: what was submitted through it may be changed through it.
         Role::Client | Role::Gate => {
             operators.is_empty() || owner.is_some_and(|owner| owner == who.node.to_string())
         }

@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tonic::{Request, Response, Status};
 
-use super::{DESK_WITHIN, Service, WRITE_WITHIN, unavailable};
+use super::{JOB_TASK_WITHIN, Service, WRITE_WITHIN, unavailable};
 use crate::bundle::{BundleHead, HEAD_BYTES_MAX};
 use crate::manager::job_task::Input;
 use crate::manager::roster;
@@ -45,8 +45,8 @@ impl Service {
             Written::Committed { reply: Reply::Done { .. }, .. } => false,
             Written::Committed { reply: Reply::Already { .. }, .. } => true,
             Written::Committed { reply: Reply::Ended { outcome, .. }, .. } => {
-                let state = outcome.to_string();
-                let reply = proto::CancelReply { state, already: true, now: true, within_ms: 0 };
+                let outcome = proto::Outcome::from(outcome).into();
+                let reply = proto::CancelReply { outcome, already: true, now: true, within_ms: 0 };
                 return Ok(Response::new(reply));
             }
             Written::Committed { reply: Reply::Refused(refusal), .. } => {
@@ -59,19 +59,20 @@ impl Service {
                 return Err(Status::unavailable(why));
             }
         };
-        // It is written. What is said of the time that is left is for people: without it the answer is still right.
+        // It is written. What is said of the time that is left is for people: without it the answer
+        // is still right.
         let left = self.job(job, |job, now_ms| {
             let cancel = job.cancel.as_ref();
             let until = cancel.map_or(0, |cancel| cancel.teardown_until_ms);
             (cancel.is_some_and(|cancel| cancel.hard.is_some()), until.saturating_sub(now_ms))
         });
         let (now, within_ms) = left.await.unwrap_or((now, 0));
-        let state = "cancelling".to_owned();
-        Ok(Response::new(proto::CancelReply { state, already, now, within_ms }))
+        let outcome = proto::Outcome::Unspecified.into();
+        Ok(Response::new(proto::CancelReply { outcome, already, now, within_ms }))
     }
 
-    /// How long a cancelled job may take to end, by its plan. A cancel must not wait for a plan that cannot be read:
-    /// then the job has the time that is usual, and no teardown.
+    /// How long a cancelled job may take to end, by its plan. A cancel must not wait for a plan
+    /// that cannot be read: then the job has the time that is usual, and no teardown.
     async fn grace(&self, job: JobId) -> Result<Grace, Status> {
         let settings = &self.0.settings;
         let parts = self.0.serving()?;
@@ -83,7 +84,7 @@ impl Service {
             None => {
                 tracing::warn!(%job, "cancelled without a look at its plan: its teardown is not run");
                 let usual = crate::manager::millis(USUAL_STOP);
-                Ok(Grace { stop_ms: usual, teardown_ms: usual, asides: None })
+                Ok(Grace { stop_ms: usual, teardown_ms: usual, hooks: None })
             }
         }
     }
@@ -111,7 +112,7 @@ impl Service {
         if !job_task.send(Input::Steer(steer, answer)) {
             return Err(Status::unavailable("the job's owner is busy; try again"));
         }
-        match timeout(DESK_WITHIN, answered).await {
+        match timeout(JOB_TASK_WITHIN, answered).await {
             Ok(Ok(Ok(missed))) => {
                 let name =
                     |key: ShardKey| format!("shard {} of workflow {}", key.shard, key.workflow.0);

@@ -28,7 +28,8 @@ pub(super) const WAITING_PER_CLIENT_MAX: usize = 1_000;
 const RETRY_AFTER_MS: u64 = 2_000;
 /// From one chunk of an upload to the next.
 const CHUNK_WITHIN: Duration = Duration::from_secs(10);
-/// For an upload, and for every so many bytes of it a second more: no network that carries load is slower.
+/// For an upload, and for every so many bytes of it a second more: no network that carries load is
+/// slower.
 const UPLOAD_WITHIN: Duration = Duration::from_secs(30);
 const BYTES_PER_SECOND_MIN: u64 = 128 << 10;
 /// No network between managers is slower.
@@ -121,7 +122,8 @@ impl Drop for Failed<'_> {
 }
 
 impl Service {
-    /// Tells a client to come later that has as many jobs waiting as it may. One that was accepted before is not new.
+    /// Tells a client to come later that has as many jobs waiting as it may. One that was accepted
+    /// before is not new.
     async fn too_many(
         &self,
         parts: &Parts,
@@ -156,8 +158,9 @@ impl Service {
         let needs = manifest.cores_min();
         if manifest.policy.when_full == WhenFull::Refuse && total < needs {
             return Err(Status::failed_precondition(format!(
-                "the plan needs {needs} cores, and the fleet has {total}; start more workers, or submit it with \
-                 `--when-full queue`"
+                "{} {needs} cores, and the fleet has {total}; start more workers, or submit it with \
+                 `--when-full queue`",
+                manifest.who_needs(needs)
             )));
         }
         Ok(())
@@ -176,7 +179,8 @@ impl Service {
             )));
         }
         let mut missing = Vec::new();
-        // By look-up: what is not here is sent again, which costs less than reading it all to find out.
+        // By look-up: what is not here is sent again, which costs less than reading it all to find
+        // out.
         for blob in request.into_inner().blobs {
             if !parts.ledger.has_blob(&blob_in(&blob)?) {
                 missing.push(blob);

@@ -25,7 +25,7 @@ const LEADERS_MAX: usize = 1024;
 impl Actor {
     pub(super) fn carry_out(&mut self, effect: Effect) {
         match effect {
-            Effect::WorkerResponse { to, answer } => self.answer(to, answer),
+            Effect::Respond { to, answer } => self.answer(to, answer),
             Effect::Fetch { run, blobs } => {
                 let (cache, inbox) = (Arc::clone(&self.preparer.blobs), self.inbox.clone());
                 tokio::spawn(async move {
@@ -39,7 +39,8 @@ impl Actor {
                     inbox.event(match result {
                         Ok(()) => Event::Fetched { run, result: Ok(()) },
                         Err(NotHere::NotNow(why)) => Event::Fetched { run, result: Err(why) },
-                        // Another machine may have room; waiting for some here would hold everybody up.
+                        // Another machine may have room; waiting for some here would hold everybody
+                        // up.
                         Err(NotHere::Disk(why)) => {
                             ended(run, EngineEndKind::Unable(why), String::new())
                         }
@@ -49,7 +50,8 @@ impl Actor {
             Effect::Prepare { dispatch, .. } => self.prepare(dispatch),
             Effect::Start { run, at, elapsed, clock } => {
                 if let Some(attempt) = self.state.attempts.get_mut(&run) {
-                    attempt.start(at, elapsed, clock, &self.inbox);
+                    let engine = self.preparer.engine.as_ref();
+                    attempt.start(engine, at, elapsed, clock, &self.inbox);
                 }
             }
             Effect::ExtendPermit { run, until } => {
@@ -64,7 +66,7 @@ impl Actor {
                     self.state.next.push_back(Event::PermitWithdrawn { run });
                 }
             }
-            Effect::StopMode { run, how } => match self.state.attempts.get(&run) {
+            Effect::Stop { run, how } => match self.state.attempts.get(&run) {
                 Some(attempt) if attempt.is_made() => attempt.halt(how),
                 _ => self.let_go(run),
             },
@@ -112,7 +114,7 @@ impl Actor {
                 });
             }
             Effect::Store { report } => {
-                // The keeper lives as long as we do.
+                // The task that writes files lives as long as this actor.
                 let _ = self.files.send(files::Job::Store(report));
             }
             Effect::Remove { run } => self.remove(run),
@@ -172,7 +174,8 @@ impl Actor {
         });
     }
 
-    /// It has no thread that could send or end: it is over now. What is being made is let go when it comes.
+    /// It has no thread that could send or end: it is over now. What is being made is let go when
+    /// it comes.
     pub(super) fn let_go(&mut self, run: Run) {
         let Some(attempt) = self.state.attempts.remove(&run) else { return };
         if let Some(key) = attempt.stream {
@@ -195,7 +198,8 @@ impl Actor {
         self.settle_jobs();
     }
 
-    /// Jobs that have nothing running stay loaded for a while: a few of them, and only their streams beyond that.
+    /// Jobs that have nothing running stay loaded for a while: a few of them, and only their
+    /// streams beyond that.
     pub(super) fn settle_jobs(&mut self) {
         let busy: BTreeSet<JobId> = self.state.attempts.keys().map(|run| run.shard.job).collect();
         let mut idle: Vec<(u64, JobId)> = Vec::new();
@@ -213,7 +217,7 @@ impl Actor {
                 self.state.jobs.remove(&id);
             }
             // Removing its files may take a moment.
-            tokio::task::spawn_blocking(move || job.unload());
+            drop(self.preparer.host.blocking(move || job.unload()));
         }
     }
 }

@@ -113,7 +113,8 @@ impl Attempt {
         }
     }
 
-    /// Everything that was granted is begun: whoever grants more should hear of it now, not at the next round.
+    /// Everything that was granted is begun: whoever grants more should hear of it now, not at the
+    /// next round.
     pub fn units_wanted(&mut self) {
         if self.swaps_asked == self.swaps_heard {
             self.ask_counts();
@@ -131,6 +132,13 @@ impl Attempt {
     pub(super) fn counters(&self) -> Counters {
         let issued = self.issued.as_ref().map_or(0, |file| file.counts().issued);
         Counters { issued, ..self.counters }
+    }
+
+    /// Its thread does not say any more how much it has begun, and the file does: units that were
+    /// begun and not counted are then lost ones (R27).
+    pub(super) fn begun_by_its_file(&mut self) {
+        let taken = self.issued.as_ref().map_or(0, |file| file.counts().taken);
+        self.counters.begun = taken.saturating_sub(self.begun_before).max(self.counters.begun);
     }
 
     pub fn progress(&self) -> Progress {

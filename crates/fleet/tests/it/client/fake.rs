@@ -107,8 +107,7 @@ impl Jobs for Fake {
 
     async fn cancel(&self, _: Request<proto::CancelRequest>) -> Reply<proto::CancelReply> {
         drop(self.enter()?);
-        let state = "cancelling".to_owned();
-        Ok(Response::new(proto::CancelReply { state, ..proto::CancelReply::default() }))
+        Ok(Response::new(proto::CancelReply::default()))
     }
 
     async fn status(&self, request: Request<proto::StatusRequest>) -> Reply<proto::JobStatus> {

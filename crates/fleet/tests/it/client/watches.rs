@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fleet::client::{FleetClient, FleetError, JobWatch, Told};
+use fleet::client::{FleetClient, FleetError, JobWatch, WatchUpdate};
 use stats::feed::{Feed, FeedLimits, Position, Shown, Tally, WindowEvent};
 use stats::{RunResult, RunState};
 use tonic::{Code, Status};
@@ -43,13 +43,13 @@ fn result_bytes() -> Vec<u8> {
         verdict: stats::Verdict { state: stats::VerdictState::Valid, reasons: Vec::new() },
         stop: stats::StopReason::Finished,
         totals: stats::Window::new(&layout),
+        history: stats::History::new(&layout, None),
         layout,
         workflows: Vec::new(),
         thresholds: Vec::new(),
         error_samples: Vec::new(),
         timeline: Vec::new(),
         generator: stats::GeneratorStats::default(),
-        history: Vec::new(),
         notes: Vec::new(),
         script: None,
         fail_on: stats::VerdictState::Invalid,
@@ -62,14 +62,14 @@ async fn all(mut watch: JobWatch) -> Result<Vec<String>, FleetError> {
     let mut seen = Vec::new();
     while let Some(told) = watch.next().await? {
         seen.push(match told {
-            Told::Shown(Shown::Window { window, counted }) => {
+            WatchUpdate::Shown(Shown::Window { window, counted }) => {
                 format!("{}-{}: {}", window.first, window.last, counted.requests)
             }
-            Told::Shown(Shown::State { state, why }) => format!("{state:?} {why}"),
-            Told::Shown(Shown::Note(note)) => note.event,
-            Told::Shown(other) => format!("{other:?}"),
-            Told::Broken(_) => "broken".to_owned(),
-            Told::Final(result) => format!("final {}", result.plan),
+            WatchUpdate::Shown(Shown::State { state, why }) => format!("{state:?} {why}"),
+            WatchUpdate::Shown(Shown::Note(note)) => note.event,
+            WatchUpdate::Shown(other) => format!("{other:?}"),
+            WatchUpdate::Broken(_) => "broken".to_owned(),
+            WatchUpdate::Final(result) => format!("final {}", result.plan),
         });
     }
     Ok(seen)
@@ -142,7 +142,7 @@ async fn a_watch_outlives_its_manager() {
     let client = world.client(&[one.address(), two.address()]).await;
     let mut watch = client.watch(JOB, false);
     let told = watch.next().await.unwrap().unwrap();
-    assert!(matches!(told, Told::Shown(Shown::Window { .. })), "{told:?}");
+    assert!(matches!(told, WatchUpdate::Shown(Shown::Window { .. })), "{told:?}");
     drop(one);
     process.shutdown_background();
     let seen = all(watch).await.unwrap();

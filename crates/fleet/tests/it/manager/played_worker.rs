@@ -1,4 +1,5 @@
-//! A worker as the test wants it: it says that its cores are free, and is silent, or refuses everything by name.
+//! A worker as the test wants it: it says that its cores are free, and is silent, or refuses
+//! everything by name.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -18,7 +18,8 @@ fn code<T: std::fmt::Debug>(answer: Result<T, Status>) -> Code {
     answer.map_or_else(|status| status.code(), |_| Code::Ok)
 }
 
-/// ARCH-151: every service is for those that it is for. A certificate of another role is refused at each of its calls.
+/// ARCH-151: every service is for those that it is for. A certificate of another role is refused at
+/// each of its calls.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_call_is_for_its_roles_only() {
     let center = Datacenter::alone().await;
@@ -61,7 +62,8 @@ async fn every_call_is_for_its_roles_only() {
     }
 }
 
-/// CORE-105: what a later worker says, noise, and what is too large have a name each; and nobody speaks for another.
+/// CORE-105: what a later worker says, noise, and what is too large have a name each; and nobody
+/// speaks for another.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_manager_cannot_read_is_refused_by_name() {
     let center = Datacenter::alone().await;

@@ -1,4 +1,5 @@
-//! A worker that does not answer gets nothing new, the operator sees why, and one answer brings it back.
+//! A worker that does not answer gets nothing new, the operator sees why, and one answer brings it
+//! back.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use fence::JobId;
 use fleet::client::{ClientOptions, FleetClient};
 use fleet::local::LocalCluster;
 use fleet::manager::Manager;
-use fleet::wire::proto::FleetNode;
+use fleet::wire::proto::{FleetNode, NodeState, Outcome, Routing};
 use fleet::worker::{Worker, WorkerConfig};
 use node::config::CredentialFiles;
 use node::http::HttpConfig;
@@ -112,8 +113,9 @@ impl World {
         self.until("the job's end", async || {
             // A machine that is busy has no leader now and then.
             let Ok(status) = self.client.status(job).await else { return false };
-            assert!(matches!(&status.outcome[..], "" | "COMPLETED"), "{status:?}");
-            status.outcome == "COMPLETED"
+            let outcome = status.outcome();
+            assert!(matches!(outcome, Outcome::Unspecified | Outcome::Completed), "{status:?}");
+            outcome == Outcome::Completed
         })
         .await;
     }
@@ -131,16 +133,18 @@ impl World {
     }
 }
 
-/// ARCH-6, ARCH-71, ARCH-117, ARCH-134, ARCH-136, R21: a worker that is alive to membership and does not answer. The
-/// jobs that wanted its cores run on the other one. Its being busy by 100 % is no fault.
+/// ARCH-6, ARCH-71, ARCH-117, ARCH-134, ARCH-136, R21: a worker that is alive to membership and
+/// does not answer. The jobs that wanted its cores run on the other one. Its being busy by 100 % is
+/// no fault.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_does_not_answer_gets_nothing_new_until_it_does() {
     let world = World::start().await;
     let opened = r#"volley_breaker_openings_total{target="worker"}"#;
-    assert_eq!(world.shown().await.routing, "route", "a generator may be busy");
+    assert_eq!(world.shown().await.routing(), Routing::Route, "a generator may be busy");
 
     world.played.silent.store(true, Ordering::Relaxed);
-    // One failure moves a job to the other worker; it takes some of them until three have come after each other.
+    // One failure moves a job to the other worker; it takes some of them until three have come
+    // after each other.
     let mut jobs = Vec::new();
     while world.shown().await.why.is_empty() {
         assert!(jobs.len() < 100, "no verdict");
@@ -149,7 +153,7 @@ async fn a_worker_that_does_not_answer_gets_nothing_new_until_it_does() {
     }
     let shown = world.shown().await;
     assert!(shown.why.contains("open: no answer 3 times in"), "{shown:?}");
-    assert_eq!((&shown.routing[..], &shown.state[..]), ("drain", "alive"), "{shown:?}");
+    assert_eq!((shown.routing(), shown.state()), (Routing::Drain, NodeState::Alive), "{shown:?}");
     let asked = world.played.reserves.load(Ordering::Relaxed);
     for job in jobs {
         world.until_completed(job).await;
@@ -165,7 +169,7 @@ async fn a_worker_that_does_not_answer_gets_nothing_new_until_it_does() {
     assert!(world.played.looks.load(Ordering::Relaxed) - looks <= 2);
 
     world.played.silent.store(false, Ordering::Relaxed);
-    world.until("it is well again", async || world.shown().await.routing == "route").await;
+    world.until("it is well again", async || world.shown().await.routing() == Routing::Route).await;
     assert_eq!(world.shown().await.why, "");
     let before = world.metric(opened).await;
 
@@ -175,5 +179,8 @@ async fn a_worker_that_does_not_answer_gets_nothing_new_until_it_does() {
         let job = world.submit().await;
         world.until_completed(job).await;
     }
-    assert_eq!((world.metric(opened).await, world.shown().await.routing), (before, "route".into()));
+    assert_eq!(
+        (world.metric(opened).await, world.shown().await.routing()),
+        (before, Routing::Route)
+    );
 }

@@ -1,5 +1,5 @@
-//! What good certificates in the wrong hands cannot do: speak for others' attempts, act as an operator, command the
-//! fleet.
+//! What good certificates in the wrong hands cannot do: speak for others' attempts, act as an
+//! operator, command the fleet.
 
 use control::message::{EndReport, FrameBatch, FrameBatchAck, WorkerReport};
 use fence::{Attempt, BootId, JobId, ShardKey, WorkflowNo};
@@ -40,7 +40,7 @@ async fn reaches(client: &FleetClient, job: JobId, state: &str) -> proto::JobSta
     loop {
         assert!(begun.elapsed() < WITHIN, "{state} did not come about");
         if let Ok(status) = client.status(job).await
-            && (status.state == state || status.outcome == state)
+            && (status.state().word() == state || status.outcome().word() == state)
         {
             return status;
         }
@@ -48,7 +48,8 @@ async fn reaches(client: &FleetClient, job: JobId, state: &str) -> proto::JobSta
     }
 }
 
-/// R26: a worker that never ran a job ends nothing of it, uses up none of its rows, opens no stream, gets no bundle.
+/// R26: a worker that never ran a job ends nothing of it, uses up none of its rows, opens no
+/// stream, gets no bundle.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_speaks_for_its_own_attempts_only() {
     let center = Datacenter::with_workers(1, 1, |_, _| ()).await;
@@ -99,7 +100,7 @@ async fn a_worker_speaks_for_its_own_attempts_only() {
     denied(office.get_blob(blob_out(&bundle)).await.map(|_| ()));
 
     let ended = reaches(&client, job, "ended").await;
-    assert_eq!(ended.outcome, "COMPLETED", "{ended:?}");
+    assert_eq!(ended.outcome().word(), "COMPLETED", "{ended:?}");
     // Nor does it add anything to a result that is made.
     denied(office.report(seal(&WorkerReport::Ended(Box::new(report.clone()))).unwrap()).await);
     let in_its_name = EndReport { worker: center.local.workers[0].node, ..report };
@@ -126,7 +127,8 @@ fn bundle_file(center: &Datacenter) -> std::path::PathBuf {
     found.into_iter().max().unwrap().1
 }
 
-/// With operators named, a gate has no rights of its own, and `managers remove` tells nobody who is there.
+/// With operators named, a gate has no rights of its own, and `managers remove` tells nobody who is
+/// there.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gate_is_no_operator() {
     let center = Datacenter::start(1, |config, _| {
@@ -156,7 +158,8 @@ async fn a_gate_is_no_operator() {
     client.status(job).await.unwrap();
 }
 
-/// A manager's certificate that was never admitted to the group commands neither managers nor workers.
+/// A manager's certificate that was never admitted to the group commands neither managers nor
+/// workers.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_manager_that_was_never_admitted_commands_nobody() {
     let center = Datacenter::with_workers(1, 1, |_, _| ()).await;

@@ -1,4 +1,5 @@
-//! Plans on their way to a manager: through files, bounded by client, and gone if they never arrive.
+//! Plans on their way to a manager: through files, bounded by client, and gone if they never
+//! arrive.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -82,7 +83,8 @@ async fn an_upload_that_is_cut_off_leaves_nothing_behind() {
     assert_eq!(jobs.missing(asked).await.unwrap().get_ref().missing.len(), 1);
 }
 
-/// Whether something is there is looked up: a thousand references to a large blob cost no reading of it.
+/// Whether something is there is looked up: a thousand references to a large blob cost no reading
+/// of it.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_missing_is_found_by_look_up() {
     let center = Datacenter::alone().await;
@@ -106,8 +108,8 @@ fn peak() -> u64 {
     line.trim().trim_end_matches(" kB").trim().parse::<u64>().unwrap() << 10
 }
 
-/// Twelve uploads at once, of three clients: the manager's memory does not grow with what is sent. The peak is that of
-/// the whole process, so this holds where each test has a process of its own.
+/// Twelve uploads at once, of three clients: the manager's memory does not grow with what is sent.
+/// The peak is that of the whole process, so this holds where each test has a process of its own.
 #[tokio::test(flavor = "multi_thread")]
 async fn memory_does_not_grow_with_what_is_uploaded() {
     const CHUNKS: usize = 160;

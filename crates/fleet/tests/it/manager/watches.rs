@@ -10,8 +10,8 @@ use trust::{Expected, Role};
 
 use crate::manager::harness::{Datacenter, WITHIN, submit};
 
-/// A manager that has been replaced as a job's owner says so to whoever passes a watch on to it. It used to keep it,
-/// and the watcher saw nothing until the job's end.
+/// A manager that has been replaced as a job's owner says so to whoever passes a watch on to it. It
+/// used to keep it, and the watcher saw nothing until the job's end.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_watch_is_kept_only_where_the_job_is_led() {
     let center = Datacenter::start(3, |_, _| ()).await;

@@ -1,5 +1,6 @@
-//! Every message of `fleet.proto`, with every field filled in. Structs are written out and matches have no default, so
-//! a field or a kind that is added has to be added here; a message that is missing is named by the test.
+//! Every message of `fleet.proto`, with every field filled in. Structs are written out and matches
+//! have no default, so a field or a kind that is added has to be added here; a message that is
+//! missing is named by the test.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -48,10 +49,10 @@ fn addendum() -> proto::Addendum {
 }
 
 fn status() -> proto::JobStatus {
-    let shard = proto::ShardStatus { shard: 1, attempt: 2, state: text("s"), worker: text("w") };
+    let shard = proto::ShardStatus { shard: 1, attempt: 2, state: 3, worker: text("w") };
     let workflow = proto::WorkflowStatus {
         name: text("n"),
-        state: text("s"),
+        state: proto::WorkflowState::Running.into(),
         shards: vec![shard],
         need: text("w"),
         vus_now: Some(3),
@@ -60,8 +61,8 @@ fn status() -> proto::JobStatus {
     proto::JobStatus {
         job: job(),
         name: text("name"),
-        state: text("running"),
-        outcome: text("COMPLETED"),
+        state: proto::JobState::Ended.into(),
+        outcome: proto::Outcome::Completed.into(),
         detail: text("detail"),
         owner: text("owner"),
         age_ms: 1,
@@ -91,16 +92,16 @@ fn checkpoint() -> proto::Checkpoint {
 fn fleet_node() -> proto::FleetNode {
     proto::FleetNode {
         node: text("n"),
-        role: text("worker"),
+        role: proto::NodeRole::Worker.into(),
         address: text("127.0.0.1:1"),
-        state: text("alive"),
+        state: proto::NodeState::Alive.into(),
         cores: 1,
         cores_free: 2,
         shards: 3,
         draining: true,
         jobs: 4,
         leads: true,
-        routing: text("drain"),
+        routing: proto::Routing::Drain.into(),
         why: text("its breaker is open"),
     }
 }
@@ -133,7 +134,8 @@ fn examine<M: Message + Default + PartialEq + Debug>(tested: &mut BTreeSet<Strin
             }
             for bytes in [&noise, &damaged] {
                 let (_, allocated) = counted(|| M::decode(&bytes[..]));
-                // An entry of a list takes two bytes on the way and up to 400 in memory, where lists double.
+                // An entry of a list takes two bytes on the way and up to 400 in memory, where
+                // lists double.
                 let limit = 512 * bytes.len() + 4096;
                 prop_assert!(allocated <= limit, "{allocated} bytes for {} of {name}", bytes.len());
             }
@@ -197,8 +199,8 @@ fn of_jobs(tested: &mut BTreeSet<String>) {
     }
     let nonce = vec![7; 16].into();
     examine(t, &proto::CancelRequest { job: job(), reason: text("r"), now: true, nonce });
-    let state = text("s");
-    examine(t, &proto::CancelReply { state, already: true, now: true, within_ms: 5 });
+    let outcome = proto::Outcome::Partial.into();
+    examine(t, &proto::CancelReply { outcome, already: true, now: true, within_ms: 5 });
     examine(t, &proto::StatusRequest { job: job() });
     let list = proto::ListRequest { limit: 1, ended: true, prefix: text("0a"), live: true };
     examine(t, &list);
@@ -223,7 +225,7 @@ fn of_jobs(tested: &mut BTreeSet<String>) {
         shard: 1,
         attempt: 2,
         worker: text("w"),
-        status: text("s"),
+        status: proto::AttemptStatus::Stopped.into(),
         error: text("e"),
         text: text("t"),
         counters: Some(counters()),
@@ -236,7 +238,7 @@ fn of_jobs(tested: &mut BTreeSet<String>) {
     examine(t, &fleet_node());
     examine(t, &proto::FleetReply { nodes: vec![fleet_node()], cores: 1, cores_free: 2 });
     examine(t, &proto::ManagersRequest {});
-    let (node, address, state) = (text("n"), text("a"), text("dead"));
+    let (node, address, state) = (text("n"), text("a"), proto::NodeState::Dead.into());
     let member = proto::LedgerMember { node, address, voter: true, state };
     examine(t, &member);
     let leader = text("l");
@@ -335,7 +337,8 @@ fn bytes_that_are_no_bundle_cost_no_more_than_they_are_worth() {
             for bytes in [&noise, &whole] {
                 let (read, allocated) = counted(|| Bundle::decode(bytes));
                 prop_assert!(read.is_err());
-                // A list that claims as many workflows as there are bytes left is given room for them.
+                // A list that claims as many workflows as there are bytes left is given room for
+                // them.
                 let limit = 512 * bytes.len() + 4096;
                 prop_assert!(allocated <= limit, "{allocated} bytes for {}", bytes.len());
             }

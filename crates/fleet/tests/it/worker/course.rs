@@ -36,7 +36,8 @@ impl Fleet {
     }
 }
 
-/// Rows of a set that must not repeat are asked for, and each is used once; when there are no more, the load ends.
+/// Rows of a set that must not repeat are asked for, and each is used once; when there are no more,
+/// the load ends.
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_come_from_the_owner() {
     let fleet = Fleet::start().await;
@@ -61,7 +62,8 @@ async fn rows_come_from_the_owner() {
     assert_eq!((report.counters.completed, fleet.target.counts().total), (30, 30));
 }
 
-/// R5a: a later attempt joins the schedule; what was missed is counted as lost, and the end does not move.
+/// R5a: a later attempt joins the schedule; what was missed is counted as lost, and the end does
+/// not move.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_retry_joins_the_schedule() {
     let fleet = Fleet::start().await;
@@ -86,7 +88,8 @@ async fn a_retry_joins_the_schedule() {
     assert_eq!(fleet.ask(&start).await, WorkerResponse::Done);
     let report = fleet.reports(1).await.remove(0);
     assert_eq!(report.status, AttemptStatus::Completed);
-    // 200 were due before. 120 of them were begun by attempts before; the others are the owner's to count.
+    // 200 were due before. 120 of them were begun by attempts before; the others are the owner's to
+    // count.
     assert_eq!((report.counters.iterations, report.counters.dropped), (100, 0));
     assert_eq!(report.counters.begun, 180);
     let finished = fleet.finished(report.frames).await;

@@ -234,7 +234,7 @@ impl Fleet {
         let fence = Fence { epoch: self.epoch(), attempt: Attempt(attempt) };
         Dispatch {
             order: FencedCommand::new(self.boot(), key, fence, Act::Start),
-            seat: Placement::Own(self.hold(1)),
+            placement: Placement::Own(self.hold(1)),
             task: Task::Load,
             shards,
             bundle,

@@ -16,7 +16,8 @@ async fn quiet(fleet: &Fleet) -> u64 {
     after
 }
 
-/// R4: when no manager renews the lease, the attempt stops by itself, and says so when somebody listens again.
+/// R4: when no manager renews the lease, the attempt stops by itself, and says so when somebody
+/// listens again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lease_that_is_not_renewed_ends_the_sending() {
     let fleet = Fleet::start().await;
@@ -56,7 +57,8 @@ async fn a_refused_renewal_ends_the_attempt() {
     quiet(&fleet).await;
 }
 
-/// A stop by force is acknowledged when the thread has seen it: from the answer on, not one request more.
+/// A stop by force is acknowledged when the thread has seen it: from the answer on, not one request
+/// more.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stop_is_acknowledged_when_nothing_more_is_sent() {
     let fleet = Fleet::start().await;

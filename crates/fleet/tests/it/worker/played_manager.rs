@@ -1,4 +1,5 @@
-//! The manager's side of a worker, as the test wants it: grants or is silent, takes statistics, hands out blobs.
+//! The manager's side of a worker, as the test wants it: grants or is silent, takes statistics,
+//! hands out blobs.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;

@@ -50,7 +50,8 @@ async fn a_crash_leaves_what_was_issued() {
     assert!(matches!(fleet.ask(&ask).await, WorkerResponse::Refused(_)));
 }
 
-/// A graceful end tells the owner, so that the shard goes on elsewhere without waiting for the lease.
+/// A graceful end tells the owner, so that the shard goes on elsewhere without waiting for the
+/// lease.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_shutdown_says_that_its_attempts_were_interrupted() {
     let mut fleet = Fleet::start().await;

@@ -11,7 +11,8 @@ use stats::totals;
 
 use crate::worker::harness::{Fleet, GROUP, plan, shard_key, until};
 
-/// EXEC: two shards of one workflow start together, and their statistics and reports add up to what the target saw.
+/// EXEC: two shards of one workflow start together, and their statistics and reports add up to what
+/// the target saw.
 #[tokio::test(flavor = "multi_thread")]
 async fn two_shards_run_and_their_counts_are_exact() {
     let fleet = Fleet::start().await;
@@ -105,8 +106,8 @@ async fn a_report_alone_has_all_statistics() {
     assert_eq!(totals::grand_total(&finished.totals, &finished.layout).completed, 30);
 }
 
-/// R5: a disk that takes nothing is no error of the plan. Another worker can run it, so it is said to be interrupted;
-/// and when the disk takes something again, so does this one.
+/// R5: a disk that takes nothing is no error of the plan. Another worker can run it, so it is said
+/// to be interrupted; and when the disk takes something again, so does this one.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_is_not_the_plans_fault() {
     let fleet = Fleet::start().await;
@@ -126,12 +127,13 @@ async fn a_full_disk_is_not_the_plans_fault() {
     }
     assert_eq!(fleet.reserve(2, 1).await, WorkerResponse::Done);
     let mut dispatch = fleet.dispatch(bundle, (0, 1), 2);
-    dispatch.seat = Placement::Own(fleet.hold(2));
+    dispatch.placement = Placement::Own(fleet.hold(2));
     assert_eq!(fleet.give(dispatch).await, WorkerResponse::Done);
     fleet.ready(shard_key(0, 0), 2).await;
 }
 
-/// EXEC-40: a setup runs once, on its own core; what it leaves is in its report, and the load is handed it.
+/// EXEC-40: a setup runs once, on its own core; what it leaves is in its report, and the load is
+/// handed it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_setup_leaves_its_variables() {
     let fleet = Fleet::start().await;

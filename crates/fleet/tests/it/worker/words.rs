@@ -1,4 +1,5 @@
-//! What a worker cannot read: refused by name over the wire, and it goes on as if nothing had been said.
+//! What a worker cannot read: refused by name over the wire, and it goes on as if nothing had been
+//! said.
 
 use std::time::Duration;
 

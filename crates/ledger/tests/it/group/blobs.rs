@@ -41,7 +41,8 @@ async fn a_blob_lies_on_a_majority_or_is_refused() {
     assert!(matches!(alone, Err(CopyError::NoMajority { copies: 1, voters: 3 })), "{alone:?}");
 }
 
-/// A member whose disk takes nothing stores with the others, and reads from them. Only alone it cannot.
+/// A member whose disk takes nothing stores with the others, and reads from them. Only alone it
+/// cannot.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_blob_needs_a_majority_and_not_this_disk() {
     let mut group = Group::start(3).await;

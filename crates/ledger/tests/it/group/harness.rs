@@ -1,4 +1,5 @@
-//! A small group on loopback, whose members can be stopped, started again, cut off and robbed of their disks.
+//! A small group on loopback, whose members can be stopped, started again, cut off and robbed of
+//! their disks.
 
 #![allow(clippy::disallowed_methods, reason = "measures real time, outside of any simulation")]
 
@@ -181,7 +182,8 @@ impl Group {
         let mut addresses = free_addresses(count);
         addresses.sort();
         let mut config = NodeConfig::default();
-        // Many groups share the machine in a test run; at the usual pace a leader would now and then be late.
+        // Many groups share the machine in a test run; at the usual pace a leader would now and
+        // then be late.
         config.timing.pace = 2.0;
         config.timing.housekeeping = Duration::from_millis(500);
         config.bootstrap = match peers {

@@ -30,8 +30,8 @@ async fn a_dead_leader_is_replaced_and_rejoins() {
     assert_eq!(count.unwrap().value, 3);
 }
 
-/// A member that comes back at another address is the same member: the others ask for its name again, and it is needed
-/// for the majority.
+/// A member that comes back at another address is the same member: the others ask for its name
+/// again, and it is needed for the majority.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_member_may_come_back_at_another_address() {
     let mut group = Group::start(3).await;
@@ -223,8 +223,8 @@ async fn a_group_that_stopped_as_a_whole_remembers() {
     }
 }
 
-/// LEDG-57, R10: a leader whose disk fails stops serving, says why, and another one leads; nothing acknowledged is
-/// lost.
+/// LEDG-57, R10: a leader whose disk fails stops serving, says why, and another one leads; nothing
+/// acknowledged is lost.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_leader_whose_disk_fails_stops_and_is_replaced() {
     let mut group = Group::prepare(3, 3, |_| ());

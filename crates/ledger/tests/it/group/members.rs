@@ -45,7 +45,8 @@ async fn members_come_and_go_one_at_a_time() {
     group.converge().await;
 }
 
-/// On a busy machine a leader may be lost in the middle of a change; such an answer says nothing about the change.
+/// On a busy machine a leader may be lost in the middle of a change; such an answer says nothing
+/// about the change.
 fn leader_was_lost(changed: &Changed) -> bool {
     matches!(
         changed,
@@ -128,8 +129,8 @@ async fn leave_half_removed(group: &Group, leader: usize, leaving: fence::NodeId
     }
 }
 
-/// LEDG-101: a voter whose removal is half done is no member. Admitting it again must not be answered "it is one
-/// already", only for the removal to be completed afterwards.
+/// LEDG-101: a voter whose removal is half done is no member. Admitting it again must not be
+/// answered "it is one already", only for the removal to be completed afterwards.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_voter_that_is_half_removed_is_really_admitted_again() {
     let group = Group::start(3).await;

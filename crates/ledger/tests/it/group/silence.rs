@@ -10,8 +10,8 @@ fn silent(group: &Group, index: usize) -> BTreeSet<NodeId> {
     group.node(index).silent().borrow().clone()
 }
 
-/// R6: a member that is cut off from the others is reported by the leader to all that hear it, by nobody once it is
-/// back, and never by the one that is cut off.
+/// R6: a member that is cut off from the others is reported by the leader to all that hear it, by
+/// nobody once it is back, and never by the one that is cut off.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_member_that_is_cut_off_is_reported_until_it_is_back() {
     let group = Group::start(3).await;
@@ -28,7 +28,8 @@ async fn a_member_that_is_cut_off_is_reported_until_it_is_back() {
     }
 }
 
-/// A new leader knows that the old one is silent; where connections are refused, it need not wait for it to be so.
+/// A new leader knows that the old one is silent; where connections are refused, it need not wait
+/// for it to be so.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_leader_reports_the_old_one() {
     let mut group = Group::start(3).await;

@@ -69,8 +69,8 @@ async fn a_ledger_whose_disk_was_full_takes_jobs_again_when_there_is_room() {
     assert!(!matches!(again, Written::NotCommitted(NotCommitted::NoSpace)), "{again:?}");
 }
 
-/// Old results do not keep new jobs out: a leader whose disk is nearly full forgets jobs that have ended, though they
-/// were to be known for longer.
+/// Old results do not keep new jobs out: a leader whose disk is nearly full forgets jobs that have
+/// ended, though they were to be known for longer.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_makes_room_by_forgetting_ended_jobs() {
     let disk = wal::FaultyDisk::new(2);

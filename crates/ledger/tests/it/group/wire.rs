@@ -69,7 +69,8 @@ async fn messages_for_others_are_refused_by_name() {
     assert_eq!(name(client.get_blob(get).await), "disk_not_admitted");
 }
 
-/// Bad input: future versions, garbage, lies about length and oversize are refused, and the node goes on.
+/// Bad input: future versions, garbage, lies about length and oversize are refused, and the node
+/// goes on.
 #[tokio::test(flavor = "multi_thread")]
 async fn broken_messages_are_refused_by_name() {
     let group = Group::start(1).await;
@@ -105,8 +106,9 @@ async fn broken_messages_are_refused_by_name() {
     create(group.node(0), 1).await;
 }
 
-/// What a message says of its sender must agree with the certificate; and a certificate that is no member's, of a
-/// manager that was never admitted or was removed, changes no members and submits nothing.
+/// What a message says of its sender must agree with the certificate; and a certificate that is no
+/// member's, of a manager that was never admitted or was removed, changes no members and submits
+/// nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_certificate_speaks_for_its_own_node_and_only_as_a_member() {
     let group = Group::start(1).await;

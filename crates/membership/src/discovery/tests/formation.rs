@@ -120,8 +120,8 @@ fn the_group_follows_from_the_list() {
 }
 
 proptest! {
-    /// R6: one list, any views, any order: whoever founds, founds the same group; and two founders that cannot see each
-    /// other never both have a majority of nodes that are without a group.
+    /// R6: one list, any views, any order: whoever founds, founds the same group; and two founders
+    /// that cannot see each other never both have a majority of nodes that are without a group.
     #[test]
     fn one_list_founds_one_group(
         size in 1usize..8, views in prop::collection::vec(prop::collection::vec(any::<bool>(), 8), 8),

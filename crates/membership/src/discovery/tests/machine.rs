@@ -422,8 +422,8 @@ fn happening() -> impl Strategy<Value = Happening> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// CORE-133, R10: whatever happens, in whatever order, late or twice: at most ten probes, none to ourselves, no
-    /// spinning, and an unjoined machine always has a next step.
+    /// CORE-133, R10: whatever happens, in whatever order, late or twice: at most ten probes, none
+    /// to ourselves, no spinning, and an unjoined machine always has a next step.
     #[test]
     fn any_order_of_events_keeps_the_bounds(
         seed: u64, seeds in 0u8..20, events in prop::collection::vec(happening(), 0..60)

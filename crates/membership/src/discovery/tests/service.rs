@@ -1,4 +1,5 @@
-//! The shell, in simulated time with a scripted resolver and dialer, and the real resolver against a small name server.
+//! The shell, in simulated time with a scripted resolver and dialer, and the real resolver against
+//! a small name server.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -94,7 +95,8 @@ async fn the_shell_joins_in_spite_of_a_hanging_resolver() {
     );
     assert!(begun.elapsed() >= secs(1));
     tokio::time::sleep(secs(1)).await;
-    // A look at the dead seed takes its deadline of half a second and the pause; the member is left in peace.
+    // A look at the dead seed takes its deadline of half a second and the pause; the member is left
+    // in peace.
     let dials = scripted.dials.lock().unwrap().clone();
     let dead = dials.iter().filter(|to| **to == address(2)).count();
     let most = 2 + begun.elapsed().as_millis() / 600;
@@ -156,7 +158,8 @@ async fn name_server() -> SocketAddr {
     at
 }
 
-/// CORE-119, CORE-120: SRV, A and AAAA with their shortest time to live; absence, failure and silence told apart.
+/// CORE-119, CORE-120: SRV, A and AAAA with their shortest time to live; absence, failure and
+/// silence told apart.
 #[tokio::test]
 async fn the_real_resolver_asks_a_name_server() {
     let mut config = ResolverConfig::new();

@@ -1,7 +1,8 @@
-//! Many machines on one simulated network: simultaneous starts, islands, pods, and one group at most.
+//! Many machines on one simulated network: simultaneous starts, islands, pods, and one group at
+//! most.
 //!
-//! Gossip is idealised: who has joined shares its member list with everybody it can reach. What is tested is first
-//! contact.
+//! Gossip is idealised: who has joined shares its member list with everybody it can reach. What is
+//! tested is first contact.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -312,7 +313,8 @@ fn pods_are_replaced_one_by_one() {
     assert_eq!(world.nodes[1].machine.candidates().address_of(NodeId(1)), Some(address(11)));
 }
 
-/// R6: nobody in a domain where another group is already there founds a second one, even with a list of its own.
+/// R6: nobody in a domain where another group is already there founds a second one, even with a
+/// list of its own.
 #[test]
 fn a_second_cluster_is_never_made_by_accident() {
     let mut world = World::new();

@@ -1,4 +1,5 @@
-//! Peers that were only heard of: what confirms them, how long each role is waited for, and what they do not count for.
+//! Peers that were only heard of: what confirms them, how long each role is waited for, and what
+//! they do not count for.
 
 use std::time::Duration;
 
@@ -85,8 +86,8 @@ fn state(node: &Swim, index: usize) -> Option<State> {
     node.table().get(id(index)).map(|entry| entry.state)
 }
 
-/// DET-9: whatever a peer says to us itself confirms it, in every kind of message; a knock, which is said to anybody,
-/// does not.
+/// DET-9: whatever a peer says to us itself confirms it, in every kind of message; a knock, which
+/// is said to anybody, does not.
 #[test]
 fn every_word_of_its_own_confirms_a_peer() {
     let (other, number) = (peer(3, 1), 1);
@@ -126,7 +127,8 @@ fn every_word_of_its_own_confirms_a_peer() {
     }
 }
 
-/// DET-6: a peer is confirmed once, however much it says afterwards; that only shows that it is well.
+/// DET-6: a peer is confirmed once, however much it says afterwards; that only shows that it is
+/// well.
 #[test]
 fn a_peer_is_confirmed_once() {
     let mut node = swim(peer(0, 1), settings());
@@ -158,7 +160,8 @@ fn an_unconfirmed_peer_counts_for_nothing() {
     assert_eq!(node.full_state().members.len(), 2);
 }
 
-/// DET-30: how long a suspicion lasts follows the members that there are now, not those at the start.
+/// DET-30: how long a suspicion lasts follows the members that there are now, not those at the
+/// start.
 #[test]
 fn patience_follows_the_cluster_as_it_is() {
     let mut net = Net::cluster(3, &settings());
@@ -189,7 +192,8 @@ fn no_more_is_kept_than_the_membership_is_made_for() {
     assert!(node.counters().updates_refused >= 150);
 }
 
-/// DET-19: in all tiers the same: a silent peer is not suspected, its word confirms it, and then silence counts.
+/// DET-19: in all tiers the same: a silent peer is not suspected, its word confirms it, and then
+/// silence counts.
 #[test]
 fn every_tier_confirms_before_it_suspects() {
     use Role::{Gate, Manager, Worker};

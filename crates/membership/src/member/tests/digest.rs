@@ -1,5 +1,5 @@
-//! The comparison before an exchange: it is equal among those who know the same, and never hides what an exchange would
-//! repair.
+//! The comparison before an exchange: it is equal among those who know the same, and never hides
+//! what an exchange would repair.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -36,8 +36,8 @@ fn members_that_know_the_same_have_the_same_digest() {
     assert!((1..4).all(|at| digest(&net, at) == digest(&net, 0)));
 }
 
-/// One who came after a death does not hear of it from an exchange, so the dead make no difference; nor does who has
-/// met whom, or what their heartbeats say.
+/// One who came after a death does not hear of it from an exchange, so the dead make no difference;
+/// nor does who has met whom, or what their heartbeats say.
 #[test]
 fn what_an_exchange_does_not_carry_makes_no_difference() {
     let mut net = Net::cluster(4, &settings());
@@ -134,8 +134,9 @@ fn rows(swim: &Swim) -> Vec<Row> {
     entries.map(|e| (e.peer, e.state, e.incarnation, last_chance(e.peer.node))).collect()
 }
 
-/// Whatever two members have been through: if their digests are equal, then after each has said who it is a full
-/// exchange changes nothing at either. So whatever an exchange would repair makes the digests differ.
+/// Whatever two members have been through: if their digests are equal, then after each has said who
+/// it is a full exchange changes nothing at either. So whatever an exchange would repair makes the
+/// digests differ.
 #[test]
 fn equal_digests_leave_nothing_for_an_exchange_to_repair() {
     let (same, different) = (Cell::new(0), Cell::new(0));

@@ -1,4 +1,5 @@
-//! The comparison before an exchange: who knows the same is spared the rest, and nothing is taken from strangers.
+//! The comparison before an exchange: who knows the same is spared the rest, and nothing is taken
+//! from strangers.
 
 use std::net::SocketAddr;
 use std::pin::Pin;

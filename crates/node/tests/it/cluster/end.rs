@@ -13,8 +13,8 @@ use tokio::time::timeout;
 
 use crate::cluster::harness::{DEADLINE, World, id, key, state_of, until, whole};
 
-/// R2: a deleted folder; the node comes back as start 1 with its old certificate, and is told so when it says hello,
-/// even though the boots are equal.
+/// R2: a deleted folder; the node comes back as start 1 with its old certificate, and is told so
+/// when it says hello, even though the boots are equal.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_lost_its_folder_is_told_and_stops() {
     let world = World::new();
@@ -75,7 +75,8 @@ async fn an_old_copy_of_a_folder_is_told_apart() {
     assert!(matches!(end, End::DataLost { other_folder: false, .. }), "{end:?}");
 }
 
-/// R26: whoever has the gossip key says "manager 2, a later start". Nobody can confirm it, so nobody ends.
+/// R26: whoever has the gossip key says "manager 2, a later start". Nobody can confirm it, so
+/// nobody ends.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_later_start_that_only_gossip_tells_of_ends_nobody() {
     let world = World::new();
@@ -109,7 +110,8 @@ async fn a_later_start_that_only_gossip_tells_of_ends_nobody() {
     drop(liar);
 }
 
-/// A copy of a folder in use, started as the same node: this one is real, and the older process gives way.
+/// A copy of a folder in use, started as the same node: this one is real, and the older process
+/// gives way.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_gives_way_to_a_later_one_that_shows_the_same_certificate() {
     for (role, number) in [(Role::Worker, 5), (Role::Manager, 6)] {

@@ -59,6 +59,7 @@ pub fn introduction(number: u128, role: Role, port: u16) -> proto::Introduction 
         service: format!("127.0.0.1:{port}"),
         disk: 0,
         protocol: None,
+        pace_milli: 0,
     }
 }
 
@@ -92,8 +93,8 @@ pub async fn count(
     Ok(members)
 }
 
-/// Two thousand members arrive in one exchange, are known at once as only heard of, and the answer is not swollen by
-/// those that nobody has confirmed.
+/// Two thousand members arrive in one exchange, are known at once as only heard of, and the answer
+/// is not swollen by those that nobody has confirmed.
 #[tokio::test(flavor = "multi_thread")]
 async fn two_thousand_members_in_one_exchange() {
     let world = World::new();
@@ -160,7 +161,8 @@ async fn a_state_that_is_too_large_or_of_somebody_else_changes_nothing() {
     assert!(first.view().entries.is_empty());
 }
 
-/// A join token opens the way to a manager, and to nothing there that is a member's, an operator's or a client's.
+/// A join token opens the way to a manager, and to nothing there that is a member's, an operator's
+/// or a client's.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_recruit_reaches_a_manager_and_hears_nothing_of_the_cluster() {
     let world = World::new();

@@ -10,8 +10,8 @@ use node::http::HttpConfig;
 
 use crate::cluster::harness::{World, id, page, state_of, until, whole};
 
-/// GATE-110, GATE-113, DET-130, CORE-135: managers and workers become one membership, with round-trip times, health and
-/// metrics.
+/// GATE-110, GATE-113, DET-130, CORE-135: managers and workers become one membership, with
+/// round-trip times, health and metrics.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_forms_from_one_seed() {
     let world = World::new();

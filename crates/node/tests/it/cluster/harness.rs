@@ -1,4 +1,5 @@
-//! Certificates, folders and members for the tests. Everything goes five times as fast as in a datacenter.
+//! Certificates, folders and members for the tests. Everything goes five times as fast as in a
+//! datacenter.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

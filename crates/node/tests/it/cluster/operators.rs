@@ -56,8 +56,8 @@ async fn a_watch_resumes_where_it_broke_off() {
     assert!(matches!(watch.next().await, Some(Ok(MembersEvent::Snapshot(_)))));
 }
 
-/// ARCH-20: keys are rotated in three steps while the gossip goes on: nobody is given up, and the old key opens
-/// nothing after.
+/// ARCH-20: keys are rotated in three steps while the gossip goes on: nobody is given up, and the
+/// old key opens nothing after.
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_are_rotated_under_traffic() {
     let world = World::new();
@@ -128,7 +128,8 @@ async fn only_operators_touch_the_keys() {
     assert!(worker.members().await.is_ok(), "looking is allowed");
 }
 
-/// Operators cannot reach workers: a manager passes a step on, to workers only, and only for operators.
+/// Operators cannot reach workers: a manager passes a step on, to workers only, and only for
+/// operators.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_manager_passes_keys_on_to_workers() {
     let world = World::new();

@@ -40,7 +40,8 @@ async fn only_managers_reach_the_ledger() {
     let mut byte = [0];
     timeout(DEADLINE, io.read_exact(&mut byte)).await.unwrap().unwrap();
     assert_eq!(byte, [42]);
-    // A worker or a client may open a connection to a manager, but has no place in its group; each is counted.
+    // A worker or a client may open a connection to a manager, but has no place in its group; each
+    // is counted.
     for (role, number) in [(Role::Worker, 3), (Role::Client, 4)] {
         let other = LedgerTransport::new(world.network(role, number), Role::Manager);
         if let Ok(mut io) = other.connect(&free).await {
@@ -73,7 +74,8 @@ fn open(world: &World, number: u128) -> Storage {
     Storage::open(Arc::new(wal::RealDisk), folder, options, WalOwner::Thread).unwrap()
 }
 
-/// Three managers: their Raft group over mutual TLS, their membership beside it, one node id and one boot for both.
+/// Three managers: their Raft group over mutual TLS, their membership beside it, one node id and
+/// one boot for both.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_ledger_group_over_mutual_tls_shares_its_identity_with_membership() {
     let world = World::new();
@@ -134,8 +136,9 @@ async fn a_ledger_group_over_mutual_tls_shares_its_identity_with_membership() {
     assert!(matches!(Member::start(config).await, Err(StartError::OtherNode { .. })));
 }
 
-/// A manager that has lost its data counts its boots anew. If it comes to the same number as before only the disk shows
-/// it, and it is told to stop. A disk that its ledger was given anew comes with a later boot, and is welcome.
+/// A manager that has lost its data counts its boots anew. If it comes to the same number as before
+/// only the disk shows it, and it is told to stop. A disk that its ledger was given anew comes with
+/// a later boot, and is welcome.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_manager_with_another_disk_in_the_same_life_is_told_to_stop() {
     let world = World::new();

@@ -21,7 +21,8 @@ async fn knock(files: CredentialFiles, at: &Member) -> Result<MembersClient, Cli
     client.members().await.map(|_| client)
 }
 
-/// R22: another cluster, a forbidden role and an expired certificate are refused in the handshake and counted by kind.
+/// R22: another cluster, a forbidden role and an expired certificate are refused in the handshake
+/// and counted by kind.
 #[tokio::test(flavor = "multi_thread")]
 async fn strangers_are_refused_in_the_handshake_and_counted() {
     let world = World::new();
@@ -29,7 +30,8 @@ async fn strangers_are_refused_in_the_handshake_and_counted() {
     let worker = world.start(Role::Worker, 2, &[manager.address()]).await;
     whole(&[&manager, &worker], 1).await;
 
-    // Another cluster with a CA of its own: the two do not know each other, and the first to look says so.
+    // Another cluster with a CA of its own: the two do not know each other, and the first to look
+    // says so.
     let other = World::of("other", TempDir::new().unwrap());
     let error = knock(other.files(Role::Client, 8), &manager).await.err().unwrap();
     assert!(error.to_string().contains("not issued by a CA that this node trusts"), "{error}");
@@ -65,7 +67,8 @@ async fn strangers_are_refused_in_the_handshake_and_counted() {
     assert_eq!(manager.view().entries.len(), 1);
 }
 
-/// A member whose certificate runs out while it lives is refused by the others when it connects again.
+/// A member whose certificate runs out while it lives is refused by the others when it connects
+/// again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_certificate_that_runs_out_is_refused_with_its_kind() {
     let world = World::new();
@@ -147,7 +150,8 @@ async fn what_cannot_work_is_refused_at_the_start() {
     assert!(error.to_string().contains("in use by another process"), "{error}");
 }
 
-/// The endpoints have no password, so idle connections must not keep a scrape out for ever, nor use up the node.
+/// The endpoints have no password, so idle connections must not keep a scrape out for ever, nor use
+/// up the node.
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_to_the_endpoints_are_bounded() {
     let world = World::new();
@@ -160,7 +164,8 @@ async fn connections_to_the_endpoints_are_bounded() {
     for _ in 0..64 {
         idle.push(tokio::net::TcpStream::connect(address).await.unwrap());
     }
-    // They are accepted one by one, so all of them are before this one, which is closed without a word.
+    // They are accepted one by one, so all of them are before this one, which is closed without a
+    // word.
     let mut late = tokio::net::TcpStream::connect(address).await.unwrap();
     let ended = tokio::time::timeout(DEADLINE, late.read(&mut [0; 8])).await.unwrap();
     assert!(!matches!(ended, Ok(1..)), "{ended:?}");

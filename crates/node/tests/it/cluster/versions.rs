@@ -1,4 +1,5 @@
-//! Programs of different versions: those of one major talk, others refuse each other by name, on both sides.
+//! Programs of different versions: those of one major talk, others refuse each other by name, on
+//! both sides.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -2,8 +2,8 @@
 
 use super::{run_with, value_of};
 
-/// The data and the text come from one run of k6 v1.1.0 with `--summary-mode=legacy` on a
-/// terminal. The library writes rates in an older way than k6 does, so those are compared up to the value.
+/// The data and the text come from one run of k6 v1.1.0 with `--summary-mode=legacy` on a terminal.
+/// The library writes rates in an older way than k6 does, so those are compared up to the value.
 #[test]
 fn the_text_summary_is_k6s() {
     let data = include_str!("summary.json");

@@ -9,8 +9,8 @@ use tokio::sync::Semaphore;
 
 use super::exchange::send;
 use super::request::{Refusal, Request, is_given};
-use super::response;
 use super::trouble::Trouble;
+use super::{hints, response};
 use crate::host::{Host, Phase};
 use crate::log::{Level, Line};
 use crate::modules::bytes::{kind, refuse};
@@ -146,10 +146,18 @@ fn request<'js>(
         !object.contains_key("clean_url").unwrap_or(false)
     });
     if let Some(object) = object {
+        let is_answer = response::is_response(object);
+        if is_answer {
+            hints::response_in_batch(ctx, host);
+        }
         let part = |name: &str| object.get::<_, Value<'js>>(name);
-        let (url, body, params) = (part("url")?, part("body")?, part("params")?);
+        let none = || Value::new_undefined(ctx.clone());
+        let (url, body) = (part("url")?, part("body")?);
+        // A response has none, and would say so.
+        let params = if is_answer { none() } else { part("params")? };
         // In this form k6 writes methods large, and has no body for these two.
-        let method = method(part("method")?)?.to_ascii_uppercase();
+        let written = if is_answer { none() } else { part("method")? };
+        let method = method(written)?.to_ascii_uppercase();
         let body = Some(&body).filter(|_| method != "GET" && method != "HEAD");
         return Request::from_js(ctx, host, method.into(), &url, body, Some(&params));
     }

@@ -76,6 +76,7 @@ pub fn file<'js>(
     let name = text(name)?.unwrap_or_else(|| {
         std::time::UNIX_EPOCH.elapsed().map_or(0, |now| now.as_nanos()).to_string()
     });
+    super::hints::file_is_path(ctx, &data, &name);
     let content_type = text(content_type)?;
     let content_type = content_type.unwrap_or_else(|| "application/octet-stream".to_owned());
     let file = Object::new(ctx.clone())?;

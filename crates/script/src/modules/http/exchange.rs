@@ -6,7 +6,9 @@ use fence::Moment;
 use std::rc::Rc;
 use std::time::Duration;
 
-use client::{Deadline, Keep, Outgoing, Peer, Phases, Progress, Response, decode_body};
+use client::{
+    Deadline, ExchangeEnd, Keep, Outgoing, Peer, Phases, Progress, Response, decode_body,
+};
 
 use super::address::Address;
 use super::blocked;
@@ -16,7 +18,7 @@ use super::render::{Hop, render};
 use super::request::{Request, ResponseType};
 use super::samples::{self, Measured};
 use super::trouble::Trouble;
-use crate::host::{Exchanged, Host};
+use crate::host::Host;
 use crate::log::{Level, Line};
 
 /// Buffers of finished answers that are kept for the next ones, and how large they may be.
@@ -180,7 +182,12 @@ async fn exchange(
         None => None,
     };
     let seen = (status != 0).then_some(status);
-    host.setup.environment.exchanged(progress, Exchanged { status: seen, error, latency_ns });
+    let name = request.name.as_deref().unwrap_or_else(|| hop.shown());
+    host.setup.environment.exchanged(
+        progress,
+        ExchangeEnd { status: seen, error, latency_ns },
+        name,
+    );
     let measured = Measured {
         host,
         request,

@@ -5,6 +5,7 @@ use rquickjs::{Ctx, Value};
 
 use super::response::MEMBERS;
 use crate::host::{Host, HostRef};
+use crate::lacking::Lacking;
 use crate::options::nearest;
 use crate::said::Said;
 
@@ -178,7 +179,10 @@ pub fn no_member(ctx: &Ctx<'_>, host: &Host, name: &str) {
     let known = MEMBERS_ELSEWHERE.iter().find(|(word, _)| *word == name);
     let advice = match known.map(|(_, is)| *is).or_else(|| nearest(name, &MEMBERS)) {
         Some(is) => format!("it is `response.{is}`"),
-        None => format!("it has {}", MEMBERS.join(", ")),
+        None => {
+            let there = MEMBERS.iter().filter(|name| Lacking::response(name).is_none());
+            format!("it has {}", there.copied().collect::<Vec<_>>().join(", "))
+        }
     };
     let text = format!("a response has no `{name}`, so it is undefined; {advice}");
     host.warn_once(ctx, Said::Member, &text);
@@ -224,11 +228,87 @@ pub fn nested_form(ctx: &Ctx<'_>, name: &str, sent: &str) {
     host.warn_once(ctx, Said::NestedForm, &text);
 }
 
+/// `auth: { username, password }`
+pub fn no_auth(ctx: &Ctx<'_>) {
+    let Some(host) = ctx.userdata::<HostRef>().map(|host| host.0.clone()) else { return };
+    let text = "`auth` in the params of a request is the name of a method ('basic' or 'digest'), so that this object \
+                has no effect; write name and password into the URL, http://user:password@host/, or a header: \
+                headers: { Authorization: `Basic ${encoding.b64encode('user:password')}` }";
+    host.warn_once(ctx, Said::Auth, text);
+}
+
+/// `response.json('$.token')`: a path as others write it, which has found nothing.
+pub fn no_match(ctx: &Ctx<'_>, path: &str) {
+    let Some((language, right)) = as_gjson(path) else { return };
+    let Some(host) = ctx.userdata::<HostRef>().map(|host| host.0.clone()) else { return };
+    let path: String = path.chars().take(60).collect();
+    let text = format!(
+        "json('{path}') found nothing, so it is undefined: that is {language}, and the paths of json() are GJSON's; \
+         write json('{right}')"
+    );
+    host.warn_once(ctx, Said::Selector, &text);
+}
+
+/// A path of another language, and how it is written here.
+fn as_gjson(path: &str) -> Option<(&'static str, String)> {
+    let dotted = |path: &str| {
+        let path = path.replace("[*]", ".#").replace("['", ".").replace("[\"", ".");
+        let path: String =
+            path.chars().filter(|c| !"]'\"".contains(*c)).collect::<String>().replace('[', ".");
+        path.trim_matches('.').to_owned()
+    };
+    let is_index = |path: &str| {
+        path.match_indices('[').any(|(at, _)| {
+            path[at + 1..].starts_with(|c: char| c.is_ascii_digit() || c == '*' || c == '\'')
+        })
+    };
+    if path.starts_with("$.") || path.starts_with("$[") {
+        return Some(("JSONPath", dotted(&path[1..])));
+    }
+    if path.starts_with('/') && path.len() > 1 {
+        return Some(("a JSON pointer", path[1..].replace('/', ".")));
+    }
+    if path.starts_with('.') && path.len() > 1 {
+        return Some(("a path of jq", dotted(path)));
+    }
+    is_index(path).then(|| ("JavaScript", dotted(path)))
+}
+
+/// Longer texts are contents.
+const PATH_CHARS_MAX: usize = 200;
+
+/// `http.file('./users.csv', 'users.csv')`
+pub fn file_is_path(ctx: &Ctx<'_>, data: &Value<'_>, name: &str) {
+    let Some(text) = data.as_string().and_then(|text| text.to_string().ok()) else { return };
+    let looks = ["./", "../", "/"].iter().any(|begin| text.starts_with(begin))
+        && text.rsplit('/').next().is_some_and(|last| last.contains('.'));
+    let is_name = text.contains('.') && (text == name || text.ends_with(&format!("/{name}")));
+    let is_one = text.len() < PATH_CHARS_MAX && !text.contains(['\n', ' ', ',', '<', '{']);
+    if !is_one || !(looks || is_name) {
+        return;
+    }
+    let Some(host) = ctx.userdata::<HostRef>().map(|host| host.0.clone()) else { return };
+    let said = format!(
+        "http.file() takes the content of a file, so that the text `{text}` is sent; read it in the init code, const \
+         file = open('{text}', 'b'), and write http.file(file, '{name}')"
+    );
+    host.warn_once(ctx, Said::FilePath, &said);
+}
+
+/// `http.batch([http.get(a), http.get(b)])`
+pub fn response_in_batch(ctx: &Ctx<'_>, host: &Host) {
+    let text = "http.batch() was given responses: these requests have been made already, and are made again; give it \
+                what is to be requested: http.batch([['GET', url], ['GET', url2]])";
+    host.warn_once(ctx, Said::Batch, text);
+}
+
 /// So short a time limit was meant in seconds.
 const TIMEOUT_MS: f64 = 100.0;
 
-/// `timeout: 10`
-pub fn short_timeout(ctx: &Ctx<'_>, ms: f64) {
+/// `timeout: 10`, `timeout: '10'`
+pub fn short_timeout(ctx: &Ctx<'_>, value: &Value<'_>) {
+    let text = value.as_string().and_then(|text| text.to_string().ok());
+    let Some(ms) = value.as_number().or_else(|| text?.trim().parse().ok()) else { return };
     if !(ms > 0.0 && ms < TIMEOUT_MS) {
         return;
     }
@@ -241,7 +321,24 @@ pub fn short_timeout(ctx: &Ctx<'_>, ms: f64) {
 
 #[cfg(test)]
 mod tests {
-    use super::missing_value;
+    use super::{as_gjson, missing_value};
+
+    #[test]
+    fn paths_of_other_languages_are_written_as_json_wants_them() {
+        for (path, right) in [
+            ("$.token", "token"),
+            ("$['a'].b[0]", "a.b.0"),
+            ("$.items[*].id", "items.#.id"),
+            ("/data/id", "data.id"),
+            (".data.id", "data.id"),
+            ("data[0].id", "data.0.id"),
+        ] {
+            assert_eq!(as_gjson(path).map(|(_, right)| right).as_deref(), Some(right), "{path}");
+        }
+        for path in ["token", "a.0.b", "items.#.id", "a.#(b==1)#.c", "@this", "$", "/"] {
+            assert_eq!(as_gjson(path), None, "{path}");
+        }
+    }
 
     #[test]
     fn a_value_that_is_missing_in_a_url_is_seen() {

@@ -14,7 +14,10 @@ pub fn read<'js>(ctx: &Ctx<'js>, body: &[u8], selector: Option<Value<'js>>) -> R
     };
     match select(&json, &path) {
         Some(found) => to_js(ctx, &found),
-        None => Ok(Value::new_undefined(ctx.clone())),
+        None => {
+            super::hints::no_match(ctx, &path);
+            Ok(Value::new_undefined(ctx.clone()))
+        }
     }
 }
 

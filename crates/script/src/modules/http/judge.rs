@@ -85,9 +85,13 @@ pub fn expected_statuses<'js>(
             (None, None) => None,
         };
         let Some(range) = range else {
+            let help = match arg.is_array() {
+                true => "; a list is written without its brackets: expectedStatuses(200, 404)",
+                false => "",
+            };
             let message = format!(
                 "argument number {} to expectedStatuses was neither an integer nor an object like \
-                 {{min:100, max:329}}",
+                 {{min:100, max:329}}{help}",
                 index + 1
             );
             return Err(refuse(&ctx, &message));

@@ -164,7 +164,7 @@ impl Request {
                 "tags" => self.take_tags(ctx, &value)?,
                 "cookies" => self.take_cookies(&value)?,
                 "timeout" => {
-                    value.as_number().into_iter().for_each(|ms| hints::short_timeout(ctx, ms));
+                    hints::short_timeout(ctx, &value);
                     self.timeout = timeout(&value)?;
                 }
                 "redirects" if is_given(&value) => {
@@ -180,6 +180,7 @@ impl Request {
                 "compression" => {
                     *compression = value.get::<Coerced<String>>()?.0;
                 }
+                "auth" if value.is_object() => hints::no_auth(ctx),
                 "auth" if is_given(&value) => {
                     let auth = value.get::<Coerced<String>>()?.0;
                     self.digest = auth.eq_ignore_ascii_case("digest");

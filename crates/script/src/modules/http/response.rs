@@ -49,6 +49,11 @@ pub const MEMBERS: [&str; 20] = [
 ];
 const METHODS_FROM: usize = 16;
 
+/// Whether an object is what a request has given.
+pub fn is_response(object: &Object<'_>) -> bool {
+    Class::<ResponseObject<'_>>::from_object(object).is_some()
+}
+
 /// QuickJS's numbers for the names of the members, in one virtual user.
 pub struct Names([u32; MEMBERS.len()]);
 
@@ -176,9 +181,8 @@ impl<'js> JsClass<'js> for ResponseObject<'js> {
         _receiver: Value<'js>,
         value: Value<'js>,
     ) -> Result<bool> {
-        // QuickJS lends the value and frees it itself, but the binding takes it for a gift and frees
-        // it, too. The second owner gets a share of its own.
-        // SAFETY: a value that is alive.
+        // QuickJS lends the value and frees it itself, but the binding takes it for a gift and
+        // frees it, too. The second owner gets a share of its own. SAFETY: a value that is alive.
         unsafe { rquickjs::qjs::JS_DupValue(ctx.as_raw().as_ptr(), value.as_raw()) };
         let this = this.borrow();
         match this.names.find(&atom).filter(|member| *member < METHODS_FROM) {

@@ -10,9 +10,9 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use client::{Deadlines, OriginTable, Progress, Settings};
+use client::{Deadlines, ExchangeEnd, OriginTable, Progress, Settings};
 use script::heap::Budget;
-use script::host::{Exchanged, HostEnvironment, InstanceFacts, Phase, Scenario, VuSetup};
+use script::host::{HostEnvironment, InstanceFacts, Phase, Scenario, VuSetup};
 use script::log::{Line, Logger};
 use script::program::{Rules, Script};
 use script::recorder::ScriptRecorder;
@@ -48,7 +48,7 @@ impl HostEnvironment for Nobody {
     fn next_request_at(&self) -> Option<Moment> {
         None
     }
-    fn exchanged(&self, _progress: &Progress, _ended: Exchanged) {
+    fn exchanged(&self, _progress: &Progress, _ended: ExchangeEnd, _name: &str) {
         self.exchanged.set(self.exchanged.get() + 1);
     }
     fn interrupted(&self, _progress: &Progress) {

@@ -1,4 +1,5 @@
-//! A client of a few lines on a plain socket, so that nothing clever stands between test and server.
+//! A client of a few lines on a plain socket, so that nothing clever stands between test and
+//! server.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -96,7 +96,8 @@ pub fn role_of(files: &Files) -> Option<Role> {
     Some(facts.identity.ok()?.role)
 }
 
-/// Says first what is wrong first: a certificate of another role opens nothing, whatever else is missing.
+/// Says first what is wrong first: a certificate of another role opens nothing, whatever else is
+/// missing.
 pub fn must_be(folder: &Path, files: &Files, wanted: &[Role]) -> Result<(), Failure> {
     match (role_of(files), wanted) {
         (Some(role), [first, ..]) if !wanted.contains(&role) => {

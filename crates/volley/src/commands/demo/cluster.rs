@@ -1,4 +1,5 @@
-//! `volley demo --cluster`: a job on a fleet of real processes. A worker and the job's owner are killed while it runs.
+//! `volley demo --cluster`: a job on a fleet of real processes. A worker and the job's owner are
+//! killed while it runs.
 
 use std::net::SocketAddr;
 use std::process::Child;
@@ -9,7 +10,7 @@ use control::owner::Policy;
 use fence::{JobId, NodeId};
 use fleet::client::keys;
 use fleet::client::pack::pack_plan;
-use fleet::client::{FleetClient, JobWatch, Submission, Told};
+use fleet::client::{FleetClient, JobWatch, Submission, WatchUpdate};
 use fleet::local::{LocalCluster, Place};
 use plan::ReadOptions;
 use report::ExitCode;
@@ -134,8 +135,8 @@ async fn follow(
     loop {
         let told = watch.next().await.map_err(Failure::failed)?;
         match told {
-            Some(Told::Final(result)) => return Ok(*result),
-            Some(Told::Shown(Shown::Window { window, counted: new })) => {
+            Some(WatchUpdate::Final(result)) => return Ok(*result),
+            Some(WatchUpdate::Shown(Shown::Window { window, counted: new })) => {
                 counted += new.requests;
                 let now = (window.last + 1) / 10;
                 if now > second {
@@ -145,11 +146,13 @@ async fn follow(
                     (second, counted) = (now, 0);
                 }
             }
-            Some(Told::Shown(Shown::Note(note))) => say(&format!("          {}", note.event)),
-            Some(Told::Broken(why)) => {
-                say(&format!("          {why}; the watch goes on elsewhere"));
+            Some(WatchUpdate::Shown(Shown::Note(note))) => {
+                say(&format!("          {}", note.event));
             }
-            Some(Told::Shown(_)) => {}
+            Some(WatchUpdate::Broken(broken)) => {
+                say(&format!("          {}; the watch goes on elsewhere", broken.reason));
+            }
+            Some(WatchUpdate::Shown(_)) => {}
             None => return Err(Failure::failed("the watch has ended without a result")),
         }
         if killed == 0 && second >= WORKER_DIES {

@@ -1,9 +1,11 @@
-//! Shows a job while it runs: the live view, plain lines, or JSON, fed by a watch instead of an engine.
+//! Shows a job while it runs: the live view, plain lines, or JSON, fed by a watch instead of an
+//! engine.
 
 use std::io::IsTerminal;
 use std::sync::mpsc::channel;
+use std::time::Duration;
 
-use ::fleet::client::{FleetClient, FleetError, JobWatch, Steering, Told};
+use ::fleet::client::{Broken, FleetClient, FleetError, JobWatch, Steering, WatchUpdate};
 use fence::JobId;
 use report::format;
 use serde_json::{Value, json};
@@ -25,12 +27,20 @@ const WINDOWS_PER_S: f64 = 10.0;
 /// How following a job has ended.
 pub enum Followed {
     Ended(Box<RunResult>),
-    /// By the user; the job goes on.
-    Detached,
+    /// By the user. The job goes on as far as is known: `is_lost` if no manager told of it lately.
+    Detached {
+        is_lost: bool,
+    },
 }
 
-pub fn detached(job: JobId, flags: &str, summary: bool) {
-    eprintln!("volley: detached; job {} goes on", short(job));
+pub fn detached(job: JobId, is_lost: bool, flags: &str, summary: bool) {
+    let job_id = short(job);
+    match is_lost {
+        false => eprintln!("volley: detached; job {job_id} goes on"),
+        true => eprintln!(
+            "volley: detached; whether job {job_id} goes on is not known, because no manager could say it"
+        ),
+    }
     eprintln!("{}", how_to_go_on(job, flags));
     if summary {
         eprintln!("  volley results {}{flags} --summary FILE     once it has ended", short(job));
@@ -47,7 +57,7 @@ pub async fn follow(
     let mode = view_mode(&output, false);
     let (wishes, mut wanted) = unbounded_channel();
     let interrupt = wishes.clone();
-    signals::on_interrupt(move || {
+    signals::on_interrupt_or_hangup(move || {
         let _ = interrupt.send(dashboard::Command::Interrupt);
     });
     let latest = dashboard::Latest::new();
@@ -60,10 +70,22 @@ pub async fn follow(
     let hold = view.mode() == dashboard::Mode::Full;
     let voice = Voice { json: args.json, speak, hold, fail_on: args.fail_on };
     let name = format!("job {}", short(job));
-    let mut screen =
-        Screen { voice, latest, held: Vec::new(), broken: None, state: None, name, is_seen: false };
+    let mut screen = Screen {
+        voice,
+        latest,
+        held: Vec::new(),
+        broken: false,
+        lost: false,
+        lease: None,
+        state: None,
+        name,
+        is_seen: false,
+    };
     let views = mode != dashboard::Mode::None;
     let client = client.clone().without_notice();
+    // Asked while somebody answers: who cannot be asked later cannot say it then.
+    let limits = client.managers().await.ok().and_then(|known| known.limits);
+    screen.lease = limits.map(|limits| Duration::from_millis(limits.lease_ms));
     let watch = client.watch(job, views);
     let followed = attend(&client, job, watch, &mut wanted, &mut screen).await;
     view.finish();
@@ -99,22 +121,22 @@ async fn attend(
         tokio::select! {
             biased;
             Some(command) = wanted.recv() => {
-                let Some(wish) = Wish::of(command) else { return Ok(Followed::Detached) };
+                let Some(wish) = Wish::of(command) else { return Ok(screen.detached()) };
                 let (client, answers) = (client.clone(), answers.clone());
                 // The answer may take its time; the view goes on.
                 tokio::spawn(async move { drop(answers.send(wish.ask(&client, job).await)) });
             }
             Some(answer) = answered.recv() => screen.say(&format!("volley: {answer}")),
             told = watch.next() => match told? {
-                Some(Told::Final(mut result)) => {
+                Some(WatchUpdate::Final(mut result)) => {
                     result.fail_on = screen.voice.fail_on.unwrap_or(result.fail_on);
                     screen.finished(&result);
                     return Ok(Followed::Ended(result));
                 }
-                Some(Told::Shown(shown)) => screen.show(shown),
-                Some(Told::Broken(reason)) => screen.broken(&reason),
+                Some(WatchUpdate::Shown(shown)) => screen.show(shown),
+                Some(WatchUpdate::Broken(broken)) => screen.broken(&broken),
                 // The result comes before the end.
-                None => return Ok(Followed::Detached),
+                None => return Ok(screen.detached()),
             },
         }
     }
@@ -168,7 +190,12 @@ struct Screen {
     voice: Voice,
     latest: dashboard::Latest,
     held: Vec<String>,
-    broken: Option<String>,
+    /// Nothing is heard at the moment; that was said.
+    broken: bool,
+    /// From no manager; that was said.
+    lost: bool,
+    /// For how long workers go on without any.
+    lease: Option<Duration>,
     state: Option<(RunState, String)>,
     /// Of the job, until its own view says the plan's.
     name: String,
@@ -178,8 +205,9 @@ struct Screen {
 
 impl Screen {
     fn show(&mut self, shown: Shown) {
-        if self.broken.take().is_some() {
-            self.say("volley: connected again");
+        if std::mem::take(&mut self.broken) {
+            let always = std::mem::take(&mut self.lost);
+            self.tell("volley: connected again", always);
         }
         match shown {
             Shown::View(mut view) => {
@@ -200,7 +228,8 @@ impl Screen {
                     self.mention(&format!("job {name}: {why}"));
                 }
                 self.state = Some((state, why));
-                // There is no view of a job that has not begun: what it waits for is all there is to see.
+                // There is no view of a job that has not begun: what it waits for is all there is
+                // to see.
                 if self.voice.hold && !self.is_seen && state != RunState::Done {
                     let warnings = self.waits_for().into_iter().collect();
                     let plan = self.name.clone();
@@ -235,15 +264,29 @@ impl Screen {
         }
     }
 
-    /// Says each reason once.
-    fn broken(&mut self, reason: &str) {
-        if self.broken.as_deref() != Some(reason) {
-            self.say(&format!("volley: {reason}; the job goes on, so does the watch"));
+    /// Says once that one manager is lost, and once that all are.
+    fn broken(&mut self, broken: &Broken) {
+        match &broken.all {
+            Some(all) if !self.lost => {
+                let text = lost(all, broken, self.lease);
+                // Whoever wants to hear little wants to hear that nothing is known any more.
+                self.tell(&format!("volley: {text}"), true);
+                self.lost = true;
+            }
+            None if !self.broken => {
+                self.say(&format!("volley: {}; the watch goes on with another", broken.reason));
+            }
+            _ => {}
         }
-        self.broken = Some(reason.to_owned());
+        self.broken = true;
     }
 
-    /// For plain lines only: the live view has its own way to show it, and the summary tells it again.
+    fn detached(&self) -> Followed {
+        Followed::Detached { is_lost: self.lost }
+    }
+
+    /// For plain lines only: the live view has its own way to show it, and the summary tells it
+    /// again.
     fn mention(&mut self, line: &str) {
         if !self.voice.hold {
             self.say(line);
@@ -251,13 +294,37 @@ impl Screen {
     }
 
     fn say(&mut self, line: &str) {
+        self.tell(line, false);
+    }
+
+    fn tell(&mut self, line: &str, always: bool) {
         match self.voice {
-            Voice { speak: false, .. } => {}
+            Voice { speak: false, .. } if !always => {}
             Voice { hold: false, .. } => eprintln!("{line}"),
             Voice { .. } if self.held.len() < HELD_LINES_MAX => self.held.push(line.to_owned()),
             Voice { .. } => {}
         }
     }
+}
+
+/// What is known of a job of which no manager can tell anything.
+fn lost(all: &[String], broken: &Broken, lease: Option<Duration>) -> String {
+    let within = lease.map_or(String::new(), |lease| format!(" ({lease:?})"));
+    let (answered, of) = (broken.answered, all.len());
+    let answer = if answered == 1 { "answers" } else { "answer" };
+    let what = match answered {
+        0 => format!(
+            "no manager is reached from here. If workers reach none either, they stop when their leases end{within}, \
+             and go on when a majority of the managers is back"
+        ),
+        _ => format!(
+            "{answered} of {of} managers {answer}, and cannot decide anything now. Workers stop when their leases \
+             end{within}, and go on when a majority of the managers is back"
+        ),
+    };
+    let reasons: String = all.iter().map(|reason| format!("\n  {reason}")).collect();
+    let patience = broken.patience;
+    format!("{what}; the watch waits for that, at most {patience:?}{reasons}")
 }
 
 fn state_name(state: RunState) -> &'static str {

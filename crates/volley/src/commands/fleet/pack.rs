@@ -1,4 +1,5 @@
-//! What is submitted: the plan or the script with everything that belongs to it, read as `volley run` reads it.
+//! What is submitted: the plan or the script with everything that belongs to it, read as
+//! `volley run` reads it.
 
 use ::fleet::bundle::Bundle;
 use ::fleet::client::pack::{PackError, pack_plan};
@@ -12,6 +13,7 @@ use crate::commands::rows::short_of_rows;
 use crate::commands::run::{Asked, environment, for_scripts};
 use crate::commands::runner::{self, Style};
 use crate::commands::script::{self, Remote};
+use crate::commands::stdin;
 use crate::failure::Failure;
 
 pub struct Packed {
@@ -21,6 +23,14 @@ pub struct Packed {
 
 /// The exit code, if it cannot be done; it has been said why.
 pub fn pack(args: &SubmitArgs) -> Result<Packed, ExitCode> {
+    if stdin::is_meant(&args.plan) {
+        let is_script = stdin::is_script().map_err(|failure| failure.tell())?;
+        if !is_script {
+            let what = "a plan is submitted from a file, with what it names beside it";
+            let help = "write it into a file: `volley submit plan.yaml`; `volley run -` takes it";
+            return Err(Failure::usage(what).help(help).tell());
+        }
+    }
     if script::is_script(&args.plan) {
         return pack_script(args);
     }

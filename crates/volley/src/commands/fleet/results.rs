@@ -8,8 +8,9 @@ use serde_json::json;
 use stats::RunResult;
 
 use super::follow::{Followed, detached, follow};
-use super::{EnrolmentService, run};
+use super::{ClusterAccess, run};
 use crate::cli::{FollowArgs, ResultsArgs, WatchArgs};
+use crate::commands::report as keep;
 use crate::commands::runner::{self, Style, check_outputs};
 use crate::commands::script;
 use crate::failure::told;
@@ -20,20 +21,20 @@ pub fn watch(args: &WatchArgs) -> ExitCode {
         return exit;
     }
     let done = run(async {
-        let door = EnrolmentService::open(&args.at)?;
-        let client = door.connect().await?;
-        let job = client.find(&args.job).await.map_err(|error| door.explain(&error))?;
+        let access = ClusterAccess::open(&args.at)?;
+        let client = access.connect().await?;
+        let job = client.find(&args.job).await.map_err(|error| access.explain(&error))?;
         let followed = follow(&client, job, &args.follow).await;
-        let followed = followed.map_err(|error| door.explain_watch(&error))?;
-        if let Followed::Detached = followed {
-            detached(job, &door.flags, args.follow.summary.is_some());
+        let followed = followed.map_err(|error| access.explain_watch(&error))?;
+        if let Followed::Detached { is_lost } = followed {
+            detached(job, is_lost, &access.flags, args.follow.summary.is_some());
         }
         Ok(followed)
     });
     told(done.map(|followed| match followed {
-        Followed::Detached => ExitCode::Interrupted,
+        Followed::Detached { .. } => ExitCode::Interrupted,
         Followed::Ended(mut result) => {
-            write(&mut result, &args.follow);
+            write(&mut result, &args.follow, &args.job);
             tell(&result, &args.follow)
         }
     }))
@@ -44,15 +45,15 @@ pub fn results(args: &ResultsArgs) -> ExitCode {
         return exit;
     }
     let done = run(async {
-        let door = EnrolmentService::open(&args.at)?;
-        let client = door.connect().await?;
-        let job = client.find(&args.job).await.map_err(|error| door.explain(&error))?;
+        let access = ClusterAccess::open(&args.at)?;
+        let client = access.connect().await?;
+        let job = client.find(&args.job).await.map_err(|error| access.explain(&error))?;
         if args.logs {
-            let logs = client.logs(job).await.map_err(|error| door.explain(&error))?;
+            let logs = client.logs(job).await.map_err(|error| access.explain(&error))?;
             print_logs(&logs, args.follow.json);
             return Ok(None);
         }
-        client.result(job).await.map(Some).map_err(|error| door.explain(&error))
+        client.result(job).await.map(Some).map_err(|error| access.explain(&error))
     });
     let mut result = match done {
         Ok(Some(result)) => result,
@@ -68,7 +69,7 @@ pub fn results(args: &ResultsArgs) -> ExitCode {
         }
         return ExitCode::Passed;
     }
-    write(&mut result, &args.follow);
+    write(&mut result, &args.follow, &args.job);
     if args.follow.json {
         print::line(&report::Summary::new(&result).to_json());
     }
@@ -90,10 +91,12 @@ pub fn check(args: &FollowArgs) -> Result<(), ExitCode> {
 }
 
 /// Files other than the summary; what went wrong becomes part of the result.
-pub fn write(result: &mut RunResult, args: &FollowArgs) {
+pub fn write(result: &mut RunResult, args: &FollowArgs, job: &str) {
     result.fail_on = args.fail_on.unwrap_or(result.fail_on);
     let notes = write_results(&args.output, result);
     result.notes.extend(notes);
+    let about = keep::about(None, Some(job.to_owned()), None);
+    keep::write(result, &args.keep, &about, args.quiet);
 }
 
 /// Summary and exit code. The script itself is not here: how its summary looks is the default.
@@ -106,7 +109,8 @@ fn tell(result: &RunResult, args: &FollowArgs) -> ExitCode {
 
 fn print_logs(logs: &[proto::AttemptLog], as_json: bool) {
     for log in logs {
-        let proto::AttemptLog { workflow, shard, attempt, worker, status, error, text, .. } = log;
+        let proto::AttemptLog { workflow, shard, attempt, worker, error, text, .. } = log;
+        let status = log.status().word();
         if as_json {
             let counted = log.counters.unwrap_or_default();
             let line = json!({

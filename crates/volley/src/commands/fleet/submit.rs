@@ -13,7 +13,7 @@ use serde_json::json;
 use super::follow::{Followed, detached, follow};
 use super::pack::pack;
 use super::results::{check, write};
-use super::{EnrolmentService, run, short};
+use super::{ClusterAccess, run, short};
 use crate::cli::SubmitArgs;
 use crate::failure::{Failure, told};
 use crate::{cluster, print};
@@ -40,11 +40,11 @@ pub fn submit(args: &SubmitArgs) -> ExitCode {
         Err(error) => return Failure::invalid(error).tell(),
     };
     let done = run(async {
-        let mut door = EnrolmentService::open(&args.at)?;
-        door.patience = args.patience;
-        let client = door.connect().await?;
-        let submitted = hand_in(args, &door, &client, &name, bytes).await?;
-        tell_accepted(args, &door, submitted, &name);
+        let mut access = ClusterAccess::open(&args.at)?;
+        access.patience = args.patience;
+        let client = access.connect().await?;
+        let submitted = hand_in(args, &access, &client, &name, bytes).await?;
+        tell_accepted(args, &access, submitted, &name);
         if !args.watch && !args.follow.quiet {
             tell_if_nobody_works(&client).await;
         }
@@ -53,17 +53,17 @@ pub fn submit(args: &SubmitArgs) -> ExitCode {
         }
         packed.introduce();
         let followed = follow(&client, submitted.job, &args.follow).await;
-        let followed = followed.map_err(|error| door.explain_watch(&error))?;
-        if let Followed::Detached = followed {
-            detached(submitted.job, &door.flags, args.follow.summary.is_some());
+        let followed = followed.map_err(|error| access.explain_watch(&error))?;
+        if let Followed::Detached { is_lost } = followed {
+            detached(submitted.job, is_lost, &access.flags, args.follow.summary.is_some());
         }
-        Ok(Some(followed))
+        Ok(Some((followed, super::short(submitted.job))))
     });
     told(done.map(|followed| match followed {
         None => ExitCode::Passed,
-        Some(Followed::Detached) => ExitCode::Interrupted,
-        Some(Followed::Ended(mut result)) => {
-            write(&mut result, &args.follow);
+        Some((Followed::Detached { .. }, _)) => ExitCode::Interrupted,
+        Some((Followed::Ended(mut result), job)) => {
+            write(&mut result, &args.follow, &job);
             packed.tell(&result, args)
         }
     }))
@@ -72,15 +72,15 @@ pub fn submit(args: &SubmitArgs) -> ExitCode {
 /// Upload and submission; the key stays on disk until there is an answer.
 async fn hand_in(
     args: &SubmitArgs,
-    door: &EnrolmentService,
+    access: &ClusterAccess,
     client: &FleetClient,
     name: &str,
     bytes: Bytes,
 ) -> Result<Submitted, Failure> {
-    let bundle = client.put(bytes, progress(args)).await.map_err(|error| door.explain(&error))?;
+    let bundle = client.put(bytes, progress(args)).await.map_err(|error| access.explain(&error))?;
     let kept = match &args.key {
         Some(_) => None,
-        None => keep_key(door, name, &bundle)?,
+        None => keep_key(access, name, &bundle)?,
     };
     let key = match (&args.key, &kept) {
         (Some(key), _) => key.to_string(),
@@ -100,11 +100,11 @@ async fn hand_in(
     if let (Ok(_) | Err(FleetError::Rejected { .. }), Some(kept)) = (&answer, kept) {
         kept.forget();
     }
-    answer.map_err(|error| door.explain(&error))
+    answer.map_err(|error| access.explain(&error))
 }
 
 fn keep_key(
-    door: &EnrolmentService,
+    access: &ClusterAccess,
     name: &str,
     bundle: &ledger_state::BlobRef,
 ) -> Result<Option<Kept>, Failure> {
@@ -112,9 +112,9 @@ fn keep_key(
         eprintln!("volley: no HOME and no XDG_STATE_HOME: the submission's key is not kept");
         return Ok(None);
     };
-    let files = &door.credentials;
+    let files = &access.credentials;
     let own = trust::Credentials::load(&files.certificate, &files.key, &files.ca);
-    let own = own.map_err(|error| Failure::failed(error).at(door.certs.display()))?;
+    let own = own.map_err(|error| Failure::failed(error).at(access.certs.display()))?;
     let hash = keys::hash(&own.identity().cluster, bundle, name);
     let kept = keys::keep(&state.join("submissions"), &hash);
     Ok(Some(kept.map_err(Failure::failed)?))
@@ -130,7 +130,7 @@ fn progress(args: &SubmitArgs) -> ::fleet::client::Progress {
     })
 }
 
-fn tell_accepted(args: &SubmitArgs, door: &EnrolmentService, submitted: Submitted, name: &str) {
+fn tell_accepted(args: &SubmitArgs, access: &ClusterAccess, submitted: Submitted, name: &str) {
     let Submitted { job, repeated } = submitted;
     if args.follow.json {
         let text = json!({ "job": job.to_string(), "name": name, "repeated": repeated });
@@ -146,7 +146,7 @@ fn tell_accepted(args: &SubmitArgs, door: &EnrolmentService, submitted: Submitte
     let known = if repeated { " (it had been accepted before)" } else { "" };
     eprintln!("job {} accepted{known}: {name}", short(job));
     if !args.watch {
-        eprintln!("{}", how_to_go_on(job, &door.flags));
+        eprintln!("{}", how_to_go_on(job, &access.flags));
     }
 }
 

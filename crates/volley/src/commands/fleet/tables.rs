@@ -6,6 +6,7 @@ mod tests;
 use std::fmt::Write;
 use std::time::Duration;
 
+use ::fleet::wire::proto::{JobState, NodeRole, NodeState, Outcome, Routing};
 use ::fleet::wire::{job_from, proto};
 use report::format;
 use serde_json::{Value, json};
@@ -63,15 +64,20 @@ fn digits(jobs: &[proto::JobStatus]) -> usize {
 }
 
 fn state_of(job: &proto::JobStatus) -> String {
-    match job.outcome.as_str() {
-        "" => job.state.clone(),
-        outcome => outcome.to_ascii_lowercase(),
+    match job.outcome() {
+        Outcome::Unspecified => job.state().word(),
+        outcome => outcome.word().to_ascii_lowercase(),
     }
 }
 
-/// Whether it runs, and its numbers are those of the ledger, which knows only of attempts that have ended.
+fn has_ended(job: &proto::JobStatus) -> bool {
+    job.outcome() != Outcome::Unspecified
+}
+
+/// Whether it runs, and its numbers are those of the ledger, which knows only of attempts that have
+/// ended.
 fn is_behind(job: &proto::JobStatus) -> bool {
-    !job.live && matches!(job.state.as_str(), "running" | "cancelling")
+    !job.live && matches!(job.state(), JobState::Running | JobState::Cancelling)
 }
 
 pub fn jobs(list: &proto::ListReply, ended: bool) -> String {
@@ -123,13 +129,13 @@ pub fn job_json(job: &proto::JobStatus) -> Value {
                 .iter()
                 .map(|shard| {
                     json!({
-                        "shard": shard.shard, "attempt": shard.attempt, "state": shard.state,
+                        "shard": shard.shard, "attempt": shard.attempt, "state": shard.state().word(),
                         "worker": shard.worker,
                     })
                 })
                 .collect();
             json!({
-                "name": workflow.name, "state": workflow.state, "need": workflow.need,
+                "name": workflow.name, "state": workflow.state().word(), "need": workflow.need,
                 "vus_now": workflow.vus_now, "per_second_now": workflow.per_second_now,
                 "shards": shards,
             })
@@ -142,8 +148,8 @@ pub fn job_json(job: &proto::JobStatus) -> Value {
         .collect();
     let counters = job.counters.unwrap_or_default();
     json!({
-        "job": id(&job.job), "name": job.name, "state": job.state,
-        "outcome": (!job.outcome.is_empty()).then_some(&job.outcome), "detail": job.detail,
+        "job": id(&job.job), "name": job.name, "state": job.state().word(),
+        "outcome": has_ended(job).then(|| job.outcome().word()), "detail": job.detail,
         "owner": (!job.owner.is_empty()).then_some(&job.owner),
         "submitted_by": job.submitted_by,
         "cancelled_by": (!job.cancelled_by.is_empty()).then_some(&job.cancelled_by),
@@ -179,7 +185,8 @@ fn addendum_json(addendum: &proto::Addendum) -> Value {
     })
 }
 
-/// What workers have said after their attempts were ended for them, and how many have not been heard.
+/// What workers have said after their attempts were ended for them, and how many have not been
+/// heard.
 fn last_words(job: &proto::JobStatus) -> Vec<(&'static str, String)> {
     let mut lines = Vec::new();
     if job.addenda_more > 0 {
@@ -228,7 +235,7 @@ pub fn job(job: &proto::JobStatus) -> String {
     line("state", &state_of(job));
     line("detail", &format::clean(&job.detail));
     let owner = if job.owner.is_empty() { "nobody yet" } else { &job.owner };
-    line("owner", if job.outcome.is_empty() { owner } else { "" });
+    line("owner", if has_ended(job) { "" } else { owner });
     line("client", &job.submitted_by);
     line("cancelled", &cancelled_by(job));
     let took = if job.ran_ms > 0 { format!(", took {}", age(job.ran_ms)) } else { String::new() };
@@ -253,14 +260,16 @@ pub fn job(job: &proto::JobStatus) -> String {
     let mut rows = Vec::new();
     for workflow in &job.workflows {
         if workflow.shards.is_empty() {
-            rows.push([&*workflow.name, "-", "-", &*workflow.state, "-"].map(format::clean));
+            rows.push(
+                [&*workflow.name, "-", "-", &*workflow.state().word(), "-"].map(format::clean),
+            );
         }
         for shard in &workflow.shards {
             rows.push([
                 format::clean(&workflow.name),
                 shard.shard.to_string(),
                 shard.attempt.to_string(),
-                shard.state.clone(),
+                shard.state().word(),
                 or_dash(&start(&shard.worker)),
             ]);
         }
@@ -294,32 +303,32 @@ pub fn fleet(fleet: &proto::FleetReply, running: &proto::ListReply) -> String {
         .iter()
         .map(|node| {
             // What somebody said who is gone by now is no help.
-            let gone = matches!(node.state.as_str(), "dead" | "left");
-            let cores = match node.role.as_str() {
-                "worker" if !gone => format!("{} of {} free", node.cores_free, node.cores),
+            let gone = matches!(node.state(), NodeState::Dead | NodeState::Left);
+            let cores = match node.role() {
+                NodeRole::Worker if !gone => format!("{} of {} free", node.cores_free, node.cores),
                 _ => "-".to_owned(),
             };
-            let work = match node.role.as_str() {
-                "worker" if gone => "-".to_owned(),
-                "worker" => format::plural(u64::from(node.shards), "shard"),
+            let work = match node.role() {
+                NodeRole::Worker if gone => "-".to_owned(),
+                NodeRole::Worker => format::plural(u64::from(node.shards), "shard"),
                 _ => format::plural(u64::from(node.jobs), "job"),
             };
             let mut state = match (node.draining, gone) {
                 (true, false) => "draining".to_owned(),
-                _ => node.state.clone(),
+                _ => node.state().word(),
             };
             if node.leads {
                 state += ", leads";
             }
             if !node.why.is_empty() {
-                let what = match node.routing.as_str() {
-                    "investigate" => "last choice",
-                    "evict" => "given up on",
+                let what = match node.routing() {
+                    Routing::Investigate => "last choice",
+                    Routing::Evict => "given up on",
                     _ => "nothing new",
                 };
                 state += &format!(", {what} ({})", format::clean(&node.why));
             }
-            [start(&node.node), node.role.clone(), node.address.clone(), state, cores, work]
+            [start(&node.node), node.role().word(), node.address.clone(), state, cores, work]
         })
         .collect();
     let mut text = table(["node", "role", "address", "state", "cores", "work"], &rows);
@@ -337,10 +346,11 @@ pub fn fleet_json(fleet: &proto::FleetReply, running: &proto::ListReply) -> Valu
         .iter()
         .map(|node| {
             json!({
-                "node": node.node, "role": node.role, "address": node.address, "state": node.state,
+                "node": node.node, "role": node.role().word(), "address": node.address,
+                "state": node.state().word(),
                 "cores": node.cores, "cores_free": node.cores_free, "shards": node.shards,
                 "draining": node.draining, "jobs": node.jobs, "leads": node.leads,
-                "routing": node.routing, "why": node.why,
+                "routing": node.routing().word(), "why": node.why,
             })
         })
         .collect();

@@ -1,8 +1,8 @@
 //! `volley debug ledger check`: writes through members of a ledger, measures, and audits.
 //!
-//! Every write is a rehearsal job under a key of its own. What is not known to be taken is sent again under the same
-//! key, perhaps through another member. At the end each acknowledged one is asked for again: it must be there, once,
-//! at the place in the log that was acknowledged.
+//! Every write is a rehearsal job under a key of its own. What is not known to be taken is sent
+//! again under the same key, perhaps through another member. At the end each acknowledged one is
+//! asked for again: it must be there, once, at the place in the log that was acknowledged.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! `volley debug members keys ...`: a rotation of the gossip key, over all live members.
 //!
-//! Each step is done at every live member, and a step that would make two of them fail to understand each other is
-//! refused before anything is changed. Every step can be repeated.
+//! Each step is done at every live member, and a step that would make two of them fail to
+//! understand each other is refused before anything is changed. Every step can be repeated.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use report::format;
 use serde_json::json;
 use trust::Role;
 
-use super::EnrolmentService;
+use super::ClusterAccess;
 use crate::cli::{KeysArgs, KeysChange, MemberPlace};
 use crate::failure::Failure;
 use crate::print;
@@ -36,16 +36,17 @@ pub async fn keys(
     args: &KeysArgs,
     as_json: bool,
 ) -> Result<ExitCode, Failure> {
-    let door = EnrolmentService::open(place)?;
-    let client = door.connect(&door.address, place.role).await.map_err(|e| door.explain(&e))?;
-    let snapshot = client.members().await.map_err(|error| door.explain(&error))?;
+    let access = ClusterAccess::open(place)?;
+    let client =
+        access.connect(&access.address, place.role).await.map_err(|e| access.explain(&e))?;
+    let snapshot = client.members().await.map_err(|error| access.explain(&error))?;
     let mut live: Vec<MemberRow> =
         snapshot.members.into_iter().filter(|row| row.is_self || row.state.is_live()).collect();
     live.sort_by_key(|row| (row.role, row.address));
     let ask = async |action: &KeyAction| {
         let mut answers = Vec::new();
         for row in &live {
-            let said = ask_one(&door, &client, row, action.clone()).await;
+            let said = ask_one(&access, &client, row, action.clone()).await;
             answers.push(Answer { row: row.clone(), said });
         }
         answers
@@ -76,7 +77,7 @@ pub async fn keys(
             for answer in before {
                 let there = answer.said.as_ref().is_ok_and(|ring| ring.keys.contains(&key));
                 let said = match there {
-                    true => ask_one(&door, &client, &answer.row, KeyAction::Remove(key)).await,
+                    true => ask_one(&access, &client, &answer.row, KeyAction::Remove(key)).await,
                     false => answer.said,
                 };
                 answers.push(Answer { row: answer.row, said });
@@ -95,7 +96,7 @@ pub async fn keys(
 
 /// Workers are asked through the member that was asked first: an operator cannot reach them.
 async fn ask_one(
-    door: &EnrolmentService,
+    access: &ClusterAccess,
     first: &MembersClient,
     row: &MemberRow,
     action: KeyAction,
@@ -103,7 +104,7 @@ async fn ask_one(
     match row.role {
         _ if row.is_self => first.keys(action).await,
         Role::Worker => first.keys_of_worker(row.node, action).await,
-        role => match door.connect(&row.address.to_string(), role).await {
+        role => match access.connect(&row.address.to_string(), role).await {
             Ok(client) => client.keys(action).await,
             Err(error) => Err(error),
         },

@@ -1,8 +1,8 @@
 //! `volley debug members --watch`: the table and what changes, until Ctrl-C.
 //!
-//! On a terminal the table is drawn anew at each change, and once a second for the ages. Elsewhere each change is a
-//! line. A member that goes away is asked again until it is back; the watch goes on where it was, if that is still
-//! known.
+//! On a terminal the table is drawn anew at each change, and once a second for the ages. Elsewhere
+//! each change is a line. A member that goes away is asked again until it is back; the watch goes
+//! on where it was, if that is still known.
 
 use std::collections::VecDeque;
 use std::io::IsTerminal;
@@ -15,7 +15,7 @@ use serde_json::json;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::table::{self, Colour};
-use super::{EnrolmentService, Step, time_of_day, wanted};
+use super::{ClusterAccess, Step, time_of_day, wanted};
 use crate::cli::AgentMembersArgs;
 use crate::failure::Failure;
 use crate::{print, signals};
@@ -30,7 +30,7 @@ const NEWS_MAX: usize = 8;
 const OTHER_LINES: usize = NEWS_MAX + 10;
 
 pub async fn watch(args: &AgentMembersArgs) -> Result<ExitCode, Failure> {
-    let door = EnrolmentService::open(&args.at)?;
+    let access = ClusterAccess::open(&args.at)?;
     let (stop, mut stopped) = tokio::sync::mpsc::unbounded_channel();
     signals::on_interrupt(move || {
         let _ = stop.send(());
@@ -38,7 +38,7 @@ pub async fn watch(args: &AgentMembersArgs) -> Result<ExitCode, Failure> {
     let mut screen = Screen::new(args);
     // The first try has to succeed: a wrong address or certificate does not get better by waiting.
     let mut client =
-        door.connect(&door.address, args.at.role).await.map_err(|e| door.explain(&e))?;
+        access.connect(&access.address, args.at.role).await.map_err(|e| access.explain(&e))?;
     loop {
         let ended = tokio::select! {
             biased;
@@ -46,7 +46,7 @@ pub async fn watch(args: &AgentMembersArgs) -> Result<ExitCode, Failure> {
             ended = follow(&client, &mut screen) => ended,
         };
         screen.lost(&ended.map_or("the member has ended the connection".to_owned(), |error| {
-            door.explain(&error).to_string()
+            access.explain(&error).to_string()
         }));
         client = loop {
             tokio::select! {
@@ -54,12 +54,12 @@ pub async fn watch(args: &AgentMembersArgs) -> Result<ExitCode, Failure> {
                 _ = stopped.recv() => return Ok(ExitCode::Passed),
                 () = sleep(AGAIN) => {}
             }
-            match door.connect(&door.address, args.at.role).await {
+            match access.connect(&access.address, args.at.role).await {
                 Ok(client) => break client,
-                Err(error) => screen.lost(&door.explain(&error).to_string()),
+                Err(error) => screen.lost(&access.explain(&error).to_string()),
             }
         };
-        screen.found(&door.address);
+        screen.found(&access.address);
     }
 }
 

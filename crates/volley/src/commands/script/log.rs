@@ -112,8 +112,9 @@ impl Log {
         self.write(&Line::new(level, message));
     }
 
-    /// Why a script does not run. Where there is no terminal its first line is one of the log, as in k6, and
-    /// what belongs to it (the line of code, a mark below it) stands under it as people can read it.
+    /// Why a script does not run. Where there is no terminal its first line is one of the log, as
+    /// in k6, and what belongs to it (the line of code, a mark below it) stands under it as people
+    /// can read it.
     pub fn refuse(&self, message: impl Into<String>) {
         let message = message.into();
         match message.trim_end().split_once('\n').filter(|_| self.form == Form::Logfmt) {

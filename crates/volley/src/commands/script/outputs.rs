@@ -42,6 +42,10 @@ pub fn with_environment(output: &OutputArgs) -> Result<OutputArgs, Failure> {
         let targets = wanted.split(',').map(str::parse::<Target>).collect::<Result<_, _>>();
         output.output = targets.map_err(|error| Failure::invalid(error).at("K6_OUT"))?;
     }
+    let export = std::env::var_os("K6_WEB_DASHBOARD_EXPORT").filter(|file| !file.is_empty());
+    if let Some(file) = export.filter(|_| output.keep.report.is_none()) {
+        output.keep.report = Some(file.into());
+    }
     Ok(output)
 }
 
@@ -75,7 +79,11 @@ pub fn write_files(files: &[(String, Vec<u8>)], log: &Log) {
             path => std::fs::write(Path::new(path), content),
         };
         if let Err(error) = written {
-            log.say(Level::Error, format!("handleSummary: {name}: {error}"));
+            let help = match error.kind() {
+                std::io::ErrorKind::NotFound => "; is its folder there? It is not made",
+                _ => "",
+            };
+            log.say(Level::Error, format!("handleSummary: {name}: {error}{help}"));
         }
     }
 }

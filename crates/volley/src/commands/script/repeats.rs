@@ -1,5 +1,5 @@
-//! A script that throws the same in each iteration says so thousands of times a second. The first of
-//! equal messages are printed, the others counted.
+//! A script that throws the same in each iteration says so thousands of times a second. The first
+//! of equal messages are printed, the others counted.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

@@ -110,8 +110,14 @@ impl Teller<'_> {
     fn warn(&self, script: &ScriptResult, seen: Seen) {
         let iterations = script.totals.sink(builtin::ITERATIONS).map_or(0, |sink| sink.samples());
         if iterations == 0 && script.failure.is_none() {
-            let text =
-                "No script iterations fully finished, consider making the test duration longer";
+            let text = match self.run.script.sources.is_endless() {
+                true => {
+                    "No script iterations fully finished, because a loop of the script has no end"
+                }
+                false => {
+                    "No script iterations fully finished, consider making the test duration longer"
+                }
+            };
             self.log.say(Level::Warning, text);
         }
         let iterations_known = (seen == Seen::Here).then_some(iterations);

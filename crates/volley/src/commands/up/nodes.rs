@@ -180,8 +180,8 @@ impl Nodes {
             Self::Here(nodes) => {
                 let is_worker = |(_, node): &(Place, Node)| matches!(node, Node::Worker(_));
                 let (workers, managers) = nodes.into_iter().partition::<Vec<_>, _>(is_worker);
-                // Workers first: they have something to tell to managers. A farewell takes a second, and all of a
-                // kind say it together.
+                // Workers first: they have something to tell to managers. A farewell takes a
+                // second, and all of a kind say it together.
                 for together in [workers, managers] {
                     let leave = |(_, node): (Place, Node)| node.leave();
                     together.into_iter().map(leave).collect::<JoinSet<()>>().join_all().await;

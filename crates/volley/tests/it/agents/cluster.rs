@@ -134,7 +134,8 @@ impl Cluster {
         });
     }
 
-    /// The value of a metric, summed over its labels that contain `label`. Only for agents of this machine's network.
+    /// The value of a metric, summed over its labels that contain `label`. Only for agents of this
+    /// machine's network.
     pub fn metric(&self, at: usize, name: &str, label: &str) -> f64 {
         let text = self.get(at, "/metrics");
         let fits = |line: &&str| {

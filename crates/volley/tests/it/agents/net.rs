@@ -6,10 +6,10 @@
 //!  ...                          ┘
 //! ```
 //!
-//! Real kernels on both sides, and every packet passes through one thread here. `tc netem` could lose and delay as
-//! well, but many kernels are built without it, and it cannot cut one direction between two. Namespaces have no
-//! names: they and their devices end with the last process in them, also if the test is killed, so nothing is ever
-//! left behind.
+//! Real kernels on both sides, and every packet passes through one thread here. `tc netem` could
+//! lose and delay as well, but many kernels are built without it, and it cannot cut one direction
+//! between two. Namespaces have no names: they and their devices end with the last process in them,
+//! also if the test is killed, so nothing is ever left behind.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -94,7 +94,8 @@ impl Net {
     /// `command` will run on this machine.
     pub fn run_on(&self, machine: usize, command: &mut Command) {
         let namespace = self.namespaces[machine].as_raw_fd();
-        // SAFETY: setns is a plain system call, allowed between fork and exec; the file lives as long as `self`.
+        // SAFETY: setns is a plain system call, allowed between fork and exec; the file lives as
+        // long as `self`.
         unsafe {
             command.pre_exec(move || check(libc::setns(namespace, libc::CLONE_NEWNET)));
         }
@@ -114,7 +115,8 @@ fn check(result: i32) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// A new namespace with a device that leads here. Runs in a thread of its own, which it takes along.
+/// A new namespace with a device that leads here. Runs in a thread of its own, which it takes
+/// along.
 fn machine(at: usize) -> Result<(File, OwnedFd), String> {
     let wrong = |what: &str, error: io::Error| format!("{what}: {error}");
     // SAFETY: a plain system call; it moves this thread alone.
@@ -157,7 +159,8 @@ fn tun(name: &str) -> io::Result<OwnedFd> {
     Ok(tun)
 }
 
-/// A packet under way: when it arrives, a number to keep the order, where, what. The next one is the greatest.
+/// A packet under way: when it arrives, a number to keep the order, where, what. The next one is
+/// the greatest.
 type Waiting = Reverse<(Instant, u64, usize, Vec<u8>)>;
 
 struct Switch {
@@ -218,7 +221,8 @@ impl Switch {
             }
             if let Some(Reverse((_, _, to, packet))) = self.waiting.pop() {
                 let tun = self.tuns[to].as_raw_fd();
-                // SAFETY: the packet is ours; what the device does not take is lost, as on any wire.
+                // SAFETY: the packet is ours; what the device does not take is lost, as on any
+                // wire.
                 unsafe { libc::write(tun, packet.as_ptr().cast(), packet.len()) };
             }
         }

@@ -18,7 +18,8 @@ fn worker_of(cluster: &Cluster, job: &str) -> String {
     found.unwrap_or_else(|| panic!("{node} is no worker")).name.clone()
 }
 
-/// Loses a worker a second before the end of a job, takes the result, brings the worker back, and compares.
+/// Loses a worker a second before the end of a job, takes the result, brings the worker back, and
+/// compares.
 fn heard_afterwards(lose: fn(&mut Cluster, &str), bring_back: fn(&mut Cluster, &str)) {
     let target = Target::start();
     let mut cluster = Cluster::start(3, 2, 1);

@@ -144,7 +144,8 @@ impl Cluster {
         self.running.insert(name.to_owned(), command.spawn().unwrap());
     }
 
-    /// A manager that was not there from the beginning, with a certificate of its own; it waits to be let in.
+    /// A manager that was not there from the beginning, with a certificate of its own; it waits to
+    /// be let in.
     pub fn one_more_manager(&mut self, name: &str) -> Place {
         let (certs, ca) = (self.room.path(name), self.local.folder.join("ca"));
         let issue = ["certs", "issue", "--role", "manager", "--datacenter", "local", "--ca"];

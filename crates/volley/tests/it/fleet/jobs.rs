@@ -1,4 +1,5 @@
-//! What a job does when nothing goes wrong: counts are exact, layers hand values on, people can steer it.
+//! What a job does when nothing goes wrong: counts are exact, layers hand values on, people can
+//! steer it.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +11,8 @@ pub fn requests(summary: &serde_json::Value) -> u64 {
     summary["requests"]["count"].as_u64().unwrap_or_else(|| panic!("{summary:#}"))
 }
 
-/// EXEC-1, ARCH-5: the same plan, summary and exit codes as `volley run`; totals equal what the target counted.
+/// EXEC-1, ARCH-5: the same plan, summary and exit codes as `volley run`; totals equal what the
+/// target counted.
 #[test]
 fn a_plan_on_one_worker_counts_what_the_target_counted() {
     let target = Target::start();
@@ -55,7 +57,8 @@ fn arrivals_divide_exactly_over_workers() {
     assert_eq!(status["counters"]["completed"], 903);
 }
 
-/// LIFE-72, LIFE-77, CORE-110: while a job makes progress, its time is extended; without that it would end after 12 s.
+/// LIFE-72, LIFE-77, CORE-110: while a job makes progress, its time is extended; without that it
+/// would end after 12 s.
 #[test]
 fn a_job_that_makes_progress_gets_more_time() {
     let target = Target::start();
@@ -70,8 +73,8 @@ fn a_job_that_makes_progress_gets_more_time() {
     assert!(status["age_s"].as_f64().unwrap() > 12.0, "{status:#}");
 }
 
-/// EXEC-170 to 182: a later workflow sees what an earlier one provides, once its layer is committed; `${env}` is
-/// resolved at the client, `${secret}` at the worker.
+/// EXEC-170 to 182: a later workflow sees what an earlier one provides, once its layer is
+/// committed; `${env}` is resolved at the client, `${secret}` at the worker.
 #[test]
 fn layers_hand_values_on_and_secrets_stay_on_workers() {
     let target = Recorder::start();
@@ -146,7 +149,8 @@ fn a_script_that_cannot_begin_says_why_and_has_the_exit_code_of_a_local_run() {
     assert!(done.err.contains("setup failed: Error: boom"), "{}", done.err);
 }
 
-/// ARCH-96: what runs is counted as it runs, whichever manager is asked. An owner that does not answer holds nobody up.
+/// ARCH-96: what runs is counted as it runs, whichever manager is asked. An owner that does not
+/// answer holds nobody up.
 #[test]
 fn a_running_job_shows_what_it_has_counted() {
     let target = Target::start();
@@ -242,7 +246,8 @@ fn a_drained_worker_finishes_its_work() {
     assert!(cluster.said("w1").contains("drained"));
 }
 
-/// ARCH-141: a manager that is drained gives its jobs to the others and ends; nothing that runs is touched.
+/// ARCH-141: a manager that is drained gives its jobs to the others and ends; nothing that runs is
+/// touched.
 #[test]
 fn a_drained_manager_gives_its_jobs_to_the_others() {
     let target = Target::start();
@@ -316,8 +321,8 @@ fn a_job_is_scaled_by_a_factor() {
     cluster.volley(&["cancel", &job, "--now"]).expect(0);
 }
 
-/// Bad input: the same report as locally, and nothing in the ledger; unknown jobs and plans that do not fit are refused
-/// by name, with the numbers.
+/// Bad input: the same report as locally, and nothing in the ledger; unknown jobs and plans that do
+/// not fit are refused by name, with the numbers.
 #[test]
 fn what_cannot_be_run_is_refused_by_name() {
     let target = Target::start();

@@ -14,7 +14,8 @@ fn token(cluster: &Cluster, valid: &str) -> String {
     said["token"].as_str().unwrap().to_owned()
 }
 
-/// One pasted command makes a worker that runs jobs; the same command starts it again when the token has expired.
+/// One pasted command makes a worker that runs jobs; the same command starts it again when the
+/// token has expired.
 #[test]
 fn a_worker_joins_with_one_command_and_starts_again_with_it() {
     let target = Target::start();

@@ -6,7 +6,8 @@ use crate::common::{Target, plan, plan_on, until};
 use crate::fleet::cluster::Cluster;
 use crate::fleet::jobs::requests;
 
-/// R4, R5a, R19: one of three workers dies; its share is taken over, nothing runs twice, and the result says so.
+/// R4, R5a, R19: one of three workers dies; its share is taken over, nothing runs twice, and the
+/// result says so.
 #[test]
 fn a_killed_worker_is_replaced_and_the_result_says_so() {
     let target = Target::start();
@@ -31,7 +32,8 @@ fn a_killed_worker_is_replaced_and_the_result_says_so() {
     assert!(verdict.contains("degraded"), "{verdict}");
 }
 
-/// R8, R6: another manager takes the job up; what runs is not touched, and every request is counted.
+/// R8, R6: another manager takes the job up; what runs is not touched, and every request is
+/// counted.
 #[test]
 fn a_killed_owner_costs_no_request() {
     let target = Target::start();
@@ -49,7 +51,8 @@ fn a_killed_owner_costs_no_request() {
     assert_eq!(requests(&summary) + dropped, 2400, "{summary:#}");
     assert_eq!(target.total(), requests(&summary));
     assert_eq!(summary["dropped"]["worker_lost"], serde_json::Value::Null, "{summary:#}");
-    // The watch went on with another manager: no window twice, none missing, the gap in one that is marked.
+    // The watch went on with another manager: no window twice, none missing, the gap in one that is
+    // marked.
     let mut next = 0.0;
     let mut counted = 0;
     for line in done.out.lines() {
@@ -78,7 +81,8 @@ fn a_killed_leader_is_not_noticed_by_the_load() {
     assert_eq!((requests(&summary), requests(&summary) + dropped), (target.total(), 800));
 }
 
-/// All managers at once, started again within the lease: running attempts go on, and all jobs are known.
+/// All managers at once, started again within the lease: running attempts go on, and all jobs are
+/// known.
 #[test]
 fn all_managers_restart_and_no_job_is_lost() {
     let target = Target::start();

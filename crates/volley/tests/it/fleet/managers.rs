@@ -4,8 +4,9 @@ use crate::common::{Target, plan};
 use crate::fleet::cluster::Cluster;
 use crate::fleet::jobs::requests;
 
-/// ARCH-139, ARCH-141: a manager and its disk are gone. Another takes its place, and from then on the group can lose
-/// one of the others as it could before: the job that runs all the time ends with every request made and counted once.
+/// ARCH-139, ARCH-141: a manager and its disk are gone. Another takes its place, and from then on
+/// the group can lose one of the others as it could before: the job that runs all the time ends
+/// with every request made and counted once.
 #[test]
 fn a_lost_manager_is_replaced_while_a_job_runs() {
     let target = Target::start();
@@ -42,4 +43,46 @@ fn a_lost_manager_is_replaced_while_a_job_runs() {
     cluster.kill(&owner);
     let summary = cluster.result(&job, 0);
     assert_eq!((requests(&summary), target.total()), (1_200, 1_200), "{summary:#}");
+}
+
+/// Two of three managers are killed. Gossip cannot bury them without a majority; nobody is told
+/// that they are there, or that the load goes on.
+#[test]
+fn without_a_majority_managers_and_watch_say_so_and_what_becomes_of_the_load() {
+    let target = Target::start();
+    let mut cluster = Cluster::start(3, 1, 1);
+    cluster.volley(&["managers"]).expect(0).says("3 of 3 voters are there: 1 of them may be lost");
+    let load = "executor: constant-arrival-rate, rate: 40/s, duration: 60s, max_vus: 20";
+    let job = cluster.submit(&plan(&target.url(), load), &[]);
+    target.wait_for_requests(20);
+    let watch = cluster.begin(&["watch", &job, "--quiet"]);
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    // The one that is left does not own the job, so the watch is broken.
+    let owner = cluster.owner(&job);
+    let mut others = ["m1", "m2", "m3"].into_iter().filter(|name| *name != owner);
+    let other = others.next().unwrap();
+    cluster.kill(other);
+    // At once, whatever gossip still says of it.
+    let two = cluster.volley(&["managers"]).expect(0);
+    let two = two.says("2 of 3 voters are there: none of them may be lost");
+    assert!(two.out.contains("Connection refused"), "{}", two.out);
+    cluster.kill(&owner);
+    let one = cluster.volley(&["managers"]).expect(1);
+    let one = one.says("1 of 3 voters answers, and 2 are needed: nothing can be decided");
+    assert!(!one.out.contains("may be lost") && !one.out.contains("leads"), "{}", one.out);
+    let json = cluster.volley(&["managers", "--json"]).expect(1);
+    let json: serde_json::Value = serde_json::from_str(&json.out).unwrap();
+    assert_eq!((&json["there"], &json["can_decide"]), (&1.into(), &false.into()), "{json:#}");
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    watch.signal(libc::SIGTERM);
+    let done = watch.wait().expect(105);
+    for part in [
+        "1 of 3 managers answers, and cannot decide anything now",
+        "Workers stop when their leases end (2s), and go on when a majority of the managers is back",
+        "goes on is not known",
+    ] {
+        assert!(done.err.contains(part), "nothing says `{part}`: {}", done.err);
+    }
+    assert_eq!(done.err.matches("their leases end").count(), 1, "once: {}", done.err);
+    assert!(!done.err.contains("the job goes on"), "{}", done.err);
 }

@@ -1,4 +1,5 @@
-//! `volley up` and `volley demo --cluster`: what they start serves, can be taken apart, and goes with them.
+//! `volley up` and `volley demo --cluster`: what they start serves, can be taken apart, and goes
+//! with them.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -59,7 +60,8 @@ fn a_datacenter_in_one_process_runs_jobs_and_loses_what_is_drained() {
     volley(&room, &["jobs"]).expect(1).says("no cluster is known here");
 }
 
-/// Each node has a line of its own, so that people can kill it; its end is said, and the others go on.
+/// Each node has a line of its own, so that people can kill it; its end is said, and the others go
+/// on.
 #[test]
 fn a_datacenter_of_processes_says_who_is_who() {
     let room = Room::new();

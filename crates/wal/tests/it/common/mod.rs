@@ -1,4 +1,5 @@
-//! What the tests share: one identity, a clock that counts, and short ways to open, fill and read a log.
+//! What the tests share: one identity, a clock that counts, and short ways to open, fill and read a
+//! log.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

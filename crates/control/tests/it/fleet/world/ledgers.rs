@@ -18,7 +18,8 @@ impl World {
     }
 
     pub(super) fn apply(&mut self, proposal: &Proposal) -> Reply {
-        // The ledger's time follows; the session's window is kept small by settling everything but the last.
+        // The ledger's time follows; the session's window is kept small by settling everything but
+        // the last.
         let before = self.state.clone();
         self.index += 1;
         let reply = self.state.apply(self.index, std::slice::from_ref(proposal)).remove(0);

@@ -35,7 +35,8 @@ impl World {
             assert!(one.end.is_some(), "attempt {place} has no end: {one:?}");
         }
         for model in self.workers.values().filter(|model| model.alive && !model.cut_off) {
-            // What was made ready and never started ends by the worker's own time limit (worker/sweep.rs).
+            // What was made ready and never started ends by the worker's own time limit
+            // (worker/sweep.rs).
             let mut runs = model.runs.iter().filter(|(_, run)| run.begun.is_some());
             assert!(runs.next().is_none(), "{:?} still runs", model.runs.keys());
         }
@@ -112,8 +113,7 @@ impl World {
     }
 
     pub fn asked(&self, wanted: impl Fn(&WorkerRequest) -> bool) -> usize {
-        let is =
-            |effect: &Effect| matches!(effect, Effect::WorkerRequest { ask, .. } if wanted(ask));
+        let is = |effect: &Effect| matches!(effect, Effect::Call { ask, .. } if wanted(ask));
         self.done.iter().filter(|(_, effect)| is(effect)).count()
     }
 

@@ -1,11 +1,11 @@
 use super::*;
 
-fn some_job(number: u128, state: &str, outcome: &str) -> proto::JobStatus {
+fn some_job(number: u128, state: JobState, outcome: Outcome) -> proto::JobStatus {
     proto::JobStatus {
         job: ::fleet::wire::job_bytes(fence::JobId(number)),
         name: "shop\x1b[31m".to_owned(),
-        state: state.to_owned(),
-        outcome: outcome.to_owned(),
+        state: state.into(),
+        outcome: outcome.into(),
         age_ms: 65_000,
         ..proto::JobStatus::default()
     }
@@ -13,8 +13,8 @@ fn some_job(number: u128, state: &str, outcome: &str) -> proto::JobStatus {
 
 #[test]
 fn ids_are_as_short_as_can_be_told_apart_and_names_cannot_paint_the_terminal() {
-    let one = some_job(0x3f2a_0000_1111 << 80, "running", "");
-    let two = some_job(0x3f2a_0000_1112 << 80, "ended", "COMPLETED");
+    let one = some_job(0x3f2a_0000_1111 << 80, JobState::Running, Outcome::Unspecified);
+    let two = some_job(0x3f2a_0000_1112 << 80, JobState::Ended, Outcome::Completed);
     let list = proto::ListReply { jobs: vec![one.clone(), two], more: 7 };
     let text = jobs(&list, true);
     assert!(
@@ -29,18 +29,18 @@ fn ids_are_as_short_as_can_be_told_apart_and_names_cannot_paint_the_terminal() {
 /// A worker's state says what is thought of it, if it is not the usual.
 #[test]
 fn the_fleet_shows_whom_it_gives_nothing_new() {
-    let worker = |routing: &str, why: &str| proto::FleetNode {
+    let worker = |routing: Routing, why: &str| proto::FleetNode {
         node: "aaaaaaaa-bbbb".to_owned(),
-        role: "worker".to_owned(),
-        state: "alive".to_owned(),
-        routing: routing.to_owned(),
+        role: NodeRole::Worker.into(),
+        state: NodeState::Alive.into(),
+        routing: routing.into(),
         why: why.to_owned(),
         ..proto::FleetNode::default()
     };
     let nodes = vec![
-        worker("route", ""),
-        worker("drain", "breaker open: no answer 3 times in 9 s\x1b"),
-        worker("investigate", "its memory is nearly used up"),
+        worker(Routing::Route, ""),
+        worker(Routing::Drain, "breaker open: no answer 3 times in 9 s\x1b"),
+        worker(Routing::Investigate, "its memory is nearly used up"),
     ];
     let reply = proto::FleetReply { nodes, cores: 4, cores_free: 1 };
     let text = fleet(&reply, &proto::ListReply::default());
@@ -55,10 +55,11 @@ fn the_fleet_shows_whom_it_gives_nothing_new() {
     );
 }
 
-/// A running job's numbers are its owner's; the ledger's are marked, because they stand still while it runs.
+/// A running job's numbers are its owner's; the ledger's are marked, because they stand still while
+/// it runs.
 #[test]
 fn numbers_that_are_behind_are_marked() {
-    let mut one = some_job(1 << 120, "running", "");
+    let mut one = some_job(1 << 120, JobState::Running, Outcome::Unspecified);
     let counters = proto::Counters { completed: 70, ..proto::Counters::default() };
     one.counters = Some(counters);
     let list = |one: &proto::JobStatus| {
@@ -75,14 +76,14 @@ fn numbers_that_are_behind_are_marked() {
     assert!(!list(&one).contains('+') && !job(&one).contains("not reached"), "{}", job(&one));
     assert_eq!(job_json(&one)["counters"]["live"], true);
     one.live = false;
-    one.outcome = "COMPLETED".to_owned();
-    one.state = "ended".to_owned();
+    one.outcome = Outcome::Completed.into();
+    one.state = JobState::Ended.into();
     assert!(!list(&one).contains('+'), "the end is the end: {}", list(&one));
 }
 
 #[test]
 fn a_job_shows_who_came_back_and_who_has_not_been_heard() {
-    let mut one = some_job(1 << 120, "ended", "COMPLETED");
+    let mut one = some_job(1 << 120, JobState::Ended, Outcome::Completed);
     assert!(!job(&one).contains("unheard") && !job(&one).contains("addendum"), "{}", job(&one));
     let added = proto::Counters { issued: 1_200, completed: 9, ..proto::Counters::default() };
     one.unheard = 1;
@@ -105,16 +106,16 @@ fn a_job_shows_who_came_back_and_who_has_not_been_heard() {
 
 #[test]
 fn a_job_shows_where_its_shards_run_and_what_happened_last() {
-    let mut one = some_job(1 << 120, "running", "");
+    let mut one = some_job(1 << 120, JobState::Running, Outcome::Unspecified);
     let shard = |shard, attempt: u32, worker: &str| proto::ShardStatus {
         shard,
         attempt,
-        state: "running".to_owned(),
+        state: proto::ShardState::Running.into(),
         worker: worker.to_owned(),
     };
     one.workflows = vec![proto::WorkflowStatus {
         name: "browse".to_owned(),
-        state: "running".to_owned(),
+        state: proto::WorkflowState::Running.into(),
         need: "2 cores for 150 virtual users (100 a core)".to_owned(),
         shards: vec![shard(0, 1, "aaaaaaaa-bbbb"), shard(1, 2, "")],
         ..Default::default()

@@ -1,6 +1,7 @@
-//! How a command gets into a cluster: whom it asks, which certificate it shows, and what is said when that fails.
+//! How a command gets into a cluster: whom it asks, which certificate it shows, and what is said
+//! when that fails.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ const DEADLINE: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Which cluster, and how this command gets in.
-pub struct EnrolmentService {
+pub struct ClusterAccess {
     pub managers: Vec<String>,
     pub certs: PathBuf,
     pub credentials: CredentialFiles,
@@ -25,10 +26,12 @@ pub struct EnrolmentService {
     pub patience: Duration,
     /// What has to be typed after another command to reach the same cluster.
     pub flags: String,
+    /// The file that `volley up` has left, if the managers were taken from there.
+    from_file: Option<PathBuf>,
 }
 
-impl EnrolmentService {
-    pub fn open(place: &FleetPlace) -> Result<EnrolmentService, Failure> {
+impl ClusterAccess {
+    pub fn open(place: &FleetPlace) -> Result<ClusterAccess, Failure> {
         let known = match (&place.certs, place.managers.is_empty()) {
             (Some(_), false) => None,
             _ => cluster::find()?,
@@ -70,7 +73,9 @@ impl EnrolmentService {
         let credentials =
             CredentialFiles { certificate: files.certificate, key: files.key, ca: files.ca };
         let deadline = place.timeout.unwrap_or(DEADLINE);
-        Ok(EnrolmentService { managers, certs, credentials, deadline, patience: PATIENCE, flags })
+        let from_file = known.map(|(path, _)| path).filter(|_| place.managers.is_empty());
+        let patience = PATIENCE;
+        Ok(ClusterAccess { managers, certs, credentials, deadline, patience, flags, from_file })
     }
 
     pub async fn connect(&self) -> Result<FleetClient, Failure> {
@@ -104,6 +109,10 @@ impl EnrolmentService {
                 let lasting =
                     failures.iter().any(|one| one.is_lasting() && !one.is_of_another_role());
                 let broken = failures.iter().find_map(|one| one.broken_port());
+                let refused = failures.iter().all(|one| one.was_refused());
+                if let Some(file) = self.from_file.as_ref().filter(|_| refused) {
+                    return Failure::failed(error).help(self.start_again(file));
+                }
                 let hint = match lasting {
                     _ if broken.is_some() => format!(
                         "is that the port of a manager's ledger? The manager itself listens one below, at {}",
@@ -118,8 +127,31 @@ impl EnrolmentService {
                 Failure::failed(format!("{error} (`volley jobs --ended` lists them)"))
             }
             FleetError::Rejected { .. } => Failure::invalid(error),
+            FleetError::Refused { .. } if error.is_denied() && self.is_a_managers() => {
+                Failure::failed(format!(
+                    "the certificate in {certs} is a manager's that the cluster has not admitted, and this needs a \
+                     client's ({error})"
+                ))
+                .help("issue one: volley certs issue --ca CA --role client --datacenter NAME --out DIR")
+            }
             _ => Failure::failed(error),
         }
+    }
+
+    fn is_a_managers(&self) -> bool {
+        let CredentialFiles { certificate, key, ca } = self.credentials.clone();
+        folder::role_of(&trust::Files { certificate, key, ca }) == Some(trust::Role::Manager)
+    }
+
+    /// `volley up` was killed, and its file is left.
+    fn start_again(&self, file: &Path) -> String {
+        let folder = self.certs.parent().unwrap_or(&self.certs);
+        format!(
+            "nobody listens there. The addresses are from {}, which a `volley up` has left that does not run any \
+             more; `volley up --dir {}` starts it again (or --manager names another cluster)",
+            file.display(),
+            folder.display()
+        )
     }
 
     /// The same of a watch: who has lost all managers does not know what becomes of the job.

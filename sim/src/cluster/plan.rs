@@ -1,0 +1,270 @@
+//! What a seed does to a cluster: how many hosts and jobs, which classes of faults, how hard, for
+//! how long.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use crate::named;
+
+named! {
+    /// What is done to the cluster. A seed switches each class on or off.
+    Class {
+        Loss = "net: loss",
+        Slow = "net: slow link",
+        OneWay = "net: one-way cut",
+        Split = "net: split",
+        /// One worker and one manager do not reach each other, in one direction or in both.
+        Apart = "net: worker and manager apart",
+        WorkerCrash = "worker: crash",
+        /// Down for less than anybody needs to miss it.
+        WorkerBlink = "worker: blink",
+        WorkerPause = "worker: pause",
+        /// It is told to end, and starts again.
+        WorkerShutdown = "worker: graceful restart",
+        /// It runs on, and no manager hears it or is heard by it.
+        WorkerAlone = "worker: alone",
+        ManagerCrash = "manager: crash",
+        ManagerPowerLoss = "manager: power loss",
+        ManagerPause = "manager: pause",
+        AllManagers = "manager: all crash",
+        /// One after the other, each when the one before is back.
+        RollingRestart = "manager: rolling restart",
+        /// A file of statistics is damaged on one manager: other bytes, fewer, or more.
+        Checkpoint = "manager: damaged checkpoint",
+        /// A blob is gone from one manager's disk.
+        LostBlob = "manager: lost blob",
+        /// A fourth one comes in and the first goes, while others stand still.
+        Voters = "manager: voters change",
+        EngineUnprepared = "engine: cannot be prepared",
+        EngineFails = "engine: fails",
+        /// Its counts go with it.
+        EngineCrashes = "engine: crashes",
+        IgnoresKill = "engine: ignores a kill",
+        ScriptAborts = "job: its script aborts it",
+        Timeout = "job: short timeout",
+        Threshold = "job: threshold that aborts",
+        Cancel = "job: cancel",
+        CancelNow = "job: cancel at once",
+        Pause = "job: pause and resume",
+        Scale = "job: scale",
+        Lease = "limits: another lease",
+        /// Each manager has a length of its own in its settings.
+        LeasesDiffer = "limits: leases differ",
+        /// Owners keep no statistics of an attempt's end that are larger than almost nothing.
+        SmallReports = "limits: reports too large",
+        /// Jobs and blobs are forgotten while others run.
+        Retention = "limits: short retention",
+    }
+}
+
+named! {
+    /// What a campaign must have seen.
+    Mark {
+        Completed = "a job completed",
+        Cancelled = "a job was cancelled",
+        Exact = "totals were exact",
+        Short = "a kill cost counts",
+        Takeover = "another owner took over",
+        Retried = "a lost shard ran again",
+        WorkerLost = "load was lost and counted",
+        IssuedExact = "issued was exact",
+        IssuedBound = "issued was a bound",
+        IssuedUnknown = "issued was unknown",
+        Degraded = "a verdict said that load was missing",
+        Timeout = "a job ran out of time",
+        Threshold = "a threshold ended a job",
+        Aborted = "a script ended a job",
+        Failed = "a job failed",
+        Rows = "rows that must not repeat were used",
+        RowsExhausted = "a data set had no row left",
+        Resubmitted = "a submission was asked for again",
+        LateAnswer = "a client waited for a manager",
+        Paused = "a job was paused and went on",
+        Scaled = "a load was changed",
+        VotersChanged = "voters were changed",
+        Expired = "an ended job was forgotten",
+    }
+}
+
+/// The shape of one run.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub seed: u64,
+    pub managers: usize,
+    pub workers: usize,
+    pub cores: u32,
+    pub jobs: Vec<Job>,
+    pub abuse: Duration,
+    /// The mean time from one fault to the next.
+    pub gap: Duration,
+    pub classes: BTreeSet<Class>,
+    /// By manager.
+    pub leases: Vec<Duration>,
+    pub latency: (Duration, Duration),
+}
+
+/// A job as its user writes it.
+#[derive(Clone, Debug)]
+pub struct Job {
+    pub name: String,
+    pub text: String,
+    pub at: Duration,
+    /// With the file of its data set.
+    pub rows: bool,
+}
+
+/// Once nothing goes wrong any more, all jobs have ended within this time: a job waits two minutes
+/// for a core at most, its layers take 20 s each, and stuck ones are noticed after two minutes.
+pub const CALM: Duration = Duration::from_secs(400);
+/// How often hosts run.
+pub const TICK: Duration = Duration::from_millis(10);
+/// Rows of a data set.
+pub const ROWS: usize = 400;
+
+/// Managers that found the ledger; one more may come in later.
+pub const FOUNDERS: usize = 3;
+
+impl Plan {
+    pub fn draw(seed: u64) -> Self {
+        let mut rng = Rng::with_seed(seed ^ 0x636c_7573_7465_7231);
+        let classes = classes(&mut rng);
+        let abuse = Duration::from_secs(rng.u64(20..60));
+        let jobs = 0..rng.usize(1..=3);
+        let jobs = jobs.map(|number| job(number, &mut rng, abuse, &classes)).collect();
+        let slowest = Duration::from_millis(rng.u64(2..30));
+        let managers = FOUNDERS + usize::from(classes.contains(&Class::Voters));
+        let lease = rng.u64(2_000..=6_000);
+        let differ = classes.contains(&Class::LeasesDiffer);
+        let leases = (0..managers).map(|_| if differ { rng.u64(2_000..=6_000) } else { lease });
+        Self {
+            seed,
+            managers,
+            leases: leases.map(Duration::from_millis).collect(),
+            workers: rng.usize(2..=4),
+            cores: rng.u32(1..=2),
+            jobs,
+            abuse,
+            gap: Duration::from_millis(rng.u64(1_500..9_000)),
+            classes,
+            latency: (Duration::from_millis(1), slowest),
+        }
+    }
+
+    pub fn has(&self, class: Class) -> bool {
+        self.classes.contains(&class)
+    }
+
+    /// Nothing happens to machines and network that anybody could be lost by.
+    pub fn is_mild(&self) -> bool {
+        self.classes.iter().all(|class| class.is_mild())
+    }
+
+    /// Attempts may fail by themselves, or be ended by their script.
+    pub fn attempts_fail(&self) -> bool {
+        let fails = |class: &Class| class.name().starts_with("engine: ");
+        self.classes.iter().any(fails) || self.has(Class::ScriptAborts)
+    }
+}
+
+fn classes(rng: &mut Rng) -> BTreeSet<Class> {
+    let share = 0.1 + 0.5 * rng.f64();
+    // Most jobs come to their end: whatever ends one hides what would have come later.
+    let share_of = |class: &Class| if ends_jobs(class) { share / 3.0 } else { share };
+    let drawn = Class::ALL.iter().copied().filter(|class| rng.f64() < share_of(class));
+    let drawn: BTreeSet<Class> = drawn.collect();
+    match rng.u8(..24) {
+        // Nothing goes wrong: then nothing may be missing.
+        0..3 => BTreeSet::new(),
+        // Only such cuts as cannot keep a worker from renewing its leases (R26).
+        3..5 => BTreeSet::from([Class::Apart]),
+        // Machines and network are sound: then nobody is taken for lost.
+        5..8 => drawn.into_iter().filter(|class| class.is_mild()).collect(),
+        _ => drawn,
+    }
+}
+
+impl Class {
+    /// Happens at a moment, and again and again. The others hold all the time, befall attempts, or
+    /// are what users do.
+    pub fn is_moment(self) -> bool {
+        let name = self.name();
+        let host = ["net: ", "worker: ", "manager: "].iter().any(|kind| name.starts_with(kind));
+        host && !matches!(self, Self::Loss | Self::Voters)
+    }
+
+    /// Leaves machines and network alone, or cuts no more than one way of several.
+    fn is_mild(self) -> bool {
+        let kept = matches!(self, Self::Apart | Self::Checkpoint | Self::LostBlob);
+        kept || !self.is_moment() && !matches!(self, Self::Loss | Self::Voters)
+    }
+}
+
+fn ends_jobs(class: &Class) -> bool {
+    matches!(
+        class,
+        Class::EngineUnprepared
+            | Class::EngineFails
+            | Class::EngineCrashes
+            | Class::ScriptAborts
+            | Class::Timeout
+            | Class::Threshold
+            | Class::Cancel
+            | Class::CancelNow
+    )
+}
+
+/// A plan with one to three workflows in one or two layers.
+fn job(number: usize, rng: &mut Rng, abuse: Duration, classes: &BTreeSet<Class>) -> Job {
+    let name = format!("job-{number}");
+    let rows = rng.u8(..4) == 0;
+    let mut text = format!("name: {name}\ntarget: http://127.0.0.1:9\n");
+    if classes.contains(&Class::Timeout) {
+        let _ = writeln!(text, "timeout: {}s", rng.u32(3..15));
+    }
+    if classes.contains(&Class::Threshold) {
+        let most = rng.u32(5..200);
+        let hold = format!("metric: http_reqs, hold: count < {most}, abort: true");
+        let _ = writeln!(text, "thresholds: [ {{ {hold} }} ]");
+    }
+    if rows {
+        text.push_str("data: { users: { file: users.csv, order: unique-per-iteration } }\n");
+    }
+    for (hook, one_in) in [("setup", 3), ("teardown", 3)] {
+        if rng.u8(..one_in) == 0 {
+            let _ = writeln!(text, "{hook}: [ {{ get: /{hook} }} ]");
+        }
+    }
+    let side = rng.bool();
+    let second = rng.bool();
+    text.push_str("workflows:\n");
+    for (workflow, needs) in [("first", None), ("side", None), ("second", Some("first"))] {
+        if workflow == "side" && !side || workflow == "second" && !second {
+            continue;
+        }
+        let load = load(rng);
+        let needs = needs.map(|one| format!(", depends_on: [ {one} ]")).unwrap_or_default();
+        let path = if rows { "/${data.users.name}" } else { "/" };
+        let _ = writeln!(
+            text,
+            "  - {{ name: {workflow}{needs}, load: {{ {load}, graceful_stop: 1s }}, steps: [ {{ get: \"{path}\" }} ] }}"
+        );
+    }
+    let at = Duration::from_millis(rng.u64(500..abuse.as_millis() as u64 * 2 / 3));
+    Job { name, text, at, rows }
+}
+
+fn load(rng: &mut Rng) -> String {
+    let (vus, length_ms) = (rng.u64(1..=16), rng.u64(2_000..20_000));
+    match rng.u8(..6) {
+        0 | 1 => {
+            // Half of what there is time for.
+            let iterations = (vus * length_ms / 1_000).max(1);
+            format!("vus: {vus}, iterations: {iterations}, max_duration: {length_ms}ms")
+        }
+        2 | 3 => format!("rate: {}/s, duration: {length_ms}ms, max_vus: 50", vus * 2),
+        _ => format!("vus: {vus}, duration: {length_ms}ms"),
+    }
+}
