@@ -124,22 +124,42 @@ async fn a_leader_without_a_majority_refuses_and_a_retry_resolves() {
 /// stays.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_returning_node_does_not_disturb_the_leader() {
+    for _ in 0..5 {
+        if a_node_returns_while_the_others_stay_calm().await {
+            return;
+        }
+    }
+    panic!("in five groups a node that was never cut off stood for election");
+}
+
+/// Cuts a follower off and lets it return. False if another node stood for election meanwhile,
+/// which a machine without time for its nodes can cause: then the run says nothing about the
+/// node that returned.
+async fn a_node_returns_while_the_others_stay_calm() -> bool {
     let group = Group::start(3).await;
     let (leader, follower) = group.pair().await;
-    let term = group.node(leader).status().term;
+    let elections = |index: usize| group.node(index).metrics().elections.get();
+    let of_the_others = || (0..3).filter(|index| *index != follower).map(elections).sum::<u64>();
+    let (term, before) = (group.node(leader).status().term, of_the_others());
+    let stood = elections(follower);
     group.places[follower].switch.cut(true);
     let asked = || group.node(follower).metrics().pre_votes_asked.get();
-    let before = asked();
-    until("some rounds of pre-votes", async || asked() >= before + 6).await;
+    let asked_before = asked();
+    until("some rounds of pre-votes", async || asked() >= asked_before + 6).await;
     create(group.node(leader), 1).await;
+    assert_eq!(elections(follower), stood, "asking is not standing");
     assert_eq!(group.node(follower).status().term, term, "asking changes nothing");
-    assert_eq!(group.node(follower).metrics().elections.get(), 0);
 
     group.places[follower].switch.cut(false);
     create(group.node(follower), 2).await;
     group.converge().await;
-    assert_eq!(group.leader().await, leader);
-    assert_eq!(group.node(leader).status().term, term);
+    let now = (group.leader().await, group.node(leader).status().term);
+    assert_eq!(elections(follower), stood, "it returned as a follower");
+    if of_the_others() > before {
+        return false;
+    }
+    assert_eq!(now, (leader, term));
+    true
 }
 
 /// A leader that is cut off neither writes nor reads; after the heal it follows and has caught up.
