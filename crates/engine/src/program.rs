@@ -125,11 +125,12 @@ impl Program {
         }
         let frame = compiler.frame()?;
         if !compiler.unknown_secrets.is_empty() {
-            let names: Vec<_> = compiler.unknown_secrets.iter().map(String::as_str).collect();
-            let names = names.join(", ");
+            let names = compiler.unknown_secrets.iter();
+            let names: Vec<_> = names.map(|name| format!("VOLLEY_SECRET_{name}")).collect();
             return Err(CompileError(format!(
-                "this machine does not know these secrets: {names}; set VOLLEY_SECRET_NAME for each, \
-                 where the load is run"
+                "{} is not set where the load is run: in the environment of this command, and on a fleet in \
+                 that of every worker (a client's is not used there), which is then started again",
+                names.join(", ")
             )));
         }
         let secrets = Secrets::new(&compiler.secrets);

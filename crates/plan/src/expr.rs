@@ -100,8 +100,13 @@ fn tokens(text: &str) -> Result<Vec<Token>, ConditionError> {
                 let symbol = rest.chars().take_while(|c| "<>=!".contains(*c)).count();
                 let op = units::comparison(&rest[..symbol]).filter(|(_, rest)| rest.is_empty());
                 let unknown = || {
-                    let message = format!("unknown operator `{}`", &rest[..symbol]);
-                    error(start, start + symbol, message)
+                    let written = &rest[..symbol];
+                    let message = format!("unknown operator `{written}`");
+                    let mut error = error(start, start + symbol, message);
+                    if matches!(written, "!==" | "<>" | "=!" | "><") {
+                        error.help = Some("unequal is `!=`".into());
+                    }
+                    error
                 };
                 (Kind::Op(op.ok_or_else(unknown)?.0), symbol)
             }

@@ -12,8 +12,11 @@ fn what_is_it(bytes: &[u8], at: usize) -> (String, String) {
     let message = |what: &str| format!("not UTF-8 text: {what}");
     if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
         return (
-            message("it begins with the mark of UTF-16 (Excel's `Unicode text`)"),
-            "save it as `CSV UTF-8`, or convert it: `iconv -f UTF-16 -t UTF-8 OLD > NEW`".into(),
+            message(
+                "it begins with the mark of UTF-16 (PowerShell's `>`, Notepad's `Unicode`, Excel's \
+                 `Unicode text`)",
+            ),
+            "save it as UTF-8, or convert it: `iconv -f UTF-16 -t UTF-8 OLD > NEW`".into(),
         );
     }
     if bytes.starts_with(b"PK\x03\x04") {

@@ -8,6 +8,7 @@ mod bodies;
 mod files;
 mod graph;
 mod handover;
+mod requests;
 mod scope;
 mod thresholds;
 
@@ -79,7 +80,7 @@ pub fn validate(plan: &Plan, root: &Node, notes: &Notes) -> (Vec<Finding>, Vec<F
     checker.thresholds(root.get("thresholds").map(Node::items).unwrap_or_default());
     checker.time_limit(root);
     checker.addresses(root, nodes);
-    checker.content_types(root, nodes);
+    checker.requests(root, nodes);
     (checker.findings, checker.warnings)
 }
 

@@ -42,10 +42,9 @@ use std::io::{self, Write};
 
 use stats::RunResult;
 
-/// Writes what is made from the finished result; returns a note for each file that could not be
-/// written.
-pub fn write_results(targets: &[Target], result: &RunResult) -> Vec<String> {
-    let mut notes = Vec::new();
+/// Writes what is made from the finished result.
+pub fn write_results(targets: &[Target], result: &RunResult) -> Written {
+    let mut written = Written::default();
     for target in targets {
         let text = match target.format {
             Format::Junit => junit(result),
@@ -53,10 +52,10 @@ pub fn write_results(targets: &[Target], result: &RunResult) -> Vec<String> {
             Format::Json | Format::Csv => continue,
         };
         if let Err(error) = write_all(target, text.as_bytes()) {
-            notes.push(format!("output {target}: {error}"));
+            written.trouble(target, &error, "");
         }
     }
-    notes
+    written
 }
 
 fn write_all(target: &Target, bytes: &[u8]) -> io::Result<()> {

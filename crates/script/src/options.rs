@@ -36,6 +36,7 @@ pub mod values;
 mod tests;
 
 pub use describe::{describe, max_vus};
+pub use from_env::misspelt;
 pub use http::{HttpSettings, http_settings};
 pub use level::{HttpDebug, Options, StageOptions, Threshold, Thresholds};
 pub use network::{

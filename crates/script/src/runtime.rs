@@ -124,10 +124,26 @@ struct Script<'a, 'js> {
 }
 
 impl<'js> Script<'_, 'js> {
+    /// Options are data. JSON would leave a function out, and `exec: browse` would run `default`.
+    fn refuse_functions(&self, options: &Value<'js>) -> Result<()> {
+        // `export function options()` has a word of its own.
+        if options.is_function() {
+            return Ok(());
+        }
+        let Some(path) = not_json(options, 0)? else { return Ok(()) };
+        let help = match path.rsplit('.').next() {
+            Some("exec") => "; write its name, as a text: exec: 'browse'",
+            _ => "",
+        };
+        let message = format!("options.{path} is a function, and options hold data only{help}");
+        Err(rquickjs::Exception::throw_type(self.ctx, &message))
+    }
+
     fn describe(&self) -> Outcome {
         let describe = || -> Result<Description> {
             let options: Value<'js> = self.export("options")?;
             let (undefined_options, nan_options) = absent_in(&options);
+            self.refuse_functions(&options)?;
             let options = match options.is_undefined() {
                 true => None,
                 false => {
@@ -310,7 +326,14 @@ fn not_json(value: &Value<'_>, depth: usize) -> Result<Option<String>> {
 
 /// What `handleSummary` returned: names of files with text or bytes. `None`: nothing to write.
 fn files(value: &Value<'_>) -> Result<Option<Files>> {
-    let Some(object) = value.as_object() else { return Ok(None) };
+    let Some(object) = value.as_object() else {
+        if value.is_undefined() || value.is_null() {
+            return Ok(None);
+        }
+        let message = "handleSummary() has to return an object of file names and texts, such as \
+                       { 'summary.json': JSON.stringify(data) }; the default summary is shown";
+        return Err(rquickjs::Exception::throw_type(value.ctx(), message));
+    };
     let mut files = Vec::new();
     for entry in object.props::<String, Value<'_>>() {
         let (name, content) = entry?;

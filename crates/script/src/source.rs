@@ -272,11 +272,29 @@ impl Sources {
                 let message = format!("open(\"{path}\"): there is no file {shown}");
                 let advice = match self.files.are_shipped() {
                     true => Some(NOT_SHIPPED.to_owned()),
-                    false => self.resolver().advice(path, &absolute),
+                    false => {
+                        let here = self.from_working_folder(path, &absolute);
+                        here.or_else(|| self.resolver().advice(path, &absolute))
+                    }
                 };
                 Err(refused(SourceErrorKind::NotFound, message).maybe_help(advice))
             }
         }
+    }
+
+    /// For a path that begins where the command was called: paths begin at the script's folder.
+    fn from_working_folder(&self, path: &str, missing: &Path) -> Option<String> {
+        let here = files::normal(&self.folder.join(path));
+        if here == missing || self.files.existence(&here) != Existence::File {
+            return None;
+        }
+        // What was asked for ends like the file that is there; what stands before it is the way up.
+        let script_folder = missing.ancestors().nth(Path::new(path).components().count())?;
+        let up = script_folder.strip_prefix(&self.folder).ok()?.components().count();
+        Some(format!(
+            "paths begin at the script's folder; write open(\"{}{path}\")",
+            "../".repeat(up)
+        ))
     }
 
     /// Every file read so far, code and data: what another machine needs to run the script.

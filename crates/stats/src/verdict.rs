@@ -240,8 +240,10 @@ pub fn judge(evidence: &Evidence<'_>) -> Verdict {
             ),
         );
     }
+    let answered = steps().any(|step| step.completed > 0);
     for reason in unfinished(evidence) {
-        add(VerdictState::Degraded, reason);
+        // Whoever heard no answer at all has tested nothing.
+        add(if answered { VerdictState::Degraded } else { VerdictState::Invalid }, reason);
     }
     for what in evidence.incomplete {
         add(VerdictState::Degraded, format!("statistics are incomplete: {what}"));
@@ -287,7 +289,9 @@ fn unfinished(evidence: &Evidence<'_>) -> Vec<String> {
                 ": one takes at least {:?} by its pauses, and the load lasts {lasts:?}",
                 facts.pauses
             ),
-            None => format!(": all {cut_off} that began were cut off by the end"),
+            None => format!(
+                ": all {cut_off} that began were cut off by the end; make `duration` or `graceful_stop` longer"
+            ),
         };
         Some(format!("no iteration{whose} was completed{why}"))
     };
@@ -430,10 +434,15 @@ mod tests {
 
     #[test]
     fn no_completed_iteration_degrades_it_with_the_reason() {
-        let verdict = verdict(Block { iterations_interrupted: 2, ..healthy() });
-        assert_eq!(verdict.state, VerdictState::Degraded);
-        let expect = "no iteration of shop was completed: all 2 that began were cut off by the end";
-        assert_eq!(verdict.reasons, [expect]);
+        let mut block = Block { iterations_interrupted: 2, ..healthy() };
+        block.steps[0].completed = 1;
+        let some = verdict(block.clone());
+        assert_eq!(some.state, VerdictState::Degraded);
+        let expect = "no iteration of shop was completed: all 2 that began were cut off by the end; \
+                      make `duration` or `graceful_stop` longer";
+        assert_eq!(some.reasons, [expect]);
+        block.steps[0].completed = 0;
+        assert_eq!(verdict(block).state, VerdictState::Invalid, "no answer came at all");
     }
 
     #[test]

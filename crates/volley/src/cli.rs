@@ -187,12 +187,8 @@ pub struct RunArgs {
     /// The plan, or the script; `-` is standard input
     #[arg(value_name = "FILE")]
     pub plan: PathBuf,
-    /// Virtual users, instead of the plan's; stages keep their shape, and for a rate it is the most
-    #[arg(short = 'u', long, env = "VOLLEY_VUS", value_name = "N", value_parser = values::vus())]
-    pub vus: Option<u32>,
-    /// Duration of each workflow, instead of the plan's; stages keep their shape
-    #[arg(short = 'd', long, env = "VOLLEY_DURATION", value_parser = values::length, value_name = "TIME")]
-    pub duration: Option<Duration>,
+    #[command(flatten)]
+    pub load: LoadArgs,
     /// Iterations per second at an even pace, instead of the load that the plan has: 500, 500/s,
     /// 90/m
     #[arg(short = 'r', long, env = "VOLLEY_RATE", value_name = "RATE", value_parser = values::rate)]
@@ -201,9 +197,6 @@ pub struct RunArgs {
     /// Value for `${env.KEY}`, or for __ENV.KEY of a script; may be repeated
     #[arg(short = 'e', long = "env", value_name = "KEY=VALUE", value_parser = values::pair)]
     pub env: Vec<(String, String)>,
-    /// Target, instead of the plan's: a URL with scheme and host, or unix:PATH
-    #[arg(long, env = "VOLLEY_TARGET", value_name = "URL", value_parser = values::target)]
-    pub target: Option<String>,
     /// Make one iteration of each workflow and show every exchange in full
     #[arg(long)]
     pub debug: bool,
@@ -211,6 +204,20 @@ pub struct RunArgs {
     pub output: OutputArgs,
     #[command(flatten)]
     pub script: ScriptArgs,
+}
+
+/// What takes the place of a plan's own.
+#[derive(Args, Clone, Default)]
+pub struct LoadArgs {
+    /// Virtual users, instead of the plan's; stages keep their shape, and for a rate it is the most
+    #[arg(short = 'u', long, env = "VOLLEY_VUS", value_name = "N", value_parser = values::vus())]
+    pub vus: Option<u32>,
+    /// Duration of each workflow, instead of the plan's; stages keep their shape
+    #[arg(short = 'd', long, env = "VOLLEY_DURATION", value_parser = values::length, value_name = "TIME")]
+    pub duration: Option<Duration>,
+    /// Target, instead of the plan's: a URL with scheme and host, or unix:PATH
+    #[arg(long, env = "VOLLEY_TARGET", value_name = "URL", value_parser = values::target)]
+    pub target: Option<String>,
 }
 
 #[derive(Args, Clone, Default)]
@@ -249,6 +256,12 @@ pub struct OutputArgs {
     pub view: Option<dashboard::Mode>,
 }
 
+impl LoadArgs {
+    pub fn is_given(&self) -> bool {
+        self.vus.is_some() || self.duration.is_some() || self.target.is_some()
+    }
+}
+
 impl OutputArgs {
     /// Cores to generate load on, not more than there are; it is said if that is fewer than was
     /// asked for.
@@ -285,6 +298,12 @@ pub struct PlanArgs {
     /// The plan; `-` is standard input
     #[arg(value_name = "PLAN")]
     pub plan: PathBuf,
+    #[command(flatten)]
+    pub load: LoadArgs,
+    /// Iterations per second at an even pace, instead of the load that the plan has: 500, 500/s,
+    /// 90/m
+    #[arg(short = 'r', long, env = "VOLLEY_RATE", value_name = "RATE", value_parser = values::rate)]
+    pub rate: Option<plan::Rate>,
     /// Value for `${env.KEY}`; may be repeated
     #[arg(short = 'e', long = "env", value_name = "KEY=VALUE", value_parser = values::pair)]
     pub env: Vec<(String, String)>,

@@ -4,6 +4,7 @@
 #[cfg(test)]
 mod tests;
 
+use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// A flag as others write it, and what to say. Where a letter means different things to different
@@ -143,9 +144,8 @@ pub fn answers(error: &clap::Error, args: &[String], command: &clap::Command) ->
     let is_body = |text: &str| text.starts_with(['{', '[', '@']) || text.contains('=');
     if let Some((_, body)) = pairs().find(|(flag, value)| *flag == "-d" && is_body(value)) {
         let body = report::format::clean(body);
-        answers.push(format!(
-            "`-d` is how long it takes here; a body is `-b '{body}'`, or `-b @FILE`"
-        ));
+        let also = if knows(command, "-d") { "`-d` is how long it takes here; " } else { "" };
+        answers.push(format!("{also}a body is `-b '{body}'`, or `-b @FILE`"));
     }
     let first = args.first().map(String::as_str).unwrap_or_default();
     if command.get_name() == "volley" {
@@ -289,10 +289,28 @@ fn foreign_flags(args: &[String], command: &clap::Command) -> Vec<String> {
             let known = HABITS.iter().find(|(flags, _)| flags.contains(&flag));
             known.map(|(_, answer)| (*answer).to_owned())
         });
+        let answer = answer.or_else(|| of_another_command(flag, command.get_name()));
         let answer = answer.map(|answer| format!("`{flag}`: {answer}"));
         answers.extend(answer.filter(|answer| !answers.contains(answer)));
     }
     answers
+}
+
+/// A flag that another command has.
+fn of_another_command(flag: &str, called: &str) -> Option<String> {
+    if !flag.starts_with("--") {
+        return None;
+    }
+    let all = crate::cli::Cli::command();
+    let own = all.get_subcommands().filter(|one| one.get_name() != called && !one.is_hide_set());
+    let mut names: Vec<&str> =
+        own.filter(|one| knows(one, flag)).map(clap::Command::get_name).collect();
+    // The command that people mean most often comes first.
+    names.sort_by_key(|name| *name != "run");
+    let shown: Vec<String> = names.iter().take(3).map(|name| format!("`volley {name}`")).collect();
+    let called = if called == "volley" { "volley URL" } else { called };
+    (!shown.is_empty())
+        .then(|| format!("a flag of {}; `{called}` has none of that name", shown.join(", ")))
 }
 
 /// Letters that mean different things to different tools: the value says which was meant.

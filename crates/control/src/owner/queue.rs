@@ -23,6 +23,7 @@ impl Owner {
             return true;
         }
         let aside = self.capacity.set_aside();
+        let waits = self.waits_how_long();
         let (numbers, why) = if total == 0 {
             (Numbers::Apart, format!("there are no workers{aside}"))
         } else {
@@ -34,9 +35,25 @@ impl Owner {
         if self.spec.manifest().policy.when_full == WhenFull::Refuse && !self.shards.have_begun() {
             self.fail(format!("refused: {why}; start more workers, or ask for fewer cores"));
         } else {
-            self.say_queued(needs, numbers, why);
+            self.say_queued(needs, numbers, format!("{why}; start more workers: {waits}"));
         }
         false
+    }
+
+    /// For somebody who could do something about it meanwhile.
+    pub(super) fn waits_how_long(&self) -> String {
+        let most = match self.shards.have_begun() {
+            true => self.spec.settings().place_within,
+            false => self.spec.manifest().policy.queue_at_most,
+        };
+        let seconds = most.as_secs();
+        let most = match seconds {
+            0 => format!("{most:?}"),
+            _ if seconds.is_multiple_of(3600) => format!("{} h", seconds / 3600),
+            _ if seconds.is_multiple_of(60) => format!("{} min", seconds / 60),
+            _ => format!("{seconds} s"),
+        };
+        format!("it waits up to {most}, unless it is cancelled")
     }
 
     /// A job's first cores are taken in its turn; what it needs later it may take at any time.

@@ -104,7 +104,10 @@ impl Owner {
         let (free, total) = (self.capacity.pool().free(), self.capacity.pool().total());
         let aside = self.capacity.set_aside();
         let (numbers, why) = match works.len() {
-            0 => (Numbers::Apart, format!("there are no workers{aside}")),
+            0 => {
+                let waits = self.waits_how_long();
+                (Numbers::Apart, format!("there are no workers{aside}; start one: {waits}"))
+            }
             _ => {
                 (Numbers::InReason, format!("1 core is needed, {free} of {total} are free{aside}"))
             }

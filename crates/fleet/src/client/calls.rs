@@ -10,7 +10,7 @@ use tonic::transport::Channel;
 use tonic::{Response, Status};
 use trust::{Expected, Role};
 
-use super::error::{Verdict, judge};
+use super::error::{Verdict, in_a_line, judge};
 use super::{Failure, FleetClient, FleetError, Jobs, Last, Why};
 use crate::wire;
 use crate::wire::proto::jobs_client::JobsClient;
@@ -60,8 +60,8 @@ impl FleetClient {
             if failures.iter().all(Failure::is_lasting) || tried_for + pause > patience {
                 return Err(FleetError::Nobody { failures, tried_for });
             }
-            if let Some(first) = failures.first() {
-                self.tell(&format!("{first}; trying again"));
+            if !failures.is_empty() {
+                self.tell(&format!("{}; trying again", in_a_line(&failures)));
             }
             sleep(pause).await;
             pause = (pause * 2).min(PAUSE_LAST);

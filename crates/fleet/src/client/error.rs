@@ -235,6 +235,26 @@ impl fmt::Display for FleetError {
 
 impl Error for FleetError {}
 
+/// What each manager said, for somebody who waits.
+pub(super) fn in_a_line(failures: &[Failure]) -> String {
+    let shown: Vec<String> = failures.iter().take(SHOWN_MAX).map(ToString::to_string).collect();
+    shown.join("; ")
+}
+
+/// Some answer that they cannot, and the others do not answer: waiting alone will not help.
+fn too_few(failures: &[Failure]) -> Option<String> {
+    let away: Vec<&str> =
+        failures.iter().filter(|one| one.is_absence()).map(|one| &*one.address).collect();
+    let (gone, all) = (away.len(), failures.len());
+    (gone > 0 && (all - gone) * 2 <= all).then(|| {
+        format!(
+            "{gone} of {all} managers do not answer, and {} are needed: start {} again (`volley managers` shows more)",
+            all / 2 + 1,
+            away.join(", ")
+        )
+    })
+}
+
 fn nobody(f: &mut fmt::Formatter<'_>, failures: &[Failure], tried_for: Duration) -> fmt::Result {
     match failures {
         [] => f.write_str("no manager was asked")?,
@@ -257,6 +277,8 @@ fn nobody(f: &mut fmt::Formatter<'_>, failures: &[Failure], tried_for: Duration)
         rest.push("the certificate has to be a client's of that cluster, and valid".to_owned());
     } else if failures.iter().all(Failure::is_absence) {
         rest.push("is a manager running there, and does the network let it through?".to_owned());
+    } else if let Some(few) = too_few(failures) {
+        rest.push(few);
     }
     match (rest.is_empty(), failures.len()) {
         (true, _) => Ok(()),

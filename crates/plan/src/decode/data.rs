@@ -68,8 +68,10 @@ pub fn data_set(cx: &Context<'_>, name: &str, node: &Node) -> DataSet {
                 cx.report(file_node.place, error.to_string()).maybe_help(error.help);
             }
         }
-        if let [only] = set.columns.as_slice() {
-            one_column(cx, file_node, only, set.delimiter);
+        if let [only] = set.columns.as_slice()
+            && let Some(meant) = one_column(cx, file_node, only, set.delimiter)
+        {
+            set.columns = meant;
         }
     }
     set
@@ -128,14 +130,15 @@ fn delimiter(cx: &Context<'_>, node: &Node, format: DataFormat) -> u8 {
 }
 
 /// A header line that is one column with another delimiter in it is read with the wrong one.
-fn one_column(cx: &Context<'_>, node: &Node, column: &str, delimiter: u8) {
+///
+/// Returns the columns that were probably meant: references to them need no word of their own.
+fn one_column(cx: &Context<'_>, node: &Node, column: &str, delimiter: u8) -> Option<Vec<String>> {
     let others = [';', '\t', '|', ','].into_iter();
-    let Some(other) = others.filter(|c| *c as u8 != delimiter).find(|c| column.contains(*c)) else {
-        return;
-    };
+    let other = others.filter(|c| *c as u8 != delimiter).find(|c| column.contains(*c))?;
     let name = if other == '\t' { "tab".to_owned() } else { other.to_string() };
     cx.report(node.place, format!("the file has one column, called `{}`", shorten(column)))
         .help(format!("its fields seem to be divided otherwise: add `delimiter: \"{name}\"`"));
+    Some(column.split(other).map(|name| name.trim().to_owned()).collect())
 }
 
 /// As given, or by the file's ending.

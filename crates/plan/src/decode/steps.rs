@@ -41,11 +41,12 @@ enum Kind {
 }
 
 pub fn list(cx: &Context<'_>, node: Option<&Node>) -> Vec<Step> {
-    node.map(Node::items).unwrap_or_default().iter().map(|node| step(cx, node)).collect()
+    let nodes = node.map(Node::items).unwrap_or_default();
+    nodes.iter().enumerate().map(|(number, node)| step(cx, node, &nodes[number + 1..])).collect()
 }
 
-fn step(cx: &Context<'_>, node: &Node) -> Step {
-    let kind = kind(cx, node);
+fn step(cx: &Context<'_>, node: &Node, after: &[Node]) -> Step {
+    let kind = kind(cx, node, after);
     let name = name(cx, node, kind);
     cx.in_step(&name, node.place, || {
         if let Some(kind) = kind {
@@ -78,7 +79,7 @@ fn deciding(entry: &Entry) -> Option<Kind> {
     }
 }
 
-fn kind(cx: &Context<'_>, node: &Node) -> Option<Kind> {
+fn kind(cx: &Context<'_>, node: &Node, after: &[Node]) -> Option<Kind> {
     let found: Vec<&Entry> =
         node.entries().iter().filter(|entry| deciding(entry).is_some()).collect();
     if let [first, second, ..] = found.as_slice() {
@@ -94,13 +95,32 @@ fn kind(cx: &Context<'_>, node: &Node) -> Option<Kind> {
     // `stpes: ...` or `gte: /` is reported as an unknown key; one message is enough.
     let known = |entry: &Entry| crate::keys::STEP.keys.iter().any(|key| key.name == entry.key);
     if node.entries().iter().all(known) && !node.entries().is_empty() {
-        let help = "add a request (`get: /path`), `think`, `set`, `record`, `group`, `repeat` or \
-                    `choose`";
-        cx.report(node.place, "this step does nothing").help(help);
+        cx.report(node.place, "this step does nothing").help(what_to_do(node, after));
     } else if matches!(&node.value, crate::tree::Value::Map(entries) if entries.is_empty()) {
         cx.report(node.place, "this step does nothing").help("add for example `get: /path`");
     }
     None
+}
+
+/// Help for a step that does nothing: often one step was written as several, with a dash too many.
+fn what_to_do(node: &Node, after: &[Node]) -> String {
+    let keys = || node.entries().iter().map(|entry| entry.key.as_str());
+    if let Some(own) = keys().find(|key| !matches!(*key, "name" | "when" | "needs")) {
+        return format!(
+            "each dash begins a new step; if `{own}` belongs to the step above, take the dash in front of it away"
+        );
+    }
+    let next = after.first().filter(|next| next.get("name").is_none());
+    let does = next.and_then(|next| next.entries().iter().find(|one| deciding(one).is_some()));
+    match does {
+        Some(does) => format!(
+            "each dash begins a new step; if `{}` below belongs to this one, take the dash in front of it away",
+            does.key
+        ),
+        None => "add a request (`get: /path`), `think`, `set`, `record`, `group`, `repeat` or \
+                 `choose`"
+            .to_owned(),
+    }
 }
 
 fn name(cx: &Context<'_>, node: &Node, kind: Option<Kind>) -> String {

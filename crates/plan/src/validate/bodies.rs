@@ -1,41 +1,15 @@
 //! A body and a `content-type` that contradict each other: a header of the plan or of a workflow is
 //! sent with every body.
 
-use super::{Checker, SECTIONS, inner_nodes, section};
-use crate::model::{Action, Body, Request, Step, Workflow};
+use super::Checker;
+use crate::model::{Body, Request, Step, Workflow};
 use crate::template::Template;
 use crate::tree::{Node, Place, shorten};
 
 const CONTENT_TYPE: &str = "content-type";
 
 impl Checker<'_> {
-    pub fn content_types(&mut self, root: &Node, nodes: &[Node]) {
-        let plan = self.plan;
-        let items = |node: &Node, key: &str| -> Vec<Node> {
-            node.get(key).map(|list| list.items().to_vec()).unwrap_or_default()
-        };
-        for (key, steps) in [("setup", &plan.setup), ("teardown", &plan.teardown)] {
-            self.types_of(steps, &items(root, key), None);
-        }
-        for (workflow, node) in plan.workflows.iter().zip(nodes) {
-            for key in SECTIONS {
-                self.types_of(section(workflow, key), &items(node, key), Some(workflow));
-            }
-        }
-    }
-
-    fn types_of(&mut self, steps: &[Step], nodes: &[Node], workflow: Option<&Workflow>) {
-        for (step, node) in steps.iter().zip(nodes) {
-            if let Action::Request(request) = &step.action {
-                self.type_fits(step, request, node, workflow);
-            }
-            for (steps, nodes) in step.inner().into_iter().zip(inner_nodes(node)) {
-                self.types_of(steps, nodes, workflow);
-            }
-        }
-    }
-
-    fn type_fits(
+    pub(super) fn type_fits(
         &mut self,
         step: &Step,
         request: &Request,

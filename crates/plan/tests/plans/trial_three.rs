@@ -292,3 +292,53 @@ fn a_value_of_an_iteration_is_out_of_reach_of_the_plans_teardown() {
     assert!(found.contains("the step `login` of the workflow `a` sets it"), "{found}");
     assert!(found.contains("`setup` and `teardown` do not see it"), "{found}");
 }
+
+#[test]
+fn a_check_for_a_redirect_that_is_followed_is_warned_of_with_the_remedy() {
+    let of = |step: &str| warnings(&with_steps(step)).join("\n");
+    let found = of("- { name: old, get: /, check: { status: 302 } }");
+    assert!(found.contains("`old` wants status 302, but redirects are followed"), "{found}");
+    assert!(found.contains("`redirects: false` in this step"), "{found}");
+    for fine in [
+        "- { name: old, get: /, redirects: false, check: { status: 302 } }",
+        "- { name: old, get: /, check: { status: [200, 302] } }",
+        "- { name: old, get: /, check: { status: 200 } }",
+    ] {
+        assert!(!of(fine).contains("redirects are followed"), "{fine}: {}", of(fine));
+    }
+}
+
+#[test]
+fn a_step_that_was_written_as_three_is_told_which_dashes_are_too_many() {
+    let found = problems(&with_steps("- name: home\n- get: /\n- check: { status: 200 }"));
+    assert!(found[0].contains("if `get` below belongs to this one, take the dash"), "{found:?}");
+    assert!(found[1].contains("if `check` belongs to the step above"), "{found:?}");
+}
+
+#[test]
+fn a_plan_that_powershell_wrote_is_told_its_encoding() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("plan.yaml");
+    std::fs::write(&path, b"\xff\xfet\0a\0").unwrap();
+    let found = plan::read_file(&path, &ReadOptions::new(&|_| None)).unwrap_err().to_string();
+    assert!(found.contains("PowerShell's `>`") && found.contains("save it as UTF-8"), "{found}");
+}
+
+#[test]
+fn a_file_with_another_delimiter_has_one_message_and_not_three() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("users.csv"), "name;password\nann;secret\n").unwrap();
+    let yaml = "target: http://h\ndata: { users: users.csv }\nworkflows:\n- name: a\n  steps:\n  \
+                - { post: /, json: { n: \"${data.users.name}\", p: \"${data.users.password}\" } }\n";
+    let found = in_folder(dir.path(), yaml).unwrap_err();
+    assert_eq!(found.0.len(), 1, "{found}");
+    assert!(found.to_string().contains("add `delimiter: \";\"`"), "{found}");
+}
+
+#[test]
+fn the_operators_of_other_languages_are_answered_with_the_right_one() {
+    for wrong in ["!==", "<>"] {
+        let found = first(&with_steps(&format!("- {{ get: /, when: \"${{vu.id}} {wrong} 3\" }}")));
+        assert!(found.contains("unequal is `!=`"), "{found}");
+    }
+}

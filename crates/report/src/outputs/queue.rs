@@ -41,7 +41,7 @@ pub(super) type Sink<S> = Arc<dyn Fn(Vec<S>) -> bool + Send + Sync>;
 pub(super) struct BatchWriter<S> {
     shared: Arc<Shared<S>>,
     queue: Sender<Vec<S>>,
-    thread: JoinHandle<Vec<String>>,
+    thread: JoinHandle<Written>,
 }
 
 struct Shared<S> {
@@ -60,6 +60,8 @@ pub struct Written {
     pub dropped: u64,
     /// One sentence per trouble, for [`stats::RunResult::notes`].
     pub notes: Vec<String>,
+    /// The trouble with standard output, unless its reader just went away.
+    pub lost_on_stdout: Option<String>,
 }
 
 impl<S: Send + 'static> BatchWriter<S> {
@@ -112,18 +114,18 @@ impl<S: Send + 'static> BatchWriter<S> {
         self.shared.closed.store(true, Ordering::Release);
         // An empty batch ends the thread: sinks may live on and would keep the channel open.
         let _ = self.queue.send(Vec::new());
-        let mut notes = match self.thread.join() {
-            Ok(notes) => notes,
-            Err(_) => vec!["output: the writer failed; files may be incomplete".to_owned()],
-        };
-        let dropped = self.shared.dropped.load(Ordering::Acquire);
-        if dropped > 0 {
-            let n = crate::format::plural(dropped, "sample");
-            notes.push(format!(
+        let mut written = self.thread.join().unwrap_or_else(|_| {
+            let notes = vec!["output: the writer failed; files may be incomplete".to_owned()];
+            Written { notes, ..Written::default() }
+        });
+        written.dropped = self.shared.dropped.load(Ordering::Acquire);
+        if written.dropped > 0 {
+            let n = crate::format::plural(written.dropped, "sample");
+            written.notes.push(format!(
                 "output: {n} not written, because they came faster than the disk took them"
             ));
         }
-        Written { dropped, notes }
+        written
     }
 }
 
@@ -148,7 +150,7 @@ fn write_batches<S>(
     batches: &Receiver<Vec<S>>,
     mut files: Vec<OpenFile<S>>,
     shared: &Shared<S>,
-) -> Vec<String> {
+) -> Written {
     let mut flushed = Instant::now();
     loop {
         match batches.recv_timeout(FLUSH_EVERY) {
@@ -170,16 +172,33 @@ fn write_batches<S>(
         files.iter_mut().for_each(|file| file.write(&batch));
     }
     files.iter_mut().for_each(OpenFile::flush);
-    files.into_iter().filter_map(|file| file.trouble).collect()
+    let mut written = Written::default();
+    for (target, error) in
+        files.into_iter().filter_map(|file| file.trouble.map(|error| (file.target, error)))
+    {
+        written.trouble(&target, &error, "; the rest is missing");
+    }
+    written
+}
+
+impl Written {
+    /// Notes that something could not be written.
+    pub(super) fn trouble(&mut self, target: &Target, error: &std::io::Error, behind: &str) {
+        let note = format!("output {target}: {error}{behind}");
+        if target.is_stdout() && error.kind() != std::io::ErrorKind::BrokenPipe {
+            self.lost_on_stdout.get_or_insert_with(|| note.clone());
+        }
+        self.notes.push(note);
+    }
 }
 
 struct OpenFile<S> {
-    name: String,
+    target: Target,
     encoder: Box<dyn Encoder<S>>,
     out: Box<dyn Write + Send>,
     buffer: Vec<u8>,
     /// The first error; nothing is written after it.
-    trouble: Option<String>,
+    trouble: Option<std::io::Error>,
 }
 
 impl<S> OpenFile<S> {
@@ -187,7 +206,7 @@ impl<S> OpenFile<S> {
         let mut buffer = Vec::with_capacity(BUFFER_BYTES);
         encoder.head(&mut buffer);
         let out = target.open()?;
-        Ok(OpenFile { name: target.to_string(), encoder, out, buffer, trouble: None })
+        Ok(OpenFile { target: target.clone(), encoder, out, buffer, trouble: None })
     }
 
     fn write(&mut self, batch: &[S]) {
@@ -203,24 +222,16 @@ impl<S> OpenFile<S> {
     }
 
     fn hand_over(&mut self) {
-        if self.trouble.is_none()
-            && let Err(error) = self.out.write_all(&self.buffer)
-        {
-            self.give_up(&error);
+        if self.trouble.is_none() {
+            self.trouble = self.out.write_all(&self.buffer).err();
         }
         self.buffer.clear();
     }
 
     fn flush(&mut self) {
         self.hand_over();
-        if self.trouble.is_none()
-            && let Err(error) = self.out.flush()
-        {
-            self.give_up(&error);
+        if self.trouble.is_none() {
+            self.trouble = self.out.flush().err();
         }
-    }
-
-    fn give_up(&mut self, error: &std::io::Error) {
-        self.trouble = Some(format!("output {}: {error}; the rest is missing", self.name));
     }
 }

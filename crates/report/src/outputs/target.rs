@@ -89,8 +89,10 @@ impl FromStr for Target {
 pub fn check_targets(targets: &[Target]) -> Result<(), Vec<String>> {
     let mut problems = Vec::new();
     for (number, target) in targets.iter().enumerate() {
-        if targets[..number].iter().any(|earlier| earlier.path == target.path) {
-            problems.push(format!("output {target}: another output writes to the same place"));
+        if let Some(other) = targets[..number].iter().find(|other| other.path == target.path) {
+            problems.push(format!(
+                "`--output {other}` and `--output {target}` are the same file; give one of them another name"
+            ));
         } else if !target.is_stdout() {
             let opened = check_writable(&target.path);
             problems.extend(opened.err().map(|error| format!("output {target}: {error}")));

@@ -113,8 +113,15 @@ fn status_hint(rollup: &Rollup, result: &RunResult) -> Option<String> {
     let shown = result.error_samples.iter().any(|sample| sample.exchange.is_some());
     let look = if shown { "see the exchange above" } else { "look at one with `volley ping`" };
     let errors = total.status.iter().filter(|(status, _)| *status >= 400);
-    let (status, n) =
-        errors.max_by_key(|(_, n)| *n).or_else(|| total.status.iter().min_by_key(|(_, n)| *n))?;
+    let Some((status, n)) = errors.max_by_key(|(_, n)| *n) else {
+        // Which of the others was not expected, only the failure itself can say: a redirect that was
+        // followed is among the answers too.
+        let mut samples = result.error_samples.iter();
+        let sample = samples.find(|one| one.kind == ErrorKind::Status && one.count > 0);
+        let what = sample.map_or("status".into(), |one| format::clean(&one.message));
+        let n = format::count(total.errors[ErrorKind::Status as usize]);
+        return Some(format!("{n} × {what}: the step's check wants another one: {look}"));
+    };
     let what = match status {
         401 | 403 => match lost_cookies(result, rollup) {
             Some(why) => format!("credentials missing or wrong: {look}; {why}"),
@@ -129,8 +136,7 @@ fn status_hint(rollup: &Rollup, result: &RunResult) -> Option<String> {
             "the target limits its callers: exempt the generator, or test below the limit".into()
         }
         400..=499 => format!("the target does not accept the request: {look}"),
-        500..=599 => "the target failed: its log at the time of the run says why".into(),
-        _ => format!("not the status that the step's check expects: {look}"),
+        _ => "the target failed: its log at the time of the run says why".into(),
     };
     Some(format!("{} × status {status}: {what}", format::count(n)))
 }

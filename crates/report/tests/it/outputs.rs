@@ -120,8 +120,10 @@ fn a_result_file_that_fails_at_the_end_becomes_a_note() {
     let folder = tempfile::tempdir().unwrap();
     let good = Target { format: Format::Junit, path: folder.path().join("good.xml") };
     let full = Target { format: Format::Hdr, path: "/dev/full".into() };
-    let notes = write_results(&[full, good.clone()], &fake::good());
+    let written = write_results(&[full, good.clone()], &fake::good());
+    let notes = written.notes;
     assert_eq!(notes.len(), 1, "{notes:?}");
+    assert_eq!(written.lost_on_stdout, None);
     assert!(notes[0].starts_with("output hdr=/dev/full: No space left"));
     assert!(std::fs::read_to_string(good.path).unwrap().ends_with("</testsuites>\n"));
 }

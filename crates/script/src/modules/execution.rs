@@ -113,13 +113,12 @@ fn fact<'js>(ctx: &Ctx<'js>, host: &Host, name: &str) -> Result<Value<'js>> {
         let what = name.split('.').next().unwrap_or_default();
         return Err(refuse(if what == "vu" { "VU" } else { what }));
     }
+    if name.starts_with("scenario.") && host.phase.get() != Phase::Iteration {
+        let message = "getting scenario information outside of the VU context is not supported";
+        return Err(Exception::throw_message(ctx, message));
+    }
     let number = match name {
         "scenario.name" | "scenario.executor" => {
-            if host.phase.get() != Phase::Iteration {
-                let message = "getting scenario information outside of the VU context is not \
-                               supported";
-                return Err(Exception::throw_message(ctx, message));
-            }
             let scenario = &setup.scenario;
             let text = if name == "scenario.name" { &scenario.name } else { &scenario.executor };
             return Ok(rquickjs::String::from_str(ctx.clone(), text)?.into_value());

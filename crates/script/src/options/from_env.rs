@@ -10,6 +10,78 @@ use super::problem::{Findings, OptionsError, Place};
 use super::segment::{Segment, SegmentSequence};
 use super::values::{self, shorten};
 
+/// Every variable that says something to a run.
+const KNOWN: [&str; 52] = [
+    "K6_BATCH",
+    "K6_BATCH_PER_HOST",
+    "K6_BLACKLIST_IPS",
+    "K6_BLOCK_HOSTNAMES",
+    "K6_CONFIG",
+    "K6_CONSOLE_OUTPUT",
+    "K6_CSV_TIME_FORMAT",
+    "K6_DISCARD_RESPONSE_BODIES",
+    "K6_DNS",
+    "K6_DURATION",
+    "K6_EXECUTION_SEGMENT",
+    "K6_EXECUTION_SEGMENT_SEQUENCE",
+    "K6_HANDLE_SUMMARY_TIMEOUT",
+    "K6_HOSTS",
+    "K6_HTTP_DEBUG",
+    "K6_INCLUDE_SYSTEM_ENV_VARS",
+    "K6_INSECURE_SKIP_TLS_VERIFY",
+    "K6_ITERATIONS",
+    "K6_LINGER",
+    "K6_LOCAL_IPS",
+    "K6_LOG_FORMAT",
+    "K6_LOG_OUTPUT",
+    "K6_MAX_REDIRECTS",
+    "K6_METRIC_SAMPLES_BUFFER_SIZE",
+    "K6_MIN_ITERATION_DURATION",
+    "K6_NO_CONNECTION_REUSE",
+    "K6_NO_COOKIES_RESET",
+    "K6_NO_SETUP",
+    "K6_NO_SUMMARY",
+    "K6_NO_TEARDOWN",
+    "K6_NO_THRESHOLDS",
+    "K6_NO_USAGE_REPORT",
+    "K6_NO_VU_CONNECTION_REUSE",
+    "K6_OUT",
+    "K6_PAUSED",
+    "K6_RPS",
+    "K6_SETUP_TIMEOUT",
+    "K6_STAGES",
+    "K6_SUMMARY_EXPORT",
+    "K6_SUMMARY_MODE",
+    "K6_SUMMARY_TIME_UNIT",
+    "K6_SUMMARY_TREND_STATS",
+    "K6_SYSTEM_TAGS",
+    "K6_TAGS",
+    "K6_TEARDOWN_TIMEOUT",
+    "K6_THRESHOLDS",
+    "K6_THROW",
+    "K6_TLS_VERSION",
+    "K6_USER_AGENT",
+    "K6_VUS",
+    "K6_WEB_DASHBOARD",
+    "K6_WEB_DASHBOARD_EXPORT",
+];
+
+/// Variables that are nearly one of k6's, each with the one that was probably meant. Others may be
+/// the script's own.
+pub fn misspelt(names: impl IntoIterator<Item = String>) -> Vec<(String, &'static str)> {
+    let unknown = names.into_iter().filter(|name| name.starts_with("K6_"));
+    let unknown = unknown.filter(|name| !KNOWN.contains(&name.as_str()));
+    unknown
+        .filter_map(|name| {
+            // What all names begin with says nothing about their likeness.
+            let short = |name: &'static str| name.strip_prefix("K6_").unwrap_or(name);
+            let near = base::names::similar(&name[3..], KNOWN.map(short))?;
+            let whole = KNOWN.into_iter().find(|known| short(known) == near)?;
+            Some((name, whole))
+        })
+        .collect()
+}
+
 impl Options {
     /// Reads the `K6_*` variables that set options; all others are none of its business. An empty
     /// variable is as good as none, except `K6_STAGES`, where it means no stages.

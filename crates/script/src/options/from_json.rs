@@ -254,7 +254,12 @@ pub(super) fn thresholds(value: &Value, path: &str, findings: &mut Findings) -> 
             Value::Array(_) => reader::list(value, &path, findings).unwrap_or_default(),
             _ => {
                 let message = format!("{} where a list is expected", reader::kind(value));
-                findings.wrong(&path, Wrong::new(message, "write ['p(95)<200']"));
+                let help = match value {
+                    Value::String(text) => format!("write ['{}']", values::shorten(text)),
+                    Value::Object(_) => format!("put it in a list: [{}]", as_written(value)),
+                    _ => "write ['p(95)<200']".to_owned(),
+                };
+                findings.wrong(&path, Wrong::new(message, help));
                 continue;
             }
         };
@@ -262,6 +267,18 @@ pub(super) fn thresholds(value: &Value, path: &str, findings: &mut Findings) -> 
         thresholds.push((metric.clone(), items.into_iter().filter_map(read).collect()));
     }
     Some(thresholds)
+}
+
+/// An object as a script writes it.
+fn as_written(value: &Value) -> String {
+    let text = |value: &Value| match value {
+        Value::String(text) => format!("'{}'", values::shorten(text)),
+        other => values::shorten(&other.to_string()),
+    };
+    let entries = value.as_object().into_iter().flatten().take(4);
+    let entries: Vec<String> =
+        entries.map(|(key, value)| format!("{}: {}", values::shorten(key), text(value))).collect();
+    format!("{{ {} }}", entries.join(", "))
 }
 
 fn threshold(value: &Value, path: &str, findings: &mut Findings) -> Option<Threshold> {

@@ -6,8 +6,9 @@ use report::format;
 use schedule::allocation::{self, arrange, candidates};
 use serde_json::{Value, json};
 
-use super::run::read;
+use super::run::{change, overrides, read};
 use crate::cli::PlanArgs;
+use crate::failure::Failure;
 use crate::print;
 
 pub fn explain(args: &PlanArgs) -> ExitCode {
@@ -16,17 +17,25 @@ pub fn explain(args: &PlanArgs) -> ExitCode {
         false => Ok(super::script::is_script(&args.plan)),
     };
     match is_script {
+        Ok(true) if args.load.is_given() || args.rate.is_some() => {
+            let help = "what a script would do is in its `options`; `volley run FILE --vus N` changes them";
+            let what = "--vus, --duration, --rate and --target of `volley plan` are for plans";
+            return Failure::usage(what).help(help).tell();
+        }
         Ok(true) => return super::script::explain(&args.plan, &args.env),
         Ok(false) => {}
         Err(failure) => return failure.tell(),
     }
-    let plan = match read(&args.plan, &args.env, None) {
+    let mut plan = match read(&args.plan, &args.env, args.load.target.as_deref()) {
         Ok(plan) => plan,
         Err(problems) => {
             eprintln!("{problems}");
             return ExitCode::InvalidPlan;
         }
     };
+    if let Err(failure) = change(&mut plan, &overrides(&args.load, args.rate)) {
+        return failure.tell();
+    }
     let cores = args.cores.map_or_else(engine::machine::cores, usize::from);
     if args.json {
         print::line(&format!("{:#}", describe_json(&plan, cores)));

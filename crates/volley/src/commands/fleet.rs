@@ -7,7 +7,7 @@ mod managers;
 mod pack;
 mod results;
 mod submit;
-mod tables;
+pub mod tables;
 mod voters;
 
 use std::future::Future;
@@ -275,11 +275,16 @@ fn one_node<'a>(
     let is_it = |(node, address): &(&str, &str)| {
         *address == wanted || (!lower.is_empty() && node.starts_with(&lower))
     };
-    let found: Vec<&str> = nodes.filter(is_it).map(|(node, _)| node).collect();
+    let mut found: Vec<&str> = nodes.filter(is_it).map(|(node, _)| node).collect();
+    // A node may have several addresses.
+    found.dedup();
     match &found[..] {
         [node] => Ok((*node).to_owned()),
         [] => {
-            Err(Failure::failed(format!("no node is called `{wanted}` here (`{list}` lists them)")))
+            let what = format!("no node is called `{wanted}` here");
+            let help =
+                format!("give its id, the beginning of it, or its address, as `{list}` lists them");
+            Err(Failure::failed(what).help(help))
         }
         several => {
             let names = several.join(", ");

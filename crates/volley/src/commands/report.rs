@@ -49,7 +49,9 @@ pub fn check(keep: &KeepArgs, taken: &[&Path]) -> Vec<String> {
     for (what, path) in files(keep) {
         let shown = path.display();
         if taken.contains(&&**path) {
-            problems.push(format!("{what} {shown}: another output writes to the same place"));
+            problems.push(format!(
+                "`--{what} {shown}` is the file of another output; give one of them another name"
+            ));
         } else if let Err(error) = check_writable(path) {
             problems.push(format!("{what} {shown}: {error}"));
         }
@@ -58,7 +60,7 @@ pub fn check(keep: &KeepArgs, taken: &[&Path]) -> Vec<String> {
     problems
 }
 
-fn files(keep: &KeepArgs) -> impl Iterator<Item = (&'static str, &PathBuf)> {
+pub fn files(keep: &KeepArgs) -> impl Iterator<Item = (&'static str, &PathBuf)> {
     let both = [("record", &keep.record), ("report", &keep.report)];
     both.into_iter().filter_map(|(what, path)| Some((what, path.as_ref()?)))
 }

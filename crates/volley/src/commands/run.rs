@@ -8,9 +8,9 @@ use plan::overrides::{LoadOverrides, OverrideError, to_one_iteration};
 use plan::{Plan, ReadOptions, Stage};
 use report::ExitCode;
 
-use super::runner::{Style, run_plan, spare_inputs};
+use super::runner::{Style, run_plan, say_what_is_old, spare_inputs};
 use super::stdin;
-use crate::cli::RunArgs;
+use crate::cli::{LoadArgs, RunArgs};
 use crate::failure::Failure;
 use crate::print;
 
@@ -27,7 +27,11 @@ pub fn run(args: &RunArgs) -> ExitCode {
         Err(failure) => return failure.tell(),
     };
     if is_script {
-        return run_script(args);
+        let code = run_script(args);
+        if code == ExitCode::InvalidPlan {
+            say_what_is_old(&args.output);
+        }
+        return code;
     }
     if let Some(flag) = args.script.first_given() {
         return Failure::usage(for_scripts(flag)).tell();
@@ -39,7 +43,7 @@ pub fn run(args: &RunArgs) -> ExitCode {
 fn run_script(args: &RunArgs) -> ExitCode {
     let problem = if args.debug {
         "--debug is for plans; `-i 1 --http-debug=full` does it for a script"
-    } else if args.target.is_some() {
+    } else if args.load.target.is_some() {
         "--target is for plans; a script has its URLs itself. Read the address from the environment \
          there, `const BASE = __ENV.BASE;`, and give it with `-e BASE=http://HOST`"
     } else if args.rate.is_some() {
@@ -52,19 +56,21 @@ fn run_script(args: &RunArgs) -> ExitCode {
 
 fn run_read(args: &RunArgs) -> ExitCode {
     warn_of_k6();
-    let mut plan = match read(&args.plan, &args.env, args.target.as_deref()) {
+    let mut plan = match read(&args.plan, &args.env, args.load.target.as_deref()) {
         Ok(plan) => plan,
         Err(problems) => {
             eprintln!("{problems}");
+            say_what_is_old(&args.output);
             return ExitCode::InvalidPlan;
         }
     };
-    if let Err(error) = overrides(args).apply(&mut plan) {
-        let flag = match error {
-            OverrideError::NoVus => "--vus",
-            OverrideError::NoDuration | OverrideError::AllWarmup { .. } => "--duration",
-        };
-        return Failure::invalid(error).at(flag).tell();
+    let load = LoadOverrides {
+        iterations: args.script.iterations,
+        stages: stages(&args.script.stages),
+        ..overrides(&args.load, args.rate)
+    };
+    if let Err(failure) = change(&mut plan, &load) {
+        return failure.tell();
     }
     plan.warnings.iter().for_each(|word| eprintln!("volley: {}", word.in_a_line()));
     if !args.debug {
@@ -88,18 +94,33 @@ fn run_read(args: &RunArgs) -> ExitCode {
 }
 
 /// The load that the flags ask for, in place of the plan's.
-fn overrides(args: &RunArgs) -> LoadOverrides {
+pub fn overrides(load: &LoadArgs, rate: Option<plan::Rate>) -> LoadOverrides {
+    LoadOverrides {
+        vus: load.vus,
+        duration: load.duration,
+        rate,
+        iterations: None,
+        stages: Vec::new(),
+    }
+}
+
+fn stages(given: &[Vec<script::options::StageOptions>]) -> Vec<Stage<u32>> {
     let stage = |stage: &script::options::StageOptions| {
         let to = u32::try_from(stage.target.unwrap_or(0)).unwrap_or(u32::MAX);
         Stage { name: None, to, over: stage.duration.unwrap_or_default() }
     };
-    LoadOverrides {
-        vus: args.vus,
-        duration: args.duration,
-        rate: args.rate,
-        iterations: args.script.iterations,
-        stages: args.script.stages.iter().flatten().map(stage).collect(),
-    }
+    given.iter().flatten().map(stage).collect()
+}
+
+/// Puts the load of the flags in the place of the plan's.
+pub fn change(plan: &mut Plan, load: &LoadOverrides) -> Result<(), Failure> {
+    load.apply(plan).map_err(|error| {
+        let flag = match error {
+            OverrideError::NoVus => "--vus",
+            OverrideError::NoDuration | OverrideError::AllWarmup { .. } => "--duration",
+        };
+        Failure::invalid(error).at(flag)
+    })
 }
 
 /// What k6 reads from the environment says nothing to a plan.

@@ -8,7 +8,7 @@ use engine::{Conductor, Control, Controller, RunOptions, Trace};
 use plan::Plan;
 use report::ExitCode;
 use report::Summary;
-use report::outputs::{SampleWriter, check_targets, check_writable, write_results};
+use report::outputs::{SampleWriter, Written, check_targets, check_writable, write_results};
 use report::text::Look;
 use stats::RunResult;
 
@@ -67,12 +67,30 @@ pub fn run_plan(
         Err(error) => return Failure::failed(error).tell(),
     };
     if let Some(writer) = writer {
-        result.notes.extend(writer.finish().notes);
+        result.notes.extend(notes_of(writer.finish()));
     }
     result.fail_on = output.fail_on.unwrap_or(result.fail_on);
-    result.notes.extend(write_results(&output.output, &result));
+    let written = write_results(&output.output, &result);
+    result.notes.extend(notes_of(written));
     keep::write(&result, &output.keep, &about, output.quiet);
     tell(&result, output, style)
+}
+
+/// What could not be written, for the summary. Standard output is for somebody who waits for it:
+/// what is lost there is not passed.
+pub fn notes_of(written: Written) -> Vec<String> {
+    written.lost_on_stdout.iter().for_each(|what| print::lost(what));
+    written.notes
+}
+
+/// Nothing was run, so what lies where results were to go is of an earlier run.
+pub fn say_what_is_old(output: &OutputArgs) {
+    let files = output.output.iter().map(|target| &target.path).chain(&output.summary);
+    let kept = keep::files(&output.keep).map(|(_, path)| path);
+    for path in files.chain(kept).filter(|path| path.is_file()) {
+        let path = path.display();
+        eprintln!("volley: nothing was run, and {path} stays as it was: it is of an earlier run");
+    }
 }
 
 /// Outputs that would take the place of a file that this run reads; each input with what it is.
@@ -100,8 +118,10 @@ pub fn check_outputs(output: &OutputArgs) -> Result<(), Vec<String>> {
     let mut problems = check_targets(&output.output).err().unwrap_or_default();
     if let Some(path) = &output.summary {
         let shown = path.display();
-        if output.output.iter().any(|target| target.path == *path) {
-            problems.push(format!("summary {shown}: an output writes to the same place"));
+        if let Some(other) = output.output.iter().find(|target| target.path == *path) {
+            problems.push(format!(
+                "`--summary {shown}` and `--output {other}` are the same file; give one of them another name"
+            ));
         } else if !output.summary_on_stdout()
             && let Err(error) = check_writable(path)
         {

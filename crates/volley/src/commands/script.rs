@@ -46,6 +46,10 @@ pub fn run(args: &RunArgs) -> ExitCode {
     for note in args.script.k6_only.notes(&var) {
         log.say(Level::Warning, note);
     }
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    for (name, near) in script::options::misspelt(names) {
+        log.say(Level::Warning, format!("there is no {name} in k6; did you mean {near}?"));
+    }
     match prepare(args, &log) {
         Ok(ready) => lead(ready, args, &log),
         Err(exit) => exit,
@@ -109,7 +113,7 @@ fn wanted(args: &RunArgs, mode: Option<SummaryMode>, log: &Arc<Log>) -> Result<W
     // Options are read from this machine's environment, whatever of it the script may see.
     let mut variables = strings(std::env::vars_os());
     variables.extend(env.clone());
-    let flags = args.script.options(args.vus, args.duration).map_err(Failure::invalid)?;
+    let flags = args.script.options(args.load.vus, args.load.duration).map_err(Failure::invalid)?;
     Ok(Wanted {
         name: args.plan.display().to_string(),
         entry: entry(&args.plan)?,
@@ -227,10 +231,12 @@ fn lead((prepared, mode): Ready, args: &RunArgs, log: &Arc<Log>) -> ExitCode {
         }
     };
     if let Some(writer) = writer {
-        writer.finish().notes.into_iter().for_each(|note| log.say(Level::Warning, note));
+        let notes = runner::notes_of(writer.finish());
+        notes.into_iter().for_each(|note| log.say(Level::Warning, note));
     }
     result.fail_on = output.fail_on.unwrap_or(result.fail_on);
-    for note in report::outputs::write_results(&output.output, &result) {
+    let written = report::outputs::write_results(&output.output, &result);
+    for note in runner::notes_of(written) {
         log.say(Level::Warning, note);
     }
     let about = keep::about(Some(&args.plan), None, None);

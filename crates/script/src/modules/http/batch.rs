@@ -88,7 +88,8 @@ fn wrong<'js>(
     if host.script().rules().throw {
         return Err(refuse(ctx, &why.detail));
     }
-    host.log(Line::new(Level::Warning, "A batch request failed").with("error", &*why.detail));
+    let error = format!("request {index} of http.batch(): {}", why.detail);
+    host.log(Line::new(Level::Warning, "A batch request failed").with("error", &*error));
     let mut values = Vec::with_capacity(entries.len());
     for at in 0..entries.len() {
         values.push(match at == index {
@@ -153,6 +154,10 @@ fn request<'js>(
         let part = |name: &str| object.get::<_, Value<'js>>(name);
         let none = || Value::new_undefined(ctx.clone());
         let (url, body) = (part("url")?, part("body")?);
+        if !is_given(&url) {
+            let keys: Vec<String> = object.keys::<String>().flatten().collect();
+            return Err(Refusal::Bad(Trouble::refused(0, no_url(&keys))));
+        }
         // A response has none, and would say so.
         let params = if is_answer { none() } else { part("params")? };
         // In this form k6 writes methods large, and has no body for these two.
@@ -162,6 +167,19 @@ fn request<'js>(
         return Request::from_js(ctx, host, method.into(), &url, body, Some(&params));
     }
     Request::from_js(ctx, host, "GET".into(), entry, None, None)
+}
+
+/// For `{ method: 'GET', uri: '...' }`.
+fn no_url(keys: &[String]) -> String {
+    let near = |key: &&String| matches!(key.to_lowercase().as_str(), "uri" | "href" | "address");
+    let named = keys.iter().find(near).or_else(|| {
+        keys.iter()
+            .find(|key| base::names::closest(key, ["url"], base::names::Likeness::Third).is_some())
+    });
+    match named {
+        Some(key) => format!("it has no `url`; `{key}` is called `url` here"),
+        None => "it has no `url`; write { method: 'GET', url: '...' }".to_owned(),
+    }
 }
 
 /// Answers in the order of the requests.

@@ -143,8 +143,18 @@ impl ClusterAccess {
         folder::role_of(&trust::Files { certificate, key, ca }) == Some(trust::Role::Manager)
     }
 
-    /// `volley up` was killed, and its file is left.
+    /// The cluster was one of `volley up`, and everything of it has been removed.
+    pub fn is_removed(&self) -> bool {
+        self.from_file.as_ref().is_some_and(|file| !file.exists()) && !self.certs.exists()
+    }
+
+    /// `volley up` was killed, and its file is left; or it has ended.
     fn start_again(&self, file: &Path) -> String {
+        if self.is_removed() {
+            return "the `volley up` that these addresses are from has ended, and its data with it; with `--dir DIR` it \
+                    keeps them"
+                .to_owned();
+        }
         let folder = self.certs.parent().unwrap_or(&self.certs);
         format!(
             "nobody listens there. The addresses are from {}, which a `volley up` has left that does not run any \

@@ -7,16 +7,17 @@ use std::time::Duration;
 
 use ::fleet::client::{Broken, FleetClient, FleetError, JobWatch, Steering, WatchUpdate};
 use fence::JobId;
-use report::format;
+use report::{ExitCode, format};
 use serde_json::{Value, json};
 use stats::feed::{Shown, Tally, WindowEvent};
 use stats::{RunResult, RunState, Snapshot};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::short;
 use super::submit::how_to_go_on;
+use super::{ClusterAccess, short};
 use crate::cli::FollowArgs;
 use crate::commands::runner::view_mode;
+use crate::failure::Failure;
 use crate::{print, signals};
 
 /// What is said while the live view has the terminal, and shown after it.
@@ -31,9 +32,36 @@ pub enum Followed {
     Detached {
         is_lost: bool,
     },
+    /// By the end of the cluster, which has left nothing that could be asked.
+    Removed,
 }
 
-pub fn detached(job: JobId, is_lost: bool, flags: &str, summary: bool) {
+impl Followed {
+    /// What is left to say when it has ended without a result.
+    pub fn conclude(
+        self,
+        job: JobId,
+        access: &ClusterAccess,
+        summary: bool,
+    ) -> Result<Self, Failure> {
+        match self {
+            Followed::Detached { is_lost } => detached(job, is_lost, &access.flags, summary),
+            Followed::Removed => {
+                let what = format!(
+                    "the `volley up` that ran job {} has ended, and its data with it: there is no result",
+                    short(job)
+                );
+                let help = "`volley up --dir DIR` keeps them, and goes on where it was when it is started again";
+                let failure = Failure::failed(what).help(help);
+                return Err(Failure { exit: ExitCode::ControlPlaneLost, ..failure });
+            }
+            Followed::Ended(_) => {}
+        }
+        Ok(self)
+    }
+}
+
+fn detached(job: JobId, is_lost: bool, flags: &str, summary: bool) {
     let job_id = short(job);
     match is_lost {
         false => eprintln!("volley: detached; job {job_id} goes on"),
@@ -49,6 +77,7 @@ pub fn detached(job: JobId, is_lost: bool, flags: &str, summary: bool) {
 
 /// Shows the job until its end, or until Ctrl-C.
 pub async fn follow(
+    access: &ClusterAccess,
     client: &FleetClient,
     job: JobId,
     args: &FollowArgs,
@@ -87,7 +116,8 @@ pub async fn follow(
     let limits = client.managers().await.ok().and_then(|known| known.limits);
     screen.lease = limits.map(|limits| Duration::from_millis(limits.lease_ms));
     let watch = client.watch(job, views);
-    let followed = attend(&client, job, watch, &mut wanted, &mut screen).await;
+    let is_removed = || access.is_removed();
+    let followed = attend(&client, (job, watch), &mut wanted, &mut screen, &is_removed).await;
     view.finish();
     screen.held.iter().for_each(|line| eprintln!("{line}"));
     followed
@@ -111,10 +141,10 @@ fn forward(
 
 async fn attend(
     client: &FleetClient,
-    job: JobId,
-    mut watch: JobWatch,
+    (job, mut watch): (JobId, JobWatch),
     wanted: &mut UnboundedReceiver<dashboard::Command>,
     screen: &mut Screen,
+    is_removed: &dyn Fn() -> bool,
 ) -> Result<Followed, FleetError> {
     let (answers, mut answered) = unbounded_channel::<String>();
     loop {
@@ -134,7 +164,12 @@ async fn attend(
                     return Ok(Followed::Ended(result));
                 }
                 Some(WatchUpdate::Shown(shown)) => screen.show(shown),
-                Some(WatchUpdate::Broken(broken)) => screen.broken(&broken),
+                Some(WatchUpdate::Broken(broken)) => {
+                    screen.broken(&broken);
+                    if broken.all.is_some() && broken.answered == 0 && is_removed() {
+                        return Ok(Followed::Removed);
+                    }
+                }
                 // The result comes before the end.
                 None => return Ok(screen.detached()),
             },

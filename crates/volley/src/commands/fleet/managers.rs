@@ -100,7 +100,14 @@ fn say(as_json: bool, node: &str, state: &str, text: &str) {
 }
 
 fn one_of(known: &ManagersReply, wanted: &str) -> Result<String, Failure> {
-    let members = known.members.iter().map(|member| (&*member.node, &*member.address));
+    // By the address of its ledger, which is listed, and by its own, which `volley status` shows.
+    let own = known.members.iter().filter_map(|one| Some((&*one.node, manager_at(&one.address)?)));
+    let own: Vec<(&str, String)> = own.collect();
+    let members = known.members.iter().flat_map(|member| {
+        let own = own.iter().filter(|(node, _)| *node == member.node);
+        let own = own.map(|(node, address)| (*node, address.as_str()));
+        std::iter::once((&*member.node, &*member.address)).chain(own)
+    });
     one_node(members, wanted, "volley managers")
 }
 

@@ -8,7 +8,7 @@ use plan::ReadOptions;
 use report::ExitCode;
 use stats::RunResult;
 
-use crate::cli::{FullPolicy, LossPolicy, RunArgs, ScriptArgs, SubmitArgs};
+use crate::cli::{FullPolicy, LoadArgs, LossPolicy, RunArgs, ScriptArgs, SubmitArgs};
 use crate::commands::rows::short_of_rows;
 use crate::commands::run::{Asked, environment, for_scripts};
 use crate::commands::runner::{self, Style};
@@ -93,8 +93,7 @@ fn pack_script(args: &SubmitArgs) -> Result<Packed, ExitCode> {
     let script = ScriptArgs { include_system_env_vars: Some(whole), ..args.script.clone() };
     let args_of_run = RunArgs {
         plan: args.plan.clone(),
-        vus: args.vus,
-        duration: args.duration,
+        load: LoadArgs { vus: args.vus, duration: args.duration, target: None },
         env: args.env.clone(),
         output: args.follow.output(),
         script,

@@ -7,7 +7,7 @@ use report::outputs::write_results;
 use serde_json::json;
 use stats::RunResult;
 
-use super::follow::{Followed, detached, follow};
+use super::follow::{Followed, follow};
 use super::{ClusterAccess, run};
 use crate::cli::{FollowArgs, ResultsArgs, WatchArgs};
 use crate::commands::report as keep;
@@ -24,15 +24,12 @@ pub fn watch(args: &WatchArgs) -> ExitCode {
         let access = ClusterAccess::open(&args.at)?;
         let client = access.connect().await?;
         let job = client.find(&args.job).await.map_err(|error| access.explain(&error))?;
-        let followed = follow(&client, job, &args.follow).await;
+        let followed = follow(&access, &client, job, &args.follow).await;
         let followed = followed.map_err(|error| access.explain_watch(&error))?;
-        if let Followed::Detached { is_lost } = followed {
-            detached(job, is_lost, &access.flags, args.follow.summary.is_some());
-        }
-        Ok(followed)
+        followed.conclude(job, &access, args.follow.summary.is_some())
     });
     told(done.map(|followed| match followed {
-        Followed::Detached { .. } => ExitCode::Interrupted,
+        Followed::Detached { .. } | Followed::Removed => ExitCode::Interrupted,
         Followed::Ended(mut result) => {
             write(&mut result, &args.follow, &args.job);
             tell(&result, &args.follow)
@@ -93,8 +90,8 @@ pub fn check(args: &FollowArgs) -> Result<(), ExitCode> {
 /// Files other than the summary; what went wrong becomes part of the result.
 pub fn write(result: &mut RunResult, args: &FollowArgs, job: &str) {
     result.fail_on = args.fail_on.unwrap_or(result.fail_on);
-    let notes = write_results(&args.output, result);
-    result.notes.extend(notes);
+    let written = write_results(&args.output, result);
+    result.notes.extend(runner::notes_of(written));
     let about = keep::about(None, Some(job.to_owned()), None);
     keep::write(result, &args.keep, &about, args.quiet);
 }

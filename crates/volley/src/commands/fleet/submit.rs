@@ -10,9 +10,10 @@ use fence::JobId;
 use report::ExitCode;
 use serde_json::json;
 
-use super::follow::{Followed, detached, follow};
+use super::follow::{Followed, follow};
 use super::pack::pack;
 use super::results::{check, write};
+use super::voters::Seen;
 use super::{ClusterAccess, run, short};
 use crate::cli::SubmitArgs;
 use crate::failure::{Failure, told};
@@ -52,16 +53,15 @@ pub fn submit(args: &SubmitArgs) -> ExitCode {
             return Ok(None);
         }
         packed.introduce();
-        let followed = follow(&client, submitted.job, &args.follow).await;
+        let followed = follow(&access, &client, submitted.job, &args.follow).await;
         let followed = followed.map_err(|error| access.explain_watch(&error))?;
-        if let Followed::Detached { is_lost } = followed {
-            detached(submitted.job, is_lost, &access.flags, args.follow.summary.is_some());
-        }
+        let wants_summary = args.follow.summary.is_some();
+        let followed = followed.conclude(submitted.job, &access, wants_summary)?;
         Ok(Some((followed, super::short(submitted.job))))
     });
     told(done.map(|followed| match followed {
         None => ExitCode::Passed,
-        Some((Followed::Detached { .. }, _)) => ExitCode::Interrupted,
+        Some((Followed::Detached { .. } | Followed::Removed, _)) => ExitCode::Interrupted,
         Some((Followed::Ended(mut result), job)) => {
             write(&mut result, &args.follow, &job);
             packed.tell(&result, args)
@@ -100,7 +100,25 @@ async fn hand_in(
     if let (Ok(_) | Err(FleetError::Rejected { .. }), Some(kept)) = (&answer, kept) {
         kept.forget();
     }
-    answer.map_err(|error| access.explain(&error))
+    match answer {
+        Ok(submitted) => Ok(submitted),
+        Err(error) => Err(why_not(access, client, &error).await),
+    }
+}
+
+/// Whoever waited for a ledger without a majority should know whom it lacks.
+async fn why_not(access: &ClusterAccess, client: &FleetClient, error: &FleetError) -> Failure {
+    let failure = access.explain(error);
+    if !matches!(error, FleetError::NotAccepted { .. } | FleetError::Undecided { .. }) {
+        return failure;
+    }
+    let Ok(seen) = Seen::look(access, client).await else { return failure };
+    if seen.can_decide() {
+        return failure;
+    }
+    let away: Vec<String> =
+        seen.silent().map(|(member, why)| format!("{}: {why}", member.address)).collect();
+    failure.help(format!("{} ({})", seen.summary(), away.join("; ")))
 }
 
 fn keep_key(
