@@ -9,6 +9,7 @@ pub mod encoding;
 pub mod execution;
 pub mod globals;
 pub mod http;
+pub use http::is_response;
 pub mod metrics;
 pub mod text;
 pub mod timers;

@@ -251,10 +251,16 @@ impl<'js> Script<'_, 'js> {
                 }
                 let json = self.ctx.json_stringify(value.clone())?.map(|json| json.to_string());
                 if let Some(place) = not_json(&value, 0)? {
-                    let message = format!(
-                        "setup() returned what JSON cannot hold: a function at `{place}`; return \
-                         plain data"
-                    );
+                    let is_response = value.as_object().is_some_and(crate::modules::is_response);
+                    let message = match is_response {
+                        true => "setup() returned a response; return what is needed of it: \
+                                 { token: r.json('token') }"
+                            .to_owned(),
+                        false => format!(
+                            "setup() returned what JSON cannot hold: a function at `{place}`; return \
+                             plain data"
+                        ),
+                    };
                     return Err(rquickjs::Exception::throw_type(self.ctx, &message));
                 }
                 Ok(json.transpose()?.map(Returned::Json))

@@ -273,7 +273,7 @@ impl Sources {
                 let advice = match self.files.are_shipped() {
                     true => Some(NOT_SHIPPED.to_owned()),
                     false => {
-                        let here = self.from_working_folder(path, &absolute);
+                        let here = self.in_working_folder(path, &absolute);
                         here.or_else(|| self.resolver().advice(path, &absolute))
                     }
                 };
@@ -283,7 +283,7 @@ impl Sources {
     }
 
     /// For a path that begins where the command was called: paths begin at the script's folder.
-    fn from_working_folder(&self, path: &str, missing: &Path) -> Option<String> {
+    fn in_working_folder(&self, path: &str, missing: &Path) -> Option<String> {
         let here = files::normal(&self.folder.join(path));
         if here == missing || self.files.existence(&here) != Existence::File {
             return None;

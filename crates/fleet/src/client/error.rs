@@ -109,7 +109,11 @@ impl fmt::Display for Failure {
             ),
             Why::TimedOut { after } => write!(f, "{address}: no answer within {after:?}"),
             Why::NotNow(reason) => write!(f, "{address}: {reason}"),
-            Why::Broke(reason) => write!(f, "{address}: the connection broke ({reason})"),
+            Why::Broke(reason) => {
+                // Some libraries add where their manual is.
+                let reason = reason.split(": https://").next().unwrap_or(reason);
+                write!(f, "{address}: the connection broke ({reason})")
+            }
         }
     }
 }

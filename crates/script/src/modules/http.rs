@@ -27,6 +27,7 @@ mod judge;
 mod render;
 mod request;
 mod response;
+pub use response::is_response;
 mod samples;
 mod select;
 mod trouble;

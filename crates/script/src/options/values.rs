@@ -25,7 +25,17 @@ pub(super) fn shorten(text: &str) -> String {
 }
 
 pub fn integer(text: &str) -> Result<i64, Wrong> {
-    let wrong = || Wrong::new(format!("`{}` is not a whole number", shorten(text)), "write 10");
+    let wrong = || {
+        // `50/s`, as a plan writes it.
+        let rate = text.split_once('/').filter(|(number, _)| number.parse::<i64>().is_ok());
+        let help = match rate {
+            Some((number, unit @ ("s" | "m" | "h"))) => {
+                format!("write {number}, and beside it timeUnit: '1{unit}'")
+            }
+            _ => "write 10".to_owned(),
+        };
+        Wrong::new(format!("`{}` is not a whole number", shorten(text)), help)
+    };
     text.parse().map_err(|_| wrong())
 }
 

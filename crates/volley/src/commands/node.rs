@@ -60,10 +60,10 @@ pub async fn config(args: &NodeArgs, certs: &Path, roles: &[Role]) -> Result<Con
     config.http =
         args.metrics.map(|bind| HttpConfig { bind, beyond_loopback: args.metrics_beyond_loopback });
     for seed in &args.seeds {
-        config.seed(seed).map_err(|error| Failure::failed(format!("--seed {error}")))?;
+        config.seed(seed).map_err(|error| Failure::invalid(format!("--seed {error}")))?;
     }
     for name in &args.names {
-        config.name(name).map_err(|error| Failure::failed(format!("--dns {error}")))?;
+        config.name(name).map_err(|error| Failure::invalid(format!("--dns {error}")))?;
     }
     Ok(config)
 }
@@ -165,21 +165,21 @@ async fn manager_config(args: &ManagerArgs) -> Result<ManagerConfig, Failure> {
     let own = args.node.advertise.clone().unwrap_or(args.node.bind().into());
     if own.port() == 0 && !args.peers.is_empty() {
         let what = "managers that know each other need fixed ports: give --bind one";
-        return Err(Failure::failed(what));
+        return Err(Failure::invalid(what));
     }
     if !args.peers.is_empty() && !args.peers.contains(&own) {
         let what = format!("--peers lists all managers, this one included: {own} is missing");
-        return Err(Failure::failed(what).help("--advertise says which of them it is"));
+        return Err(Failure::invalid(what).help("--advertise says which of them it is"));
     }
     if let Some((one, other)) = in_each_others_way(&args.peers) {
         let what = format!(
             "--peers has {one} and {other}, and {other} is the port of the first one's ledger: each manager takes two"
         );
-        return Err(Failure::failed(what).help("leave a port free between them"));
+        return Err(Failure::invalid(what).help("leave a port free between them"));
     }
     if args.join_group && args.node.seeds.is_empty() && args.node.names.is_empty() {
         let what = "--join-group needs to know where the others are: --seed or --dns";
-        return Err(Failure::failed(what));
+        return Err(Failure::invalid(what));
     }
     let mut config = ManagerConfig::new(config(&args.node, &args.certs, &[Role::Manager]).await?);
     config.reached_at.clone_from(&args.node.advertise);

@@ -51,7 +51,7 @@ fn not_a_url(text: &str) -> Option<String> {
         return Some(format!("the method stands by itself here: `volley -m {method} {url}`"));
     }
     if std::path::Path::new(text).is_file() {
-        return Some(format!("`{text}` is a file, not a URL; `volley run {text}` runs a plan"));
+        return Some(format!("`{text}` is a file, not a URL; `volley run {text}` runs it"));
     }
     if let Some((scheme, _)) = text.split_once("://")
         && !matches!(scheme, "http" | "https")

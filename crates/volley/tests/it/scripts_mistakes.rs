@@ -408,3 +408,18 @@ fn a_variable_that_is_nearly_one_of_k6_is_said() {
     assert!(said.contains("there is no K6_ITERATION in k6; did you mean K6_ITERATIONS?"), "{said}");
     assert!(!said.contains("K6_BASE_URL"), "{said}");
 }
+
+#[test]
+fn a_rate_in_the_plans_notation_and_a_response_from_setup_are_answered_with_what_to_write() {
+    check(
+        "export const options = { scenarios: { a: { executor: 'constant-arrival-rate', rate: '50/s', duration: '1s', \
+         preAllocatedVUs: 1 } } };\nexport default function () {}",
+        104,
+        &["write 50, and beside it timeUnit: '1s'"],
+    );
+    check(
+        "export function setup() { return http.get('URL/'); }\nexport default function () {}",
+        107,
+        &["setup() returned a response", "{ token: r.json('token') }"],
+    );
+}
