@@ -49,7 +49,6 @@ use fence::Moment;
 mod addendum;
 mod adopt;
 mod answers;
-mod ask;
 mod ask_capacity;
 mod attempt;
 mod begin;
@@ -104,6 +103,7 @@ mod transitions;
 mod unrun;
 mod view;
 mod waves;
+mod worker_requests;
 mod workflows;
 
 pub use adopt::Adoption;
@@ -179,7 +179,7 @@ impl Owner {
             Event::Unknown { tag } => self.unknown(tag),
             Event::Answered { tag, answer, took } => self.answered(tag, answer, took),
             Event::Unanswered { tag, why } => self.unanswered(tag, why),
-            Event::Reported(tell) => self.told(tell),
+            Event::Reported(report) => self.take_report(report),
             Event::Stored { tag } => self.stored(tag),
             Event::Fetched { tag, content } => self.fetched(tag, &content),
             Event::Sealed { shard, attempt, counters, frames, totals } => {

@@ -150,7 +150,7 @@ impl Worker {
     fn take(&mut self, event: Event, out: &mut Vec<Effect>) {
         let now = self.now;
         match event {
-            Event::Asked { id, from, ask } => self.asked(id, from, ask, out),
+            Event::Requested { id, from, request } => self.take_request(id, from, request, out),
             Event::DiskFull(full) => self.disk_full = full,
             Event::Managers(managers) => self.renewals.managers(managers, now),
             Event::Fetched { run, result } => self.fetched(run, result, out),
@@ -187,8 +187,8 @@ impl Worker {
                 let failed = self.renewals.failed(number, now, self.renewal_pause());
                 self.counts.renewals_failed += u64::from(failed);
             }
-            Event::TellAnswered { number, told } => {
-                match self.report_queue.answered(number, told, now, &self.settings.times) {
+            Event::ReportAnswered { number, ack } => {
+                match self.report_queue.answered(number, ack, now, &self.settings.times) {
                     AckOutcome::Unclaimed(ReportKey::Ended(run)) => {
                         self.counts.reports_unclaimed += 1;
                         self.outbox.remove(run);
@@ -198,7 +198,7 @@ impl Worker {
                     AckOutcome::Unclaimed(_) | AckOutcome::Settled(_) | AckOutcome::Nothing => {}
                 }
             }
-            Event::TellFailed { number } => {
+            Event::ReportFailed { number } => {
                 let failed = self.report_queue.failed(number, now, &self.settings.times);
                 self.counts.tells_failed += u64::from(failed);
             }
@@ -234,9 +234,9 @@ impl Worker {
         }
         let jobs: BTreeSet<JobId> = self.attempts.keys().map(|run| run.shard.job).collect();
         for job in jobs {
-            let tell =
+            let report =
                 WorkerReport::Draining { worker: self.settings.node, boot: self.settings.boot };
-            self.report_queue.tell(ReportKey::Draining(job), ReportBody::Small(tell), self.now);
+            self.report_queue.push(ReportKey::Draining(job), ReportBody::Small(report), self.now);
         }
     }
 

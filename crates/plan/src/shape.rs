@@ -183,7 +183,16 @@ impl Checker<'_> {
             let names = object.keys.iter().map(|key| key.name);
             let all = || {
                 let names: Vec<_> = object.keys.iter().map(|key| key.name).collect();
-                format!("the keys are {}", names.join(", "))
+                let own = match (object.name, &entry.value.value) {
+                    ("plan", Value::Map(_) | Value::List(_)) => {
+                        format!(
+                            "; a block of your own, for YAML anchors, is called `x-{}`",
+                            shorten(&entry.key)
+                        )
+                    }
+                    _ => String::new(),
+                };
+                format!("the keys are {}{own}", names.join(", "))
             };
             let help = advice::meant(object, &entry.key)
                 .or_else(|| advice::not_indented(empty, &entry.key))

@@ -215,7 +215,7 @@ impl World {
                     self.send(me, Host::Manager(m), 0, packet);
                 }
             }
-            Effect::SendTell { number, to, tell } => {
+            Effect::SendReport { number, to, report: tell } => {
                 if let Some(m) = self.manager_of(to) {
                     let life = self.life(me);
                     let packet =
@@ -272,7 +272,7 @@ impl World {
                 host.numbers += 1;
                 let id = host.numbers;
                 host.asked.insert(id, (from, life, call));
-                self.worker_event(w, Event::Asked { id, from: node, ask: *ask });
+                self.worker_event(w, Event::Requested { id, from: node, request: *ask });
             }
             Packet::Renewed { number, answers } => {
                 let refused = |renewal: &Renewal| matches!(renewal, Renewal::Refused { .. });
@@ -282,7 +282,7 @@ impl World {
                 self.worker_event(w, Event::RenewalAnswered { number, answers });
             }
             Packet::ReportAck { number, told } => {
-                self.worker_event(w, Event::TellAnswered { number, told });
+                self.worker_event(w, Event::ReportAnswered { number, ack: told });
             }
             Packet::FramesTaken { number, job, from, answer } => {
                 self.posted(w, number, job, from, *answer);

@@ -60,8 +60,8 @@ impl Owner {
         }
     }
 
-    pub(super) fn told(&mut self, tell: WorkerReport) {
-        match tell {
+    pub(super) fn take_report(&mut self, report: WorkerReport) {
+        match report {
             WorkerReport::Ready { shard, attempt } => self.ready(shard, attempt),
             WorkerReport::RowsWanted { shard, attempt, set, at_least } => {
                 self.rows_wanted(shard, attempt, set, at_least);

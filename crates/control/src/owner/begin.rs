@@ -180,7 +180,7 @@ impl Owner {
             let name = self.workflows.name(workflow).to_owned();
             let cores = if shards == 1 { "core" } else { "cores" };
             self.note(format!("{name} started on {shards} {cores}"), None);
-            self.tell(job::Event::WorkflowReady { workflow });
+            self.step_workflows(job::Event::WorkflowReady { workflow });
         }
         self.start_those_ready(&members);
     }

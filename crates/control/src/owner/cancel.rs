@@ -70,13 +70,13 @@ impl Owner {
         // A machine that is being brought up to date is told afterwards; one that is done needs no
         // stop.
         if self.lifecycle.phase() == Phase::Active {
-            self.tell(job::Event::StopRequested { reason: StopReason::Cancelled });
+            self.step_workflows(job::Event::StopRequested { reason: StopReason::Cancelled });
         }
     }
 
     /// A new owner has brought the machine up to date with a job that was cancelled before.
     pub(super) fn cancel_again(&mut self) {
-        self.tell(job::Event::StopRequested { reason: StopReason::Cancelled });
+        self.step_workflows(job::Event::StopRequested { reason: StopReason::Cancelled });
         if self.lifecycle.is_forced() {
             self.stop_by_force();
         }

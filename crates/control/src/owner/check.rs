@@ -29,7 +29,7 @@ fn demand(holds: bool, id: &'static str, detail: impl FnOnce() -> String) -> Res
 pub fn check_effects(effects: &[Effect], job: &Job, manifest: &Manifest) -> Result<(), Violation> {
     for effect in effects {
         match effect {
-            Effect::Call { worker, ask: WorkerRequest::Dispatch(dispatch), .. } => {
+            Effect::Call { worker, request: WorkerRequest::Dispatch(dispatch), .. } => {
                 let order = &dispatch.order;
                 let (key, attempt) = (order.shard, order.step.attempt);
                 check_live(job, &key, attempt)?;
@@ -40,7 +40,7 @@ pub fn check_effects(effects: &[Effect], job: &Job, manifest: &Manifest) -> Resu
                 })?;
                 check_stage(job, manifest, dispatch.task, &key, dispatch.context_version)?;
             }
-            Effect::Call { ask: WorkerRequest::Start { attempts, .. }, .. } => {
+            Effect::Call { request: WorkerRequest::Start { attempts, .. }, .. } => {
                 for (key, attempt) in attempts {
                     check_live(job, key, *attempt)?;
                     let load = (key.workflow.0 as usize) < manifest.workflows.len();

@@ -120,10 +120,10 @@ pub enum Effect {
     /// Propose, and answer with [`Event::Committed`] or [`Event::Unknown`].
     Commit { tag: u64, command: Command },
     /// Send, and answer with [`Event::Answered`] or [`Event::Unanswered`].
-    Call { tag: u64, worker: NodeId, ask: WorkerRequest },
+    Call { tag: u64, worker: NodeId, request: WorkerRequest },
     /// Ask whether a worker is there: at once, directly and through another manager, for a second.
     /// Answered as an ask.
-    Probe { tag: u64, worker: NodeId, ask: WorkerRequest },
+    Probe { tag: u64, worker: NodeId, request: WorkerRequest },
     /// Fsync on a majority, and answer with [`Event::Stored`]. Goes on until it is done.
     Store { tag: u64, blob: BlobRef, content: Vec<u8> },
     /// Answer with [`Event::Fetched`]. Goes on until it is done.

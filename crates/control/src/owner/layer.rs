@@ -19,11 +19,11 @@ impl Owner {
         match wave.kind {
             Kind::Setup => {
                 let result = wave.members.first().and_then(states).map_or(Ok(()), hook_result);
-                self.tell(job::Event::SetupEnded(result));
+                self.step_workflows(job::Event::SetupEnded(result));
             }
             Kind::Teardown => {
                 let result = wave.members.first().and_then(states).map_or(Ok(()), hook_result);
-                self.tell(job::Event::TeardownEnded(result));
+                self.step_workflows(job::Event::TeardownEnded(result));
             }
             Kind::Setups => {
                 for sid in wave.members {
@@ -35,14 +35,14 @@ impl Owner {
                     {
                         self.stages.leave_batch(workflow);
                         let result = WorkflowEnd::Error(format!("setup failed: {error}"));
-                        self.tell(job::Event::WorkflowEnded { workflow, result });
+                        self.step_workflows(job::Event::WorkflowEnded { workflow, result });
                     }
                 }
                 if self.is_stopping() {
                     let batch = self.stages.take_batch();
                     for workflow in batch.into_iter().flat_map(|batch| batch.workflows) {
                         let result = WorkflowEnd::Stopped;
-                        self.tell(job::Event::WorkflowEnded { workflow, result });
+                        self.step_workflows(job::Event::WorkflowEnded { workflow, result });
                     }
                 } else if self.stages.batch().is_some_and(|batch| batch.workflows.is_empty()) {
                     self.stages.take_batch();
@@ -86,7 +86,7 @@ impl Owner {
             }
         }
         for (workflow, result) in ends {
-            self.tell(job::Event::WorkflowEnded { workflow, result });
+            self.step_workflows(job::Event::WorkflowEnded { workflow, result });
         }
         self.outgoing.changed();
     }

@@ -59,7 +59,7 @@ impl Times {
 /// What is to be done about workers that are not heard.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Silent {
-    pub ask: Vec<Life>,
+    pub probe: Vec<Life>,
     /// With the reason.
     pub lost: Vec<(Life, &'static str)>,
 }
@@ -127,7 +127,7 @@ impl Liveness {
                 silent.lost.push((life, "does not answer, and renews its leases nowhere"));
             } else if !doubt.asking && doubt.next <= now {
                 (doubt.asking, doubt.next) = (true, now.after(times.ask_every()));
-                silent.ask.push(life);
+                silent.probe.push(life);
             }
         }
         for (life, _) in &silent.lost {
@@ -215,7 +215,7 @@ mod tests {
     }
 
     fn asks() -> Silent {
-        Silent { ask: vec![LIFE], lost: Vec::new() }
+        Silent { probe: vec![LIFE], lost: Vec::new() }
     }
 
     #[test]

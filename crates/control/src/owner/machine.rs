@@ -7,7 +7,7 @@ use schedule::job;
 
 impl Owner {
     /// Tells the machine, and does what it says.
-    pub(super) fn tell(&mut self, event: job::Event) {
+    pub(super) fn step_workflows(&mut self, event: job::Event) {
         let age = self.time.age();
         match self.workflows.step(event, age) {
             Ok(effects) => effects.into_iter().for_each(|effect| self.obey(effect)),

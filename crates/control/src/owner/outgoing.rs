@@ -73,11 +73,11 @@ impl Outgoing {
 
     // ── workers ────────────────────────────────────────────────────────────────────────────────
 
-    pub fn call(&mut self, call: Call, retries: u32, worker: NodeId, ask: WorkerRequest) {
+    pub fn call(&mut self, call: Call, retries: u32, worker: NodeId, request: WorkerRequest) {
         let tag = self.tag();
         self.effects.push(match call {
-            Call::Probe(..) => Effect::Probe { tag, worker, ask },
-            _ => Effect::Call { tag, worker, ask },
+            Call::Probe(..) => Effect::Probe { tag, worker, request },
+            _ => Effect::Call { tag, worker, request },
         });
         self.calls.made(tag, call, retries, worker);
     }

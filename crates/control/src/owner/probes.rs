@@ -15,7 +15,7 @@ use crate::message::{WorkerResponse, lapse_of};
 impl Owner {
     pub(super) fn ask_back(&mut self) {
         let silent = self.liveness.look(self.shards.out(), self.time.now());
-        for (worker, boot) in silent.ask {
+        for (worker, boot) in silent.probe {
             self.send(Call::Probe(worker, boot));
         }
         for ((worker, boot), what) in silent.lost {

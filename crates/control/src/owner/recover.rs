@@ -44,7 +44,7 @@ impl Owner {
             if stop.cause == ledger_state::StopCause::Timeout {
                 self.lifecycle.end_at_once();
             }
-            self.tell(stop_event(stop.cause, stop.reason));
+            self.step_workflows(stop_event(stop.cause, stop.reason));
         } else if self.recovery.take_own_stop() {
             self.stop_committed();
         }
@@ -82,7 +82,7 @@ impl Owner {
             return;
         }
         self.stages.start();
-        self.tell(job::Event::Started);
+        self.step_workflows(job::Event::Started);
         let (setup, teardown) = (self.spec.plan_setup(), self.spec.plan_teardown());
         while self.stages.wave().is_none() && self.lifecycle.outcome().is_none() {
             if self.stages.is_setup_due() && self.shards.contains(&setup) {
@@ -144,13 +144,13 @@ impl Owner {
             self.stages.open(wave);
             if clock.is_some() {
                 for workflow in workflows {
-                    self.tell(job::Event::WorkflowReady { workflow });
+                    self.step_workflows(job::Event::WorkflowReady { workflow });
                 }
             }
             return true;
         }
         for workflow in &workflows {
-            self.tell(job::Event::WorkflowReady { workflow: *workflow });
+            self.step_workflows(job::Event::WorkflowReady { workflow: *workflow });
         }
         self.set_stage(Stage::Teardowns);
         let torn: Vec<Sid> = workflows

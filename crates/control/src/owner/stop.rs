@@ -94,7 +94,7 @@ impl Owner {
         }
         let Some((cause, reason)) = self.lifecycle.take_stop() else { return };
         self.note(format!("stopped: {reason}"), None);
-        self.tell(stop_event(cause, reason));
+        self.step_workflows(stop_event(cause, reason));
     }
 
     /// Nothing new starts, and what runs ends.
@@ -130,10 +130,10 @@ impl Owner {
         }
         for workflow in never {
             let result = WorkflowEnd::Stopped;
-            self.tell(job::Event::WorkflowEnded { workflow, result });
+            self.step_workflows(job::Event::WorkflowEnded { workflow, result });
         }
         if setup_was_due {
-            self.tell(job::Event::SetupEnded(Ok(())));
+            self.step_workflows(job::Event::SetupEnded(Ok(())));
         }
     }
 

@@ -39,7 +39,7 @@ impl Owner {
     fn try_to_begin(&mut self) {
         if self.fits() && self.has_turn(1) {
             self.stages.start();
-            self.tell(job::Event::Started);
+            self.step_workflows(job::Event::Started);
         }
     }
 
@@ -59,7 +59,7 @@ impl Owner {
         }
         if self.stages.take_teardown() {
             if !self.wants_teardown() {
-                return self.tell(job::Event::TeardownEnded(Ok(())));
+                return self.step_workflows(job::Event::TeardownEnded(Ok(())));
             }
             self.open(Kind::Teardown, vec![self.spec.plan_teardown()]);
         }

@@ -4,7 +4,7 @@
 /// [`super::Worker::fence_counts`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    pub asks: u64,
+    pub requests: u64,
     pub refused_no_cores: u64,
     pub refused_unknown_hold: u64,
     pub refused_unknown_attempt: u64,

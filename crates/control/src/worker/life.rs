@@ -83,9 +83,9 @@ impl Worker {
             return out.push(Effect::GiveRows { run, rows });
         }
         local_attempt.rows_until.entry(set).or_default();
-        let tell =
+        let report =
             WorkerReport::RowsWanted { shard: run.shard, attempt: run.attempt, set, at_least };
-        self.report_queue.tell(ReportKey::Rows(run, set), ReportBody::Small(tell), self.now);
+        self.report_queue.push(ReportKey::Rows(run, set), ReportBody::Small(report), self.now);
     }
 
     pub(super) fn abort(&mut self, run: Run, reason: String) {
@@ -93,8 +93,8 @@ impl Worker {
             return self.unknown();
         }
         let reason = self.shortened(reason);
-        let tell = WorkerReport::Abort { shard: run.shard, attempt: run.attempt, reason };
-        self.report_queue.tell(ReportKey::Abort(run), ReportBody::Small(tell), self.now);
+        let report = WorkerReport::Abort { shard: run.shard, attempt: run.attempt, reason };
+        self.report_queue.push(ReportKey::Abort(run), ReportBody::Small(report), self.now);
     }
 
     fn unknown(&mut self) {
@@ -326,7 +326,7 @@ impl Worker {
         if self.outbox.put(report, reserved) == Put::WithoutTotals {
             self.counts.totals_dropped += 1;
         }
-        self.report_queue.tell(ReportKey::Ended(run), ReportBody::Report, self.now);
+        self.report_queue.push(ReportKey::Ended(run), ReportBody::Report, self.now);
         let kept = self.outbox.get(run).cloned().unwrap_or(light);
         out.push(Effect::Store { report: Box::new(kept.clone()) });
         kept

@@ -41,10 +41,10 @@ impl fmt::Display for Run {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
     /// An authenticated manager asks. The number is the shell's, to find the caller again.
-    Asked {
+    Requested {
         id: u64,
         from: NodeId,
-        ask: WorkerRequest,
+        request: WorkerRequest,
     },
     /// Whether the disk has too little room for new work.
     DiskFull(bool),
@@ -105,11 +105,11 @@ pub enum Event {
     RenewalFailed {
         number: u64,
     },
-    TellAnswered {
+    ReportAnswered {
         number: u64,
-        told: ReportAck,
+        ack: ReportAck,
     },
-    TellFailed {
+    ReportFailed {
         number: u64,
     },
     /// A report is fsynced, or why not.
@@ -228,10 +228,10 @@ pub enum Effect {
         to: NodeId,
         renew: RenewRequest,
     },
-    SendTell {
+    SendReport {
         number: u64,
         to: NodeId,
-        tell: WorkerReport,
+        report: WorkerReport,
     },
     /// Fsync it under its name. Answered by `Stored`.
     Store {

@@ -35,7 +35,7 @@ impl Worker {
             reported.insert(run);
             worker.job(run.shard.job);
             worker.outbox.restore(report);
-            worker.report_queue.tell(ReportKey::Ended(run), ReportBody::Report, now);
+            worker.report_queue.push(ReportKey::Ended(run), ReportBody::Report, now);
         }
         for file in issued {
             let IssuedFile { run, boot, counters, certain } = file;

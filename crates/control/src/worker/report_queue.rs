@@ -87,7 +87,7 @@ pub(super) struct ReportQueue {
 
 impl ReportQueue {
     /// From now on this is told, until it is settled. What is being told already stays as it is.
-    pub fn tell(&mut self, key: ReportKey, body: ReportBody, now: Moment) {
+    pub fn push(&mut self, key: ReportKey, body: ReportBody, now: Moment) {
         let new = Entry {
             body,
             next: now,
@@ -180,14 +180,14 @@ impl ReportQueue {
     pub fn answered(
         &mut self,
         number: u64,
-        told: ReportAck,
+        ack: ReportAck,
         now: Moment,
         times: &Times,
     ) -> AckOutcome {
         let Some(key) = self.flights.remove(&number) else { return AckOutcome::Nothing };
         let Some(entry) = self.entries.get_mut(&key) else { return AckOutcome::Nothing };
         let asked = entry.flight.take().map(|flight| flight.to);
-        match told {
+        match ack {
             ReportAck::Taken => {
                 (entry.failures, entry.hops, entry.unknown_since) = (0, 0, None);
                 entry.next = now.after(times.tell_taken);

@@ -13,15 +13,15 @@ use crate::message::{
 const HOLDS_OVER_MAX: usize = 64;
 
 impl Worker {
-    pub(super) fn asked(
+    pub(super) fn take_request(
         &mut self,
         id: u64,
         from: NodeId,
-        ask: WorkerRequest,
+        request: WorkerRequest,
         out: &mut Vec<Effect>,
     ) {
-        self.counts.asks += 1;
-        let answer = match ask {
+        self.counts.requests += 1;
+        let answer = match request {
             WorkerRequest::Reserve { hold, receiver, cores, within } => self
                 .install(receiver, hold.job, hold.epoch, from)
                 .and_then(|()| self.reserve(hold, cores, within)),

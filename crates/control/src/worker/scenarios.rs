@@ -17,15 +17,15 @@ fn an_attempt_goes_from_a_held_core_to_an_acknowledged_report() {
          0    m1@5 dispatch s0.1 h1   => fetch s0.1, done, renew 1 at m1 s0.1
          0.1  s0.1 fetched            => prepare s0.1 on 0
          0.2  renewal 1 granted       => gate s0.1 6
-         0.3  s0.1 prepared           => tell 1 m1 s0.1 ready
-         0.4  tell 1 taken            =>
+         0.3  s0.1 prepared           => report 1 m1 s0.1 ready
+         0.4  report 1 taken          =>
          0.5  m1@5 start s0.1 in 500ms => done, start s0.1 at 1
          1    tick                    =>
          1.5  tick                    => renew 2 at m1 s0.1
          1.6  renewal 2 granted       => gate s0.1 7.5
-         2    s0.1 completed          => store s0.1 completed, tell 2 m1 s0.1 completed
+         2    s0.1 completed          => store s0.1 completed, report 2 m1 s0.1 completed
          2.1  s0.1 stored             =>
-         2.2  tell 2 taken            =>
+         2.2  report 2 taken          =>
          3    m1 forget s0.1          => remove s0.1, done
          4    m1 inspect              => 4/4 free; ",
     );
@@ -38,7 +38,7 @@ fn an_attempt_goes_from_a_held_core_to_an_acknowledged_report() {
 fn cores_are_given_in_order_of_their_numbers() {
     let mut rig = Rig::new(4);
     rig.running(&["s0.1", "s1.1", "s2.1"]).play(
-        "1.1  s1.1 completed           => store s1.1 completed, tell 4 m1 s1.1 completed
+        "1.1  s1.1 completed           => store s1.1 completed, report 4 m1 s1.1 completed
          1.2  m1@5 reserve h2 3        => refused 3 cores: 2 of 4 are free
          1.2  m1@5 reserve h2 2        => done
          1.3  m1@5 dispatch s3.1 h2    => fetch s3.1, done, renew 3 at m1 s0.1+s2.1+s3.1
@@ -62,9 +62,9 @@ fn a_lost_shard_shares_a_core_of_its_workflow() {
          1.2  m1@5 dispatch s3.2 shared    => fetch s3.2, done
          1.2  m1@5 dispatch s4.2 shared    => refused 1 cores: 0 of 2 are free
          1.25 tick                         => renew 5 at m1 s0.1+s1.2+s2.2+s3.2+w1s0.1
-         1.3  s0.1 completed               => store s0.1 completed, tell 3 m1 s0.1 completed
+         1.3  s0.1 completed               => store s0.1 completed, report 3 m1 s0.1 completed
          1.3  m1@5 reserve h2 1            => refused 1 cores: 0 of 2 are free
-         1.4  w1s0.1 completed             => store w1s0.1 completed, tell 4 m1 w1s0.1 completed
+         1.4  w1s0.1 completed             => store w1s0.1 completed, report 4 m1 w1s0.1 completed
          1.4  m1@5 reserve h2 1            => done",
     );
 }
@@ -74,12 +74,12 @@ fn a_lost_shard_shares_a_core_of_its_workflow() {
 fn rows_are_given_once_in_rising_order() {
     let mut rig = Rig::new(1);
     rig.running(&["s0.1"]).play(
-        "1.1  s0.1 wants rows          => tell 2 m1 s0.1 wants rows
+        "1.1  s0.1 wants rows          => report 2 m1 s0.1 wants rows
          1.1  s0.1 wants rows          =>
-         1.2  tell 2 taken             =>
+         1.2  report 2 taken           =>
          1.3  m1@5 rows s0.1 0 100     => rows s0.1 0..100, done
          1.3  m1@5 rows s0.1 0 100     => done
-         1.4  s0.1 wants rows          => tell 3 m1 s0.1 wants rows
+         1.4  s0.1 wants rows          => report 3 m1 s0.1 wants rows
          1.5  m1@5 rows s0.1 0 100     => done, renew 2 at m1 s0.1
          1.6  m1@5 rows s0.1 100 200   => rows s0.1 100..200, done
          1.7  m1@5 rows s0.1 200 200   => rows s0.1 200..200, done

@@ -111,8 +111,8 @@ impl Worker {
             };
             if local_attempt.phase.is_begun() {
                 let run = local_attempt.run;
-                let told = changes.iter().filter(its).cloned();
-                out.extend(told.map(|steer| Effect::Steer { run, steer }));
+                let ack = changes.iter().filter(its).cloned();
+                out.extend(ack.map(|steer| Effect::Steer { run, steer }));
             }
             // A pause is no part of the time that an attempt may run, nor of its schedule.
             if let (Some(since), Phase::Running { until }) = (paused_for, &mut local_attempt.phase)

@@ -155,8 +155,8 @@ impl Worker {
                     self.phase_due(run, out);
                 }
             } else {
-                let tell = WorkerReport::Ready { shard: run.shard, attempt: run.attempt };
-                self.report_queue.tell(ReportKey::Ready(run), ReportBody::Small(tell), self.now);
+                let report = WorkerReport::Ready { shard: run.shard, attempt: run.attempt };
+                self.report_queue.push(ReportKey::Ready(run), ReportBody::Small(report), self.now);
             }
         }
     }
@@ -225,8 +225,8 @@ impl Worker {
         for (number, to, key, body, again) in
             self.report_queue.due(self.renewals.known(), limit, now, &times)
         {
-            let tell = match (body, key) {
-                (ReportBody::Small(tell), _) => Some(tell),
+            let report = match (body, key) {
+                (ReportBody::Small(report), _) => Some(report),
                 (ReportBody::Report, ReportKey::Ended(run)) => self
                     .outbox
                     .get(run)
@@ -234,10 +234,10 @@ impl Worker {
                     .map(|report| WorkerReport::Ended(Box::new(report))),
                 (ReportBody::Report, _) => None,
             };
-            let Some(tell) = tell else { continue };
+            let Some(report) = report else { continue };
             self.counts.tells_sent += 1;
             self.counts.tells_again += u64::from(again);
-            out.push(Effect::SendTell { number, to, tell });
+            out.push(Effect::SendReport { number, to, report });
         }
     }
 

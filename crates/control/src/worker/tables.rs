@@ -27,8 +27,8 @@ fn reserve(number: u32, cores: u32) -> (ReservationId, WorkerRequest) {
 
 fn bad(change: impl Fn(&mut Dispatch)) -> (WorkerResponse, Rig) {
     let mut rig = Rig::new(2);
-    let (hold, ask) = reserve(1, 2);
-    rig.ask(1, ask);
+    let (hold, request) = reserve(1, 2);
+    rig.ask(1, request);
     let mut dispatch = dispatch(run("s0.1"), epoch(5), Placement::Own(hold));
     change(&mut dispatch);
     let effects = rig.ask(1, WorkerRequest::Dispatch(Box::new(dispatch)));
@@ -92,8 +92,8 @@ fn a_full_outbox_takes_no_more_work_and_loses_no_counters() {
     let mut rig = Rig::with(settings);
     let mut ran = 0;
     for (number, totals) in (1..).zip([150_000, 150_000, 99_000, 1, 1]) {
-        let (hold, ask) = reserve(number, 1);
-        rig.ask(1, ask);
+        let (hold, request) = reserve(number, 1);
+        rig.ask(1, request);
         let name = run(&format!("s{number}.1"));
         let effects = rig.ask(
             1,
@@ -139,14 +139,14 @@ fn jobs_that_are_over_make_room_and_stay_refused() {
     let mut settings = settings(4);
     settings.limits.jobs = Capacity { keys: 2, tombstones: 8 };
     let mut rig = Rig::with(settings);
-    let ask = |job: u128| {
+    let request = |job: u128| {
         let hold = ReservationId { job: JobId(job), epoch: epoch(5), number: 1 };
         WorkerRequest::Reserve { hold, receiver: BOOT, cores: 1, within: Duration::from_secs(1) }
     };
     for job in [1, 2] {
-        assert_eq!(answer_of(&rig.ask(1, ask(job))), WorkerResponse::Done);
+        assert_eq!(answer_of(&rig.ask(1, request(job))), WorkerResponse::Done);
     }
-    let full = answer_of(&rig.ask(1, ask(3)));
+    let full = answer_of(&rig.ask(1, request(3)));
     assert!(matches!(full, WorkerResponse::Refused(WorkerRefusal::Fence(_))), "{full:?}");
     // Both are idle when their holds have run out, and over ten minutes later.
     for second in [100.0, 300.0, 800.0] {
@@ -154,8 +154,8 @@ fn jobs_that_are_over_make_room_and_stay_refused() {
         rig.step(Event::Tick);
     }
     rig.now = at(802.0);
-    assert_eq!(answer_of(&rig.ask(1, ask(3))), WorkerResponse::Done);
-    let late = answer_of(&rig.ask(1, ask(1)));
+    assert_eq!(answer_of(&rig.ask(1, request(3))), WorkerResponse::Done);
+    let late = answer_of(&rig.ask(1, request(1)));
     assert!(matches!(late, WorkerResponse::Refused(WorkerRefusal::Fence(_))), "{late:?}");
 }
 
@@ -184,8 +184,8 @@ fn callers_that_wait_for_a_stop_are_bounded() {
     let how = crate::message::StopMode::Now;
     let mut answered = 0;
     for _ in 0..20 {
-        let ask = WorkerRequest::Stop { order, how, reason: "cancelled".into() };
-        let effects = rig.ask(1, ask);
+        let request = WorkerRequest::Stop { order, how, reason: "cancelled".into() };
+        let effects = rig.ask(1, request);
         answered += effects.iter().filter(|e| matches!(e, Effect::Respond { .. })).count();
     }
     assert_eq!(answered, 12);

@@ -96,7 +96,7 @@ pub(super) fn end(how: EngineEndKind) -> EngineEnd {
 pub(super) struct Rig {
     pub worker: Worker,
     pub now: Moment,
-    pub asks: u64,
+    pub requests: u64,
 }
 
 impl Rig {
@@ -107,16 +107,16 @@ impl Rig {
     pub fn with(settings: Settings) -> Self {
         let (worker, effects) = Worker::recover(settings, vec![], vec![], at(0.0)).unwrap();
         assert!(effects.is_empty());
-        Self { worker, now: at(0.0), asks: 0 }
+        Self { worker, now: at(0.0), requests: 0 }
     }
 
     pub fn step(&mut self, event: Event) -> Vec<Effect> {
         self.worker.step(event, self.now)
     }
 
-    pub fn ask(&mut self, from: u64, ask: WorkerRequest) -> Vec<Effect> {
-        self.asks += 1;
-        self.step(Event::Asked { id: self.asks, from: NodeId::from(from), ask })
+    pub fn ask(&mut self, from: u64, request: WorkerRequest) -> Vec<Effect> {
+        self.requests += 1;
+        self.step(Event::Requested { id: self.requests, from: NodeId::from(from), request })
     }
 
     /// Each line is `seconds event => effects`; an empty right side means that nothing is to be
@@ -145,8 +145,8 @@ impl Rig {
                 Event::Managers(names.iter().map(|name| NodeId::from(number(name))).collect())
             }
             ["renewal", place, ref rest @ ..] => self.renewal(number(place), rest),
-            ["tell", place, ref rest @ ..] => {
-                let told = match rest {
+            ["report", place, ref rest @ ..] => {
+                let ack = match rest {
                     ["taken"] => ReportAck::Taken,
                     ["not", "owner"] => ReportAck::NotOwner { owner: None },
                     ["not", "owner", owner] => {
@@ -154,15 +154,15 @@ impl Rig {
                     }
                     ["unknown"] => ReportAck::UnknownJob,
                     ["settled"] => ReportAck::Settled,
-                    ["failed"] => return self.step(Event::TellFailed { number: number(place) }),
+                    ["failed"] => return self.step(Event::ReportFailed { number: number(place) }),
                     other => panic!("{other:?}"),
                 };
-                Event::TellAnswered { number: number(place), told }
+                Event::ReportAnswered { number: number(place), ack }
             }
             [who, ref rest @ ..] if who.starts_with('m') => {
                 let (manager, epoch_no) = who.split_once('@').unwrap_or((who, "0"));
-                let ask = self.ask_of(epoch(number(epoch_no)), rest);
-                return self.ask(number(manager), ask);
+                let request = self.ask_of(epoch(number(epoch_no)), rest);
+                return self.ask(number(manager), request);
             }
             [name, ref rest @ ..] => self.engine(run(name), rest),
             [] => panic!("an empty line"),
@@ -336,8 +336,8 @@ impl Rig {
                 let runs = renew.attempts.iter().map(|(s, a)| show_run(Run::new(*s, *a)));
                 format!("renew {number} at m{} {}", to.0, runs.collect::<Vec<_>>().join("+"))
             }
-            Effect::SendTell { number, to, tell } => {
-                format!("tell {number} m{} {}", to.0, show_tell(tell))
+            Effect::SendReport { number, to, report } => {
+                format!("report {number} m{} {}", to.0, show_report(report))
             }
             Effect::Store { report } => {
                 format!(
@@ -389,9 +389,9 @@ impl Rig {
     }
 }
 
-fn show_tell(tell: &WorkerReport) -> String {
+fn show_report(report: &WorkerReport) -> String {
     let name = |shard: &ShardKey, attempt: &Attempt| show_run(Run::new(*shard, *attempt));
-    match tell {
+    match report {
         WorkerReport::Ready { shard, attempt } => format!("{} ready", name(shard, attempt)),
         WorkerReport::RowsWanted { shard, attempt, .. } => {
             format!("{} wants rows", name(shard, attempt))

@@ -58,8 +58,8 @@ impl Worker {
         for (id, asked_with, progress) in due {
             if progress > asked_with {
                 let (worker, boot) = (self.settings.node, self.settings.boot);
-                let tell = WorkerReport::MoreTime { job: id, worker, boot, progress };
-                self.report_queue.tell(ReportKey::MoreTime(id), ReportBody::Small(tell), now);
+                let report = WorkerReport::MoreTime { job: id, worker, boot, progress };
+                self.report_queue.push(ReportKey::MoreTime(id), ReportBody::Small(report), now);
             }
             let asked_with = asked_with.max(progress);
             self.job(id).more_time = Some((now.after(AGAIN), asked_with));

@@ -143,6 +143,10 @@ impl ExtractProgram {
                 found(&format!("`{path}`"))
             }
             ExtractFrom::Regex { pattern, .. } => found(&format!("`{pattern}`")),
+            ExtractFrom::Header(name) if name.eq_ignore_ascii_case("location") => format!(
+                "`{variable}`: the last answer has no header `{name}`; if a redirect has it that was followed: \
+                 `redirects: false` in this step"
+            ),
             ExtractFrom::Header(name) => format!("`{variable}`: the answer has no header `{name}`"),
             ExtractFrom::Cookie(name) => {
                 format!("`{variable}`: the answer sets no cookie `{name}`")

@@ -88,7 +88,10 @@ impl Vu {
                 "the step `{step}` was skipped (`when: {when}`) or has not found it. Variables last one \
                  iteration: what is needed once for each user belongs into `vu_setup`; {default}"
             ),
-            Some((step, None)) => format!("the step `{step}` has not found it; {default}"),
+            Some((step, None)) => format!(
+                "the step `{step}`, which sets it, has not run in this iteration (another branch of `choose`, a \
+                 step before it that failed) or has not found it; {default}"
+            ),
             None => format!("nothing has set it; {default}"),
         };
         Failure::new(ErrorKind::NoValue, format!("not sent: `${{{name}}}` has no value, {why}"))

@@ -90,12 +90,18 @@ pub fn channel(parts: &Parts, node: NodeId) -> Option<tonic::transport::Channel>
     Some(parts.member.channel(peer.address, peer.role, node))
 }
 
-pub async fn ask(shared: Arc<Shared>, inbox: Inbox, tag: u64, worker: NodeId, ask: WorkerRequest) {
+pub async fn call_worker(
+    shared: Arc<Shared>,
+    inbox: Inbox,
+    tag: u64,
+    worker: NodeId,
+    request: WorkerRequest,
+) {
     let began = Instant::now();
     let answer = match shared.parts() {
-        Some(parts) => match breakers::ask(&shared, &parts, worker, &ask).await {
+        Some(parts) => match breakers::ask(&shared, &parts, worker, &request).await {
             Some(answer) => Some(answer),
-            None => relay::ask(&shared, &parts, worker, &ask).await,
+            None => relay::call_worker(&shared, &parts, worker, &request).await,
         },
         None => None,
     };
@@ -214,7 +220,7 @@ pub async fn fetch(shared: Arc<Shared>, inbox: Inbox, tag: u64, blob: BlobRef) {
 }
 
 /// How long a checkpoint of so many bytes may take to another manager and onto its disk.
-fn ask_within(bytes: usize) -> Duration {
+fn answer_within(bytes: usize) -> Duration {
     // 8 MiB a second at least.
     ASK_WITHIN + Duration::from_secs((bytes >> 23) as u64)
 }
@@ -223,7 +229,7 @@ fn ask_within(bytes: usize) -> Duration {
 async fn promised(mut answer: Streaming<PromiseReply>) -> Option<PromiseReply> {
     let mut reply = timeout(ASK_WITHIN, answer.message()).await.ok()?.ok()??;
     if let Some(newest) = &mut reply.newest {
-        let within = ask_within(usize::try_from(newest.bytes).unwrap_or_default());
+        let within = answer_within(usize::try_from(newest.bytes).unwrap_or_default());
         let rest = answer.map(|part| part.map(|part| part.newest.unwrap_or_default()));
         let content = timeout(within, checkpoint_parts::gather(newest, rest)).await.ok()?.ok()?;
         newest.content = content.into();
@@ -264,7 +270,7 @@ pub async fn keep(
                 ..Checkpoint::default()
             };
             let content = content.clone();
-            let within = ask_within(content.len());
+            let within = answer_within(content.len());
             others.spawn(async move {
                 let mut peer = ManagerPeersClient::new(channel);
                 let parts = futures_util::stream::iter(checkpoint_parts::split(first, content));

@@ -318,11 +318,17 @@ impl JobTask {
                 Effect::Commit { tag, command } => {
                     self.effects.spawn(effects::commit(shared(), inbox(), tag, command));
                 }
-                Effect::Call { tag, worker, ask } => {
-                    self.effects.spawn(effects::ask(shared(), inbox(), tag, worker, ask));
+                Effect::Call { tag, worker, request } => {
+                    self.effects.spawn(effects::call_worker(
+                        shared(),
+                        inbox(),
+                        tag,
+                        worker,
+                        request,
+                    ));
                 }
-                Effect::Probe { tag, worker, ask } => {
-                    self.effects.spawn(probe::run(shared(), inbox(), tag, worker, ask));
+                Effect::Probe { tag, worker, request } => {
+                    self.effects.spawn(probe::run(shared(), inbox(), tag, worker, request));
                 }
                 Effect::Store { tag, blob, content } => {
                     self.effects.spawn(effects::store(shared(), inbox(), tag, blob, content));

@@ -170,7 +170,7 @@ impl ManagerPeers for Service {
                 authority::may_tell(&*self.0.serving()?, worker, &tell).await?;
                 let job_task = tell.job().and_then(|job| self.0.job_task(job));
                 let told = job_task
-                    .map(|job_task| worker_reports::tell_desk(&job_task, tell))
+                    .map(|job_task| worker_reports::hand_to_job_task(&job_task, tell))
                     .transpose()?;
                 wire::seal(&told.unwrap_or(ReportAck::NotOwner { owner: None }))?
             }

@@ -48,7 +48,7 @@ async fn probe(
     let direct = Box::pin(directly(parts, worker, ask));
     let relayed = Box::pin(async {
         let through = other_manager(shared, parts, worker)?;
-        timeout(WITHIN, relay::ask_through(parts, through, worker, ask)).await.ok()?
+        timeout(WITHIN, relay::call_worker_through(parts, through, worker, ask)).await.ok()?
     });
     match select(direct, relayed).await {
         Either::Left((Ok(answer), _)) => Ok(answer),

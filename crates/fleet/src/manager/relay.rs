@@ -52,14 +52,14 @@ pub async fn to_owner(
 
 /// Asks a worker through the manager that has renewed its leases last. None: there is none, or no
 /// answer.
-pub async fn ask(
+pub async fn call_worker(
     shared: &Shared,
     parts: &Parts,
     worker: NodeId,
-    ask: &WorkerRequest,
+    request: &WorkerRequest,
 ) -> Option<WorkerResponse> {
     let through = renewer(shared, parts, worker)?;
-    ask_through(parts, through, worker, ask).await
+    call_worker_through(parts, through, worker, request).await
 }
 
 /// The manager that has renewed a worker's leases last, if it is another one.
@@ -68,11 +68,11 @@ pub fn renewer(shared: &Shared, parts: &Parts, worker: NodeId) -> Option<NodeId>
 }
 
 /// Asks a worker through another manager, once. None: no answer.
-pub async fn ask_through(
+pub async fn call_worker_through(
     parts: &Parts,
     through: NodeId,
     worker: NodeId,
-    ask: &WorkerRequest,
+    request: &WorkerRequest,
 ) -> Option<WorkerResponse> {
     let channel = effects::channel(parts, through)?;
     let mut job_task = ManagerPeersClient::new(channel)
@@ -81,7 +81,7 @@ pub async fn ask_through(
     let request = RelayRequest {
         kind: Kind::WorkerRequest.into(),
         worker: ledger::wire::node_bytes(worker),
-        sealed: Some(seal(ask).ok()?),
+        sealed: Some(seal(request).ok()?),
     };
     let answer = timeout(ASK_WITHIN, job_task.relay(request)).await.ok()?.ok()?;
     unseal(answer.get_ref()).ok()

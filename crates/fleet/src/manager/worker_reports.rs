@@ -63,8 +63,11 @@ impl Service {
 }
 
 /// What a worker tells the owner of its job, which is led here.
-pub fn tell_desk(job_task: &JobTaskHandle, tell: WorkerReport) -> Result<ReportAck, Status> {
-    if !job_task.send(Input::WorkerReport(Box::new(tell))) {
+pub fn hand_to_job_task(
+    job_task: &JobTaskHandle,
+    report: WorkerReport,
+) -> Result<ReportAck, Status> {
+    if !job_task.send(Input::WorkerReport(Box::new(report))) {
         return Err(Status::resource_exhausted("the job's owner is busy; try again"));
     }
     Ok(ReportAck::Taken)
@@ -93,20 +96,20 @@ fn foreign(shared: &Shared) -> Status {
 impl WorkerReports for Service {
     async fn report(&self, request: Request<Envelope>) -> Result<Response<Envelope>, Status> {
         let node = self.worker(&request)?;
-        let tell: WorkerReport = unseal(request.get_ref())?;
+        let report: WorkerReport = unseal(request.get_ref())?;
         if let Some(node) = node {
             self.0.breakers.heard(node);
-            authority::may_tell(&*self.0.serving()?, node, &tell).await?;
+            authority::may_tell(&*self.0.serving()?, node, &report).await?;
         }
-        let Some(job) = tell.job() else {
+        let Some(job) = report.job() else {
             // It drains: everybody here who might want it hears of it.
             for (_, job_task) in self.0.job_tasks() {
-                job_task.send(Input::WorkerReport(Box::new(tell.clone())));
+                job_task.send(Input::WorkerReport(Box::new(report.clone())));
             }
             return Ok(Response::new(seal(&ReportAck::Taken)?));
         };
         let told = match self.0.job_task(job) {
-            Some(job_task) => tell_desk(&job_task, tell)?,
+            Some(job_task) => hand_to_job_task(&job_task, report)?,
             None => match self.way(job).await? {
                 Way::Nobody => ReportAck::NotOwner { owner: None },
                 Way::Owner(owner) => {
@@ -117,7 +120,7 @@ impl WorkerReports for Service {
                     }
                     ReportAck::NotOwner { owner: Some(owner) }
                 }
-                Way::Ended => match tell {
+                Way::Ended => match report {
                     WorkerReport::Ended(report) => addenda::take(&self.0, node, *report).await?,
                     _ => ReportAck::Taken,
                 },

@@ -189,22 +189,22 @@ impl Actor {
     fn question(&mut self, question: Question) {
         match question {
             Question::Drain => self.step(Event::Drain),
-            Question::WorkerRequest { from, ask, answer } => {
+            Question::WorkerRequest { from, request, answer } => {
                 if self.machine.is_none() {
-                    let Some(cluster) = cluster_of(&ask) else {
+                    let Some(cluster) = cluster_of(&request) else {
                         // Dropping the sender tells the caller to come again.
                         return;
                     };
                     self.begin(cluster);
                 }
-                if matches!(*ask, WorkerRequest::Reserve { .. }) {
+                if matches!(*request, WorkerRequest::Reserve { .. }) {
                     // What was true a second ago may cost the job an attempt.
                     self.look_at_disk();
                 }
                 self.state.asked += 1;
                 let id = self.state.asked;
-                self.state.callers.insert(id, (answer, from, job_of(&ask)));
-                self.step(Event::Asked { id, from, ask: *ask });
+                self.state.callers.insert(id, (answer, from, job_of(&request)));
+                self.step(Event::Requested { id, from, request: *request });
             }
         }
     }
@@ -387,8 +387,8 @@ fn ended(run: Run, how: EngineEndKind, log: String) -> Event {
 }
 
 /// The cluster that a command speaks for.
-fn cluster_of(ask: &WorkerRequest) -> Option<u64> {
-    let epoch = match ask {
+fn cluster_of(request: &WorkerRequest) -> Option<u64> {
+    let epoch = match request {
         WorkerRequest::Reserve { hold, .. } | WorkerRequest::Release { hold, .. } => hold.epoch,
         WorkerRequest::Dispatch(dispatch) => dispatch.order.epoch,
         WorkerRequest::Stop { order, .. } => order.epoch,
@@ -403,8 +403,8 @@ fn cluster_of(ask: &WorkerRequest) -> Option<u64> {
 }
 
 /// The job whose owner speaks. Who only looks around, or forgets, may be anybody.
-fn job_of(ask: &WorkerRequest) -> Option<JobId> {
-    match ask {
+fn job_of(request: &WorkerRequest) -> Option<JobId> {
+    match request {
         WorkerRequest::Reserve { hold, .. } | WorkerRequest::Release { hold, .. } => Some(hold.job),
         WorkerRequest::Dispatch(dispatch) => Some(dispatch.order.shard.job),
         WorkerRequest::Stop { order, .. } => Some(order.shard.job),

@@ -22,7 +22,11 @@ pub(super) const QUESTIONS_MAX: usize = 1024;
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
 pub(super) enum Question {
-    WorkerRequest { from: NodeId, ask: Box<WorkerRequest>, answer: oneshot::Sender<WorkerResponse> },
+    WorkerRequest {
+        from: NodeId,
+        request: Box<WorkerRequest>,
+        answer: oneshot::Sender<WorkerResponse>,
+    },
     Drain,
 }
 
@@ -70,9 +74,9 @@ impl WorkerControl for WorkerService {
         // A member of the group may ask for the job's owner, if that does not reach this worker.
         let owner = request.metadata().get(FOR_OWNER).and_then(|owner| owner.to_str().ok());
         let from = owner.and_then(|owner| owner.parse().ok()).unwrap_or(caller);
-        let ask = Box::new(unseal::<WorkerRequest>(request.get_ref())?);
+        let request = Box::new(unseal::<WorkerRequest>(request.get_ref())?);
         let (answer, answered) = oneshot::channel();
-        self.put(Question::WorkerRequest { from, ask, answer })?;
+        self.put(Question::WorkerRequest { from, request, answer })?;
         match timeout(ANSWER_WITHIN, answered).await {
             Ok(Ok(answer)) => Ok(Response::new(seal(&answer)?)),
             Ok(Err(_)) => Err(Status::unavailable("this worker is shutting down")),

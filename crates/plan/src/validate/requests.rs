@@ -1,7 +1,7 @@
 //! Requests that contradict themselves or what stands above them: legal, and hardly meant.
 
 use super::{Checker, SECTIONS, inner_nodes, section};
-use crate::model::{Action, CheckKind, Request, StatusRange, Step, Workflow};
+use crate::model::{Action, Body, CheckKind, Request, StatusRange, Step, Workflow};
 use crate::tree::{Node, shorten};
 
 /// The statuses by which a server sends its caller elsewhere.
@@ -28,11 +28,39 @@ impl Checker<'_> {
             if let Action::Request(request) = &step.action {
                 self.type_fits(step, request, node, workflow);
                 self.redirect_is_seen(step, request, node, workflow);
+                self.json_says_its_type(step, request, node, workflow);
             }
             for (steps, nodes) in step.inner().into_iter().zip(inner_nodes(node)) {
                 self.requests_of(steps, nodes, workflow);
             }
         }
+    }
+
+    /// JSON in `body`, which is sent as it stands: many servers read it only if it says its type.
+    fn json_says_its_type(
+        &mut self,
+        step: &Step,
+        request: &Request,
+        node: &Node,
+        workflow: Option<&Workflow>,
+    ) {
+        let Body::Raw(text) = &request.body else { return };
+        let of_workflow = workflow.map_or(&[][..], |workflow| &workflow.headers);
+        let mut headers = request.headers.iter().chain(of_workflow).chain(&self.plan.headers);
+        let is_json = |text: &str| {
+            let text = text.trim();
+            text.starts_with(['{', '[']) && serde_json::from_str::<serde_json::Value>(text).is_ok()
+        };
+        if headers.any(|(name, _)| name.eq_ignore_ascii_case("content-type"))
+            || !text.as_literal().is_some_and(is_json)
+        {
+            return;
+        }
+        let name = shorten(&step.name);
+        let message = format!("`{name}` sends JSON, and no `content-type` that says so");
+        let help = "write it as `json: { ... }`, which sets the header, or set it in `headers`";
+        let place = node.entry("body").map_or(node.place, |entry| entry.place);
+        self.warn(place, message, help.to_owned());
     }
 
     /// A check that wants a redirect while redirects are followed: it sees the last answer only.

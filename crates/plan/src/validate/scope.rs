@@ -237,6 +237,13 @@ impl<'p> Checker<'p> {
             } else if is_source(name) || known.contains(name) {
                 let message = format!("this is not a reference to `{name}`, but text");
                 self.report(*place, message, Some(format!("write `${{{name}}}`")));
+            } else if one.end - one.start == name.len() + 1 && is_shell_variable(name) {
+                // A shell would put its value here. Small names are GraphQL's and OData's.
+                let message = format!("`${name}` is sent as it stands");
+                let help = format!(
+                    "a variable of the environment is `${{env.{name}}}`, a credential `${{secret.{name}}}`"
+                );
+                self.warn(*place, message, help);
             }
         }
     }
@@ -276,7 +283,10 @@ impl<'p> Checker<'p> {
             .find(|other| setters(plan, other).iter().any(|(variable, _)| *variable == name));
         let used = workflow.is_some_and(|w| w.uses.iter().any(|used| used.key == name));
         let help = if let Some(step) = later {
-            format!("the step `{step}` sets it, and does not run before this")
+            format!(
+                "the step `{step}` sets it, and does not run before this: move it above, or write `needs: [{step}]` \
+                 here"
+            )
         } else if used {
             format!("write `${{use.{name}}}`")
         } else if let Some(help) = words::reference(name) {
@@ -302,4 +312,10 @@ impl<'p> Checker<'p> {
         };
         self.report(one.place, message, Some(help));
     }
+}
+
+/// As people name variables of the environment.
+fn is_shell_variable(name: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
+    name.len() > 2 && name.bytes().all(fits) && name.starts_with(|c: char| c.is_ascii_uppercase())
 }

@@ -189,6 +189,17 @@ impl Checker<'_> {
             return self.report(place, message, Some("name a request".into()));
         }
         let names: Vec<&str> = steps.iter().filter(measured).map(|s| s.name.as_str()).collect();
+        let has = |workflow: &&crate::model::Workflow| {
+            all_steps(workflow).iter().any(|step| step.name == name)
+        };
+        if let (Some(chosen), Some(other)) =
+            (&threshold.select.workflow, plan.workflows.iter().find(has))
+        {
+            let (name, chosen, other) = (shorten(name), shorten(chosen), shorten(&other.name));
+            let message = format!("the workflow `{chosen}` has no step `{name}`; `{other}` has it");
+            let help = format!("write `workflow: {other}`, or leave it out");
+            return self.report(place, message, Some(help));
+        }
         self.unknown(place, "step", name, names);
     }
 

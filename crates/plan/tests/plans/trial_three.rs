@@ -342,3 +342,43 @@ fn the_operators_of_other_languages_are_answered_with_the_right_one() {
         assert!(found.contains("unequal is `!=`"), "{found}");
     }
 }
+
+#[test]
+fn json_that_is_sent_without_its_type_is_warned_of() {
+    let of = |step: &str| warnings(&with_steps(step)).join("\n");
+    let found = of("- { name: login, post: /, body: '{\"user\":\"ann\"}' }");
+    assert!(found.contains("`login` sends JSON, and no `content-type`"), "{found}");
+    for fine in [
+        "- { post: /, body: '{\"a\":1}', headers: { Content-Type: application/json } }",
+        "- { post: /, body: 'plain text' }",
+        "- { post: /, json: { a: 1 } }",
+    ] {
+        assert!(!of(fine).contains("sends JSON"), "{fine}: {}", of(fine));
+    }
+}
+
+#[test]
+fn a_variable_of_the_shell_is_warned_of_and_a_graphql_variable_is_not() {
+    let of = |step: &str| warnings(&with_steps(step)).join("\n");
+    let found = of("- { get: /, headers: { Authorization: \"Bearer $TOKEN\" } }");
+    assert!(found.contains("`$TOKEN` is sent as it stands"), "{found}");
+    assert!(found.contains("${env.TOKEN}") && found.contains("${secret.TOKEN}"), "{found}");
+    let fine = of("- { get: \"/odata?$filter=a\" }");
+    assert!(!fine.contains("as it stands"), "{fine}");
+}
+
+#[test]
+fn a_threshold_on_a_step_of_another_workflow_says_which_workflow_has_it() {
+    let yaml = "target: http://h\nworkflows:\n- { name: browse, steps: [ { name: search, get: / } ] }\n\
+                - { name: buy, steps: [ { name: home, get: / } ] }\nthresholds:\n\
+                - { metric: latency, workflow: buy, step: search, hold: p(95) < 2s }\n";
+    let found = first(yaml);
+    assert!(found.contains("the workflow `buy` has no step `search`; `browse` has it"), "{found}");
+}
+
+#[test]
+fn a_block_for_anchors_is_told_its_name() {
+    let yaml = "base: &base { a: b }\ntarget: http://h\nworkflows:\n- { name: a, steps: [ { get: / } ] }\n";
+    let found = first(yaml);
+    assert!(found.contains("is called `x-base`"), "{found}");
+}

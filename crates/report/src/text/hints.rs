@@ -101,7 +101,7 @@ fn error_hint(kind: ErrorKind, n: u64, result: &RunResult, rollup: &Rollup) -> O
         ),
         ErrorKind::NoValue => format!(
             "{n} × no_value: a step was not sent because a value was missing; find out why the \
-             step that sets it did not, or give a default{said}"
+             step that sets it did not, or did not run, or give a default{said}"
         ),
         ErrorKind::Status => return status_hint(rollup, result),
     })

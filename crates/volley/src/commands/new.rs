@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
+use clap::ValueEnum;
 use plan::{Format, SCHEMA_FILE, STARTERS, Starter};
 use report::ExitCode;
 
@@ -39,6 +40,14 @@ export default function () {
 pub fn new(args: &NewArgs) -> ExitCode {
     let path = args.file.display();
     let is_script = super::script::is_script(&args.file);
+    let template = args.file.to_str().and_then(|name| Template::from_str(name, true).ok());
+    if let (Some(template), None) = (template, args.template) {
+        let (name, ending) =
+            (template.name(), if template == Template::K6 { "js" } else { "yaml" });
+        let text = format!("`{path}` is a template, and here the name of a file is wanted");
+        let help = format!("`volley new plan.{ending} --template {name}`");
+        return Failure::usage(text).help(help).tell();
+    }
     let starter = match (args.template, is_script) {
         (None | Some(Template::K6), true) => None,
         (Some(Template::K6), false) => {

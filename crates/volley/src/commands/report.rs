@@ -48,6 +48,13 @@ pub fn check(keep: &KeepArgs, taken: &[&Path]) -> Vec<String> {
     let mut taken: Vec<&Path> = taken.to_vec();
     for (what, path) in files(keep) {
         let shown = path.display();
+        let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+        if what == "report" && ["json", "xml", "csv", "yaml", "md", "pdf"].contains(&ending) {
+            problems.push(format!(
+                "`--report {shown}` writes HTML: call it FILE.html; JSON is `--summary FILE`, JUnit `-o junit=FILE`"
+            ));
+            continue;
+        }
         if taken.contains(&&**path) {
             problems.push(format!(
                 "`--{what} {shown}` is the file of another output; give one of them another name"

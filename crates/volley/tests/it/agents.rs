@@ -267,8 +267,8 @@ fn mistakes_are_named() {
     agent(&["--role", "worker"]).expect(1).says("is a manager's");
     agent(&["--datacenter", "dc2"]).expect(1).says("is of dc1");
     agent(&["--certs", "me"]).expect(2).says("cannot be used multiple times");
-    agent(&["--seed", "1.2.3"]).expect(1).says("looks like an address but is none");
-    agent(&["--dns", "127.0.0.1"]).expect(1).says("put it among the seeds");
+    agent(&["--seed", "1.2.3"]).expect(104).says("looks like an address but is none");
+    agent(&["--dns", "127.0.0.1"]).expect(104).says("put it among the seeds");
     assert!(!cluster.room.path("d").exists(), "a refused start leaves nothing behind");
     agent(&["--metrics", "0.0.0.0:0"]).expect(1).says("loopback");
     agent(&["--pace", "0"]).expect(2).says("more than 0");

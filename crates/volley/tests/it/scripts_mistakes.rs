@@ -385,7 +385,7 @@ fn a_request_of_a_batch_without_a_url_is_named_with_the_key_that_was_meant() {
     check(
         "export default function () { http.batch([{ method: 'GET', uri: 'URL/' }]); }",
         0,
-        &["request 0 of http.batch(): it has no `url`; `uri` is called `url` here"],
+        &["it has no `url`; `uri` is called `url` here", "request=0"],
     );
 }
 

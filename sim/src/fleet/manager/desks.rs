@@ -162,16 +162,16 @@ impl World {
             Effect::Commit { tag, command } => {
                 self.propose(m, What::Owner { job, epoch, tag }, command);
             }
-            Effect::Call { tag, worker, ask } => {
+            Effect::Call { tag, worker, request } => {
                 let w = self.workers.iter().position(|host| host.node == worker);
                 if let Some(w) = w {
-                    self.ask(m, w, Back::Desk { job, epoch, tag }, ask);
+                    self.ask(m, w, Back::Desk { job, epoch, tag }, request);
                 }
             }
-            Effect::Probe { tag, worker, ask } => {
+            Effect::Probe { tag, worker, request } => {
                 let w = self.workers.iter().position(|host| host.node == worker);
                 if let Some(w) = w {
-                    self.probe(m, w, (job, epoch, tag), ask);
+                    self.probe(m, w, (job, epoch, tag), request);
                 }
             }
             Effect::Store { tag, blob, content } => {

@@ -47,11 +47,11 @@ pub(super) struct Site {
 
 #[derive(Clone, Debug)]
 enum Mail {
-    WorkerRequest { site: usize, from: NodeId, ask: WorkerRequest },
+    WorkerRequest { site: usize, from: NodeId, request: WorkerRequest },
     RenewRequest { site: usize, boot: BootId, number: u64, renew: RenewRequest },
     Renewed { site: usize, boot: BootId, number: u64, answers: Vec<(ShardKey, Attempt, Renewal)> },
-    WorkerReport { site: usize, boot: BootId, number: u64, to: NodeId, tell: WorkerReport },
-    ReportAck { site: usize, boot: BootId, number: u64, told: ReportAck },
+    WorkerReport { site: usize, boot: BootId, number: u64, to: NodeId, report: WorkerReport },
+    ReportAck { site: usize, boot: BootId, number: u64, ack: ReportAck },
     Engine { site: usize, boot: BootId, event: Event },
     Stored { site: usize, boot: BootId, report: Box<EndReport> },
 }
@@ -80,7 +80,7 @@ pub(super) struct World {
     epoch: Epoch,
     job_over: bool,
     hold: u32,
-    asks: u64,
+    requests: u64,
     pub open: BTreeMap<u64, Asked>,
     pub sent: BTreeMap<Run, u64>,
     /// Attempts that some life must answer for.
@@ -126,7 +126,7 @@ impl World {
             epoch: epoch(5),
             job_over: false,
             hold: 0,
-            asks: 0,
+            requests: 0,
             open: BTreeMap::new(),
             sent: BTreeMap::new(),
             owed: BTreeSet::new(),
@@ -207,8 +207,8 @@ impl World {
                 Effect::SendRenewal { number, renew, .. } => {
                     self.mail.push(Mail::RenewRequest { site, boot, number, renew });
                 }
-                Effect::SendTell { number, to, tell } => {
-                    self.mail.push(Mail::WorkerReport { site, boot, number, to, tell });
+                Effect::SendReport { number, to, report } => {
+                    self.mail.push(Mail::WorkerReport { site, boot, number, to, report });
                 }
                 Effect::Store { report } => self.mail.push(Mail::Stored { site, boot, report }),
                 Effect::Remove { run } => {
@@ -227,16 +227,16 @@ impl World {
     fn deliver(&mut self, mail: Mail) {
         let lives = |world: &Self, site: usize, boot| world.sites[site].worker.boot() == boot;
         match mail {
-            Mail::WorkerRequest { site, from, ask } => {
-                self.asks += 1;
-                let stop = match &ask {
+            Mail::WorkerRequest { site, from, request } => {
+                self.requests += 1;
+                let stop = match &request {
                     WorkerRequest::Stop { order, .. } => {
                         Some((order.receiver, Run::new(order.shard, order.step.attempt)))
                     }
                     _ => None,
                 };
-                self.open.insert(self.asks, Asked { site, stop });
-                self.step(site, Event::Asked { id: self.asks, from, ask });
+                self.open.insert(self.requests, Asked { site, stop });
+                self.step(site, Event::Requested { id: self.requests, from, request });
             }
             Mail::RenewRequest { site, boot, number, renew } => {
                 for current in self.current.values_mut() {
@@ -264,17 +264,17 @@ impl World {
             Mail::Renewed { site, boot, number, answers } if lives(self, site, boot) => {
                 self.step(site, Event::RenewalAnswered { number, answers });
             }
-            Mail::WorkerReport { site, boot, number, to, tell } => {
-                let told = if to == self.owner() || self.job_over {
-                    self.told(site, tell);
+            Mail::WorkerReport { site, boot, number, to, report } => {
+                let ack = if to == self.owner() || self.job_over {
+                    self.ack(site, report);
                     ReportAck::Taken
                 } else {
                     ReportAck::NotOwner { owner: Some(self.owner()) }
                 };
-                self.mail.push(Mail::ReportAck { site, boot, number, told });
+                self.mail.push(Mail::ReportAck { site, boot, number, ack });
             }
-            Mail::ReportAck { site, boot, number, told } if lives(self, site, boot) => {
-                self.step(site, Event::TellAnswered { number, told });
+            Mail::ReportAck { site, boot, number, ack } if lives(self, site, boot) => {
+                self.step(site, Event::ReportAnswered { number, ack });
             }
             Mail::Engine { site, boot, event } if lives(self, site, boot) => self.step(site, event),
             Mail::Stored { site, boot, report } if lives(self, site, boot) => {
@@ -300,8 +300,8 @@ impl World {
         }
     }
 
-    fn told(&mut self, site: usize, tell: WorkerReport) {
-        if let WorkerReport::Ready { shard, attempt } = tell {
+    fn ack(&mut self, site: usize, report: WorkerReport) {
+        if let WorkerReport::Ready { shard, attempt } = report {
             let Some(current) = self.current.get(&shard) else { return };
             let (receiver, epoch, after) = (current.boot, self.epoch, Duration::from_millis(100));
             let (attempts, elapsed) = (vec![(shard, attempt)], Duration::ZERO);
@@ -320,7 +320,7 @@ impl World {
             self.ask(site, start);
             return;
         }
-        let WorkerReport::Ended(report) = tell else { return };
+        let WorkerReport::Ended(report) = report else { return };
         let run = Run::new(report.shard, report.attempt);
         self.proven(site, report.boot, run);
         self.ended.entry(run).or_insert(*report);
@@ -328,12 +328,12 @@ impl World {
         self.mail.push(Mail::WorkerRequest {
             site,
             from: self.owner(),
-            ask: WorkerRequest::Forget { shard, attempt },
+            request: WorkerRequest::Forget { shard, attempt },
         });
     }
 
-    fn ask(&mut self, site: usize, ask: WorkerRequest) {
-        self.mail.push(Mail::WorkerRequest { site, from: self.owner(), ask });
+    fn ask(&mut self, site: usize, request: WorkerRequest) {
+        self.mail.push(Mail::WorkerRequest { site, from: self.owner(), request });
     }
 
     /// Holds a core and sends the committed attempt to it, under this epoch.

@@ -39,7 +39,7 @@ fn a_graceful_cancel_can_be_made_harder() {
          1.3  m1 inspect               => 0/1 free; s0.1 stopping@5
          1.4  s0.1 sees it             => is stopped
          1.4  m1@5 stop s0.1 now       => is stopped
-         1.5  s0.1 stopped             => store s0.1 stopped, tell 2 m1 s0.1 stopped
+         1.5  s0.1 stopped             => store s0.1 stopped, report 2 m1 s0.1 stopped
          1.6  m1@5 stop s0.1 now       => is stopped: stopped
          1.6  m1 inspect               => 1/1 free; s0.1 ended@5",
     );
@@ -55,7 +55,7 @@ fn a_thread_that_does_not_answer_is_not_said_to_have_stopped() {
         "1.1  m1@5 stop s0.1 now   => shut s0.1, halt s0.1
          3.1  tick                 => done, kill s0.1
          3.2  m1@5 stop s0.1 now   => done
-         4    s0.1 completed       => store s0.1 stopped, tell 2 m1 s0.1 stopped
+         4    s0.1 completed       => store s0.1 stopped, report 2 m1 s0.1 stopped
          4.1  m1@5 stop s0.1 now   => is stopped: stopped",
     );
 }
@@ -73,7 +73,7 @@ fn a_later_attempt_waits_for_the_thread_of_the_former() {
          1.3  renewal 2 granted       => gate s0.2 7.1
          1.4  m1@5 start s0.2 in 0ms  => done
          1.5  s0.1 sees it            => start s0.2 at 1.4
-         1.6  s0.1 stopped            => store s0.1 stopped, tell 2 m1 s0.1 stopped",
+         1.6  s0.1 stopped            => store s0.1 stopped, report 2 m1 s0.1 stopped",
     );
     assert_eq!(rig.worker.counts().superseded, 1);
 }
@@ -83,16 +83,16 @@ fn a_later_attempt_waits_for_the_thread_of_the_former() {
 fn a_report_is_told_until_it_is_forgotten() {
     let mut rig = Rig::new(1);
     rig.running(&["s0.1"]).play(
-        "1.1  s0.1 completed        => store s0.1 completed, tell 2 m1 s0.1 completed
-         1.2  tell 2 failed         =>
-         1.4  tick                  => tell 3 m2 s0.1 completed
-         1.5  tell 3 not owner m3   => tell 4 m3 s0.1 completed
-         1.6  tell 4 taken          =>
-         16.6 tick                  => tell 5 m3 s0.1 completed
+        "1.1  s0.1 completed        => store s0.1 completed, report 2 m1 s0.1 completed
+         1.2  report 2 failed       =>
+         1.4  tick                  => report 3 m2 s0.1 completed
+         1.5  report 3 not owner m3 => report 4 m3 s0.1 completed
+         1.6  report 4 taken        =>
+         16.6 tick                  => report 5 m3 s0.1 completed
          18.6 tick                  =>
-         18.8 tick                  => tell 6 m3 s0.1 completed
+         18.8 tick                  => report 6 m3 s0.1 completed
          19   m3 forget s0.1        => remove s0.1, done
-         19.1 tell 6 taken          =>
+         19.1 report 6 taken        =>
          19.2 m3 forget s0.1        => done
          60   tick                  => ",
     );
@@ -117,8 +117,8 @@ fn a_restart_brings_reports_and_makes_those_that_are_missing() {
     let mut rig = Rig { worker, ..Rig::new(1) };
     assert!(matches!(&effects[..], [Effect::Store { report }] if report.boot == testing::BOOT));
     rig.play(
-        "0    managers m2               => tell 1 m2 s0.1 completed, tell 2 m2 s1.3 interrupted
-         0.1  tell 1 not owner m3       => tell 3 m3 s0.1 completed
+        "0    managers m2               => report 1 m2 s0.1 completed, report 2 m2 s1.3 interrupted
+         0.1  report 1 not owner m3     => report 3 m3 s0.1 completed
          0.2  m3@9 dispatch s0.2 h1     => refused: boot 7 is named, and this is 8
          0.3  m3 inspect                => 1/1 free; s0.1 ended@0 s1.3 ended@0
          0.4  m3 forget s1.3            => remove s1.3, done",
@@ -138,10 +138,10 @@ fn a_report_is_told_until_somebody_says_that_it_is_settled() {
     let (worker, _) = Worker::recover(settings, vec![], vec![file], at(0.0)).unwrap();
     let mut rig = Rig { worker, ..Rig::new(1) };
     rig.play(
-        "0    managers m2      => tell 1 m2 s1.3 interrupted
-         0.1  tell 1 taken     =>
-         15.2 tick             => tell 2 m2 s1.3 interrupted
-         15.3 tell 2 settled   => remove s1.3",
+        "0    managers m2      => report 1 m2 s1.3 interrupted
+         0.1  report 1 taken   =>
+         15.2 tick             => report 2 m2 s1.3 interrupted
+         15.3 report 2 settled => remove s1.3",
     );
     assert!(rig.worker.outbox().is_empty());
     assert_eq!(rig.worker.counts().reports_forgotten, 1);
@@ -153,10 +153,10 @@ fn a_report_is_told_until_somebody_says_that_it_is_settled() {
 fn a_shutdown_leaves_its_attempts_to_others() {
     let mut rig = Rig::new(2);
     rig.running(&["s0.1"]).play(
-        "1.2  shutdown                => shut s0.1, halt s0.1, tell 2 m1 draining
-         1.2  tell 2 taken            =>
+        "1.2  shutdown                => shut s0.1, halt s0.1, report 2 m1 draining
+         1.2  report 2 taken          =>
          1.3  m1@5 reserve h3 1       => refused: draining
-         1.3  s0.1 stopped            => store s0.1 interrupted, tell 3 m1 s0.1 interrupted
+         1.3  s0.1 stopped            => store s0.1 interrupted, report 3 m1 s0.1 interrupted
          1.4  m1 forget s0.1          => remove s0.1, done, drained",
     );
 }
@@ -167,15 +167,15 @@ fn a_draining_worker_finishes_and_takes_no_more() {
     let mut rig = Rig::new(2);
     rig.running(&["s0.1"]).play(
         "1.1  m1@5 reserve h2 1       => done
-         1.2  drain                   => tell 2 m1 draining
+         1.2  drain                   => report 2 m1 draining
          1.2  drain                   =>
-         1.3  tell 2 taken            =>
+         1.3  report 2 taken          =>
          1.3  m1@5 reserve h3 1       => refused: draining
          1.3  m1@5 dispatch s1.1 h2   => refused: draining
          1.3  m1@5 dispatch s0.1 h1   => done
          1.5  tick                    => renew 2 at m1 s0.1
          1.6  renewal 2 granted       => gate s0.1 7.5
-         2    s0.1 completed          => store s0.1 completed, tell 3 m1 s0.1 completed
+         2    s0.1 completed          => store s0.1 completed, report 3 m1 s0.1 completed
          2.1  m1 forget s0.1          => remove s0.1, done, drained
          9    tick                    => ",
     );
@@ -210,7 +210,7 @@ fn what_this_machine_cannot_prepare_is_interrupted() {
     rig.play(
         "0    m1@5 reserve h1 1      => done
          0    m1@5 dispatch s0.1 h1  => fetch s0.1, done
-         0.1  s0.1 unable            => store s0.1 interrupted, tell 1 m1 s0.1 interrupted",
+         0.1  s0.1 unable            => store s0.1 interrupted, report 1 m1 s0.1 interrupted",
     );
     assert_eq!(rig.error("s0.1"), "no space left");
 }
@@ -220,15 +220,15 @@ fn what_this_machine_cannot_prepare_is_interrupted() {
 fn an_abort_is_told_until_the_attempt_ends() {
     let mut rig = Rig::new(1);
     rig.running(&["s0.1"]).play(
-        "1.1  s0.1 aborts             => tell 2 m1 s0.1 aborts
+        "1.1  s0.1 aborts             => report 2 m1 s0.1 aborts
          1.2  s0.1 aborts             =>
-         1.3  tell 2 failed           =>
-         1.5  tick                    => renew 2 at m1 s0.1, tell 3 m2 s0.1 aborts
+         1.3  report 2 failed         =>
+         1.5  tick                    => renew 2 at m1 s0.1, report 3 m2 s0.1 aborts
          1.6  renewal 2 granted       => gate s0.1 7.5
-         1.6  tell 3 not owner        =>
-         2    tick                    => tell 4 m3 s0.1 aborts
-         2    tell 4 taken            =>
+         1.6  report 3 not owner      =>
+         2    tick                    => report 4 m3 s0.1 aborts
+         2    report 4 taken          =>
          2.1  m3@9 stop s0.1 graceful => end s0.1, done
-         2.2  s0.1 stopped            => store s0.1 stopped, tell 5 m3 s0.1 stopped",
+         2.2  s0.1 stopped            => store s0.1 stopped, report 5 m3 s0.1 stopped",
     );
 }

@@ -14,7 +14,7 @@ fn a_lower_attempt_is_refused_an_equal_one_repeats_a_higher_one_enters() {
          0  m1@5 dispatch s0.4 h1   => refused attempt of the shard: stale
          0  m1@5 dispatch s0.5 h1   => done
          0  m1 inspect              => 0/4 free; s0.5 preparing@5
-         0  m1@5 dispatch s0.6 h1   => store s0.5 stopped, fetch s0.6, done, tell 1 m1 s0.5 stopped
+         0  m1@5 dispatch s0.6 h1   => store s0.5 stopped, fetch s0.6, done, report 1 m1 s0.5 stopped
          0  m1@5 dispatch s0.5 h1   => refused attempt of the shard: stale
          0  m1@4 dispatch s1.1 h1   => refused epoch of the job: stale
          0  m1 inspect              => 1/4 free; s0.6 preparing@5 s0.5 ended@5",
@@ -27,7 +27,7 @@ fn a_lower_attempt_is_refused_an_equal_one_repeats_a_higher_one_enters() {
 fn a_delayed_duplicate_of_a_finished_dispatch_runs_nothing() {
     let mut rig = Rig::new(4);
     rig.running(&["s0.1"]).play(
-        "1.1  s0.1 completed          => store s0.1 completed, tell 2 m1 s0.1 completed
+        "1.1  s0.1 completed          => store s0.1 completed, report 2 m1 s0.1 completed
          1.2  m1 forget s0.1          => remove s0.1, done
          1.3  m1@5 dispatch s0.1 h1   => done
          1.3  m1@5 start s0.1 in 0ms  => refused attempt
@@ -71,18 +71,18 @@ fn a_replaced_owner_is_refused_and_its_holds_are_given_back() {
 fn a_new_owner_takes_over_what_runs() {
     let mut rig = Rig::new(4);
     rig.running(&["s0.1", "s1.1"]).play(
-        "1.2  s1.1 completed            => store s1.1 completed, tell 3 m1 s1.1 completed
+        "1.2  s1.1 completed            => store s1.1 completed, report 3 m1 s1.1 completed
          1.3  m2 inspect                => 3/4 free; s0.1 running@5 s1.1 ended@5
          1.4  m2@9 install              => 3/4 free; s0.1 running@9 s1.1 ended@9
          1.4  m1@5 install              => refused epoch of the job: stale
          1.4  m2@9 dispatch s0.1 h1     => done
          1.4  m2@9 start s0.1 in 100ms  => done
          1.5  m2 inspect                => 3/4 free; s0.1 running@9 s1.1 ended@9
-         2    tell 3 failed             => renew 3 at m1 s0.1
+         2    report 3 failed           => renew 3 at m1 s0.1
          2.1  renewal 3 granted         => gate s0.1 8
-         2.2  tick                      => tell 4 m2 s1.1 completed
+         2.2  tick                      => report 4 m2 s1.1 completed
          2.3  m2 forget s1.1            => remove s1.1, done
-         2.4  s0.1 completed            => store s0.1 completed, tell 5 m2 s0.1 completed",
+         2.4  s0.1 completed            => store s0.1 completed, report 5 m2 s0.1 completed",
     );
     assert_eq!(rig.worker.counts().forced, 0);
 }
@@ -105,10 +105,10 @@ fn a_dispatch_with_an_older_context_is_refused() {
 fn a_new_owner_is_told_at_once() {
     let mut rig = Rig::new(1);
     rig.running(&["s0.1"]).play(
-        "1.1  s0.1 aborts             => tell 2 m1 s0.1 aborts
-         1.1  tell 2 taken            =>
+        "1.1  s0.1 aborts             => report 2 m1 s0.1 aborts
+         1.1  report 2 taken          =>
          1.2  m1@5 install            => 0/1 free; s0.1 running@5
-         1.3  m2@9 install            => 0/1 free; s0.1 running@9, tell 3 m2 s0.1 aborts",
+         1.3  m2@9 install            => 0/1 free; s0.1 running@9, report 3 m2 s0.1 aborts",
     );
 }
 

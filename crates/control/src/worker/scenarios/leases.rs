@@ -42,7 +42,7 @@ fn a_lease_that_runs_out_ends_the_attempt_for_good() {
          1.6   managers             =>
          6     tick                 => shut s0.1, halt s0.1
          6.1   s0.1 sees it         =>
-         6.2   s0.1 stopped         => store s0.1 interrupted, tell 2 m1 s0.1 interrupted
+         6.2   s0.1 stopped         => store s0.1 interrupted, report 2 m1 s0.1 interrupted
          6.3   renewal 2 granted    => ",
     );
     assert_eq!(rig.worker.counts().lapses, 1);
@@ -57,7 +57,7 @@ fn a_grant_that_arrives_after_a_long_sleep_revives_nothing() {
     rig.running(&["s0.1"]).play(
         "1.5   tick                 => renew 2 at m1 s0.1
          3600  renewal 2 granted    => shut s0.1, halt s0.1
-         3600  s0.1 completed       => store s0.1 interrupted, tell 2 m1 s0.1 interrupted",
+         3600  s0.1 completed       => store s0.1 interrupted, report 2 m1 s0.1 interrupted",
     );
 }
 
@@ -68,7 +68,7 @@ fn a_lost_cancel_is_found_by_the_next_renewal() {
     rig.running(&["s0.1", "s1.1"]).play(
         "2     tick                            => renew 3 at m1 s0.1+s1.1
          2.1   renewal 3 s0.1 refused s1.1 granted => shut s0.1, halt s0.1, gate s1.1 8
-         2.2   s0.1 stopped                    => store s0.1 stopped, tell 3 m1 s0.1 stopped",
+         2.2   s0.1 stopped                    => store s0.1 stopped, report 3 m1 s0.1 stopped",
     );
     assert_eq!(rig.error("s0.1"), "its lease was not renewed: revoked");
     assert_eq!(rig.worker.counts().renewals_refused, 1);
@@ -82,13 +82,13 @@ fn an_orphan_ends_without_anybody_looking_for_it() {
         "0    managers m1           =>
          0    m1@5 reserve h1 2     => done
          0    m1@5 dispatch s0.1 h1 => fetch s0.1, done, renew 1 at m1 s0.1
-         0.1  renewal 1 refused     => store s0.1 stopped, tell 1 m1 s0.1 stopped
-         0.2  tell 1 unknown        =>
-         10   tick                  => tell 2 m1 s0.1 stopped
+         0.1  renewal 1 refused     => store s0.1 stopped, report 1 m1 s0.1 stopped
+         0.2  report 1 unknown      =>
+         10   tick                  => report 2 m1 s0.1 stopped
          10   m1 inspect            => 2/2 free; s0.1 ended@5
-         10.1 tell 2 unknown        =>
-         700  tick                  => tell 3 m1 s0.1 stopped
-         700  tell 3 unknown        => remove s0.1",
+         10.1 report 2 unknown      =>
+         700  tick                  => report 3 m1 s0.1 stopped
+         700  report 3 unknown      => remove s0.1",
     );
     assert_eq!(rig.worker.counts().holds_expired, 1);
     assert_eq!(rig.worker.counts().reports_unclaimed, 1);

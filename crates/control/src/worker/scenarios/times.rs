@@ -16,11 +16,11 @@ fn more_time_is_asked_for_while_there_is_progress() {
          0    m1@5 dispatch s0.1 h1 left 11s   => fetch s0.1, done, renew 1 at m1 s0.1
          0    s0.1 fetched                     => prepare s0.1 on 0
          0    renewal 1 granted                => gate s0.1 6
-         0    s0.1 prepared                    => tell 1 m1 s0.1 ready
+         0    s0.1 prepared                    => report 1 m1 s0.1 ready
          0    m1@5 start s0.1 in 0ms           => done, start s0.1 at 0
          0.9  s0.1 progress                    =>
-         1    tick                             => tell 2 m1 more time
-         1    tell 2 taken                     =>
+         1    tick                             => report 2 m1 more time
+         1    report 2 taken                   =>
          1.5  tick                             => renew 2 at m1 s0.1
          1.5  renewal 2 granted                => gate s0.1 7.5
          3    tick                             => renew 3 at m1 s0.1
@@ -44,7 +44,7 @@ fn an_attempt_that_hangs_is_ended_by_force() {
          0    m1@5 dispatch s0.1 h1 at most 2s     => fetch s0.1, done, renew 1 at m1 s0.1
          0    s0.1 fetched                         => prepare s0.1 on 0
          0    renewal 1 granted                    => gate s0.1 6
-         0    s0.1 prepared                        => tell 1 m1 s0.1 ready
+         0    s0.1 prepared                        => report 1 m1 s0.1 ready
          0    m1@5 start s0.1 in 0ms               => done, start s0.1 at 0
          1.5  s0.1 progress                        => renew 2 at m1 s0.1
          1.6  renewal 2 granted                    => gate s0.1 7.5
@@ -57,7 +57,7 @@ fn an_attempt_that_hangs_is_ended_by_force() {
          7    tick                                 => shut s0.1, halt s0.1
          9    tick                                 => kill s0.1
          9.5  s0.1 abandoned                       =>
-         10.5 tick                                 => store s0.1 failed, tell 2 m1 s0.1 failed
+         10.5 tick                                 => store s0.1 failed, report 2 m1 s0.1 failed
          11   m1@5 reserve h2 1                    => refused 1 cores: 0 of 1 are free
          12   s0.1 stopped                         =>
          12   m1@5 reserve h2 1                    => done",
@@ -106,7 +106,7 @@ fn what_cannot_be_fetched_is_given_up_in_time() {
          0.1  s0.1 unfetched         =>
          0.6  tick                   => fetch s0.1
          0.7  s0.1 unfetched         =>
-         60   tick                   => store s0.1 interrupted, tell 1 m1 s0.1 interrupted",
+         60   tick                   => store s0.1 interrupted, report 1 m1 s0.1 interrupted",
     );
     assert_eq!(rig.error("s0.1"), "not prepared within 60.0 s: no manager has it");
 }
@@ -122,7 +122,7 @@ fn what_nobody_starts_is_given_up() {
          0    s0.1 prepared          =>
          299  tick                   =>
          300  tick                   => shut s0.1, halt s0.1
-         300  s0.1 stopped           => store s0.1 interrupted, tell 1 m1 s0.1 interrupted",
+         300  s0.1 stopped           => store s0.1 interrupted, report 1 m1 s0.1 interrupted",
     );
     assert_eq!(rig.error("s0.1"), "prepared, but no manager granted it a lease within 300.0 s");
 }

@@ -15,7 +15,7 @@ fn given(world: &World, from: usize) -> Vec<u128> {
     let number = |effect: &Effect| match effect {
         Effect::Call {
             worker: to,
-            ask: WorkerRequest::Reserve { .. } | WorkerRequest::Dispatch(_),
+            request: WorkerRequest::Reserve { .. } | WorkerRequest::Dispatch(_),
             ..
         } => Some(to.0 - worker(0).0),
         _ => None,
@@ -106,7 +106,7 @@ fn a_verdict_touches_nothing_that_runs() {
             (0..4).map(|n| world.record().shard(&world.key(0, n)).unwrap().attempts.len());
         assert_eq!(attempts.collect::<Vec<_>>(), [1; 4]);
         let stops = world.done.iter().filter(|(_, effect)| {
-            matches!(effect, Effect::Call { ask: WorkerRequest::Stop { .. }, .. })
+            matches!(effect, Effect::Call { request: WorkerRequest::Stop { .. }, .. })
         });
         assert_eq!(stops.count(), 0);
     }
@@ -120,7 +120,7 @@ fn an_attempt_waits_for_a_worker_that_is_set_aside() {
     world.own();
     world.until(|world| {
         world.done.iter().any(|(_, effect)| {
-            matches!(effect, Effect::Call { ask: WorkerRequest::Dispatch(_), .. })
+            matches!(effect, Effect::Call { request: WorkerRequest::Dispatch(_), .. })
         })
     });
     let placed = world.place_of(0, 0);

@@ -92,7 +92,7 @@ pub struct Faults {
 }
 
 enum Item {
-    WorkerRequest { worker: NodeId, tag: u64, ask: WorkerRequest, sent: Moment },
+    WorkerRequest { worker: NodeId, tag: u64, request: WorkerRequest, sent: Moment },
     Event(Event),
     Propose { tag: u64, proposal: Proposal },
     Reported(WorkerReport),
@@ -283,9 +283,9 @@ impl World {
                     let proposal = self.proposal(command);
                     self.push(generation, Item::Propose { tag, proposal });
                 }
-                Effect::Call { tag, worker, ask } | Effect::Probe { tag, worker, ask } => {
+                Effect::Call { tag, worker, request } | Effect::Probe { tag, worker, request } => {
                     let sent = self.now;
-                    self.push(generation, Item::WorkerRequest { worker, tag, ask, sent });
+                    self.push(generation, Item::WorkerRequest { worker, tag, request, sent });
                 }
                 Effect::Store { tag, blob, content } => {
                     assert_eq!(blob, blob_of(&content));
@@ -411,8 +411,8 @@ impl World {
     fn happen(&mut self, generation: u64, item: Item) {
         let current = generation == self.generation;
         match item {
-            Item::WorkerRequest { worker, tag, ask, sent } => {
-                self.deliver(generation, worker, tag, ask, sent);
+            Item::WorkerRequest { worker, tag, request, sent } => {
+                self.deliver(generation, worker, tag, request, sent);
             }
             Item::Event(event) if current || generation == 0 => self.give(event),
             Item::Event(_) => {}
@@ -464,7 +464,7 @@ impl World {
         generation: u64,
         node: NodeId,
         tag: u64,
-        ask: WorkerRequest,
+        request: WorkerRequest,
         sent: Moment,
     ) {
         let now = self.now;
@@ -480,9 +480,9 @@ impl World {
         } else if unreachable {
             silent
         } else {
-            let answer = model.ask(ask.clone(), now);
+            let answer = model.ask(request.clone(), now);
             if repeated {
-                let again = model.ask(ask, now);
+                let again = model.ask(request, now);
                 assert!(same_kind(&answer, &again), "{answer:?}, then {again:?}");
             }
             let took = now.since(sent) * 2;

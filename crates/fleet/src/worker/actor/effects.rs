@@ -101,14 +101,14 @@ impl Actor {
                     });
                 });
             }
-            Effect::SendTell { number, to, tell } => {
+            Effect::SendReport { number, to, report } => {
                 let (managers, inbox) = (Arc::clone(&self.managers), self.inbox.clone());
                 tokio::spawn(async move {
-                    inbox.event(match managers.report(to, &tell).await {
-                        Ok(told) => Event::TellAnswered { number, told },
+                    inbox.event(match managers.report(to, &report).await {
+                        Ok(ack) => Event::ReportAnswered { number, ack },
                         Err(status) => {
                             tracing::debug!(%to, %status, "it was not heard");
-                            Event::TellFailed { number }
+                            Event::ReportFailed { number }
                         }
                     });
                 });

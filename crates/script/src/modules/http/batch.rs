@@ -88,8 +88,8 @@ fn wrong<'js>(
     if host.script().rules().throw {
         return Err(refuse(ctx, &why.detail));
     }
-    let error = format!("request {index} of http.batch(): {}", why.detail);
-    host.log(Line::new(Level::Warning, "A batch request failed").with("error", &*error));
+    let line = Line::new(Level::Warning, "A batch request failed").with("error", &*why.detail);
+    host.log(line.with("request", index.to_string()));
     let mut values = Vec::with_capacity(entries.len());
     for at in 0..entries.len() {
         values.push(match at == index {

@@ -113,7 +113,8 @@ impl World {
     }
 
     pub fn asked(&self, wanted: impl Fn(&WorkerRequest) -> bool) -> usize {
-        let is = |effect: &Effect| matches!(effect, Effect::Call { ask, .. } if wanted(ask));
+        let is =
+            |effect: &Effect| matches!(effect, Effect::Call { request, .. } if wanted(request));
         self.done.iter().filter(|(_, effect)| is(effect)).count()
     }
 

@@ -14,7 +14,7 @@ use crate::message::{Dispatch, Placement, StopMode, Task, WorkerRequest};
 use ledger_state::Payload;
 
 /// The question, if it is still worth asking.
-pub(super) fn ask(owner: &Owner, call: &Call) -> Option<(NodeId, WorkerRequest)> {
+pub(super) fn request_of(owner: &Owner, call: &Call) -> Option<(NodeId, WorkerRequest)> {
     let (job, epoch) = (owner.spec.id(), owner.spec.epoch());
     match call {
         Call::Reserve(number) => {
@@ -49,18 +49,18 @@ pub(super) fn ask(owner: &Owner, call: &Call) -> Option<(NodeId, WorkerRequest)>
             let shard = shard.filter(|shard| shard.attempt() == *attempt && shard.is_out())?;
             let one = shard.current()?;
             let (receiver, rows) = (one.boot, *rows);
-            let ask =
+            let request =
                 WorkerRequest::Rows { shard: shard.key, attempt: *attempt, epoch, receiver, rows };
-            Some((one.worker, ask))
+            Some((one.worker, request))
         }
         Call::Units(sid, attempt) => {
             let shard = owner.shards.get(sid);
             let shard = shard.filter(|shard| shard.attempt() == *attempt && shard.is_out())?;
             let one = shard.current()?;
             let (receiver, end) = (one.boot, one.units.budget.as_ref()?.end());
-            let ask =
+            let request =
                 WorkerRequest::Units { shard: shard.key, attempt: *attempt, epoch, receiver, end };
-            Some((one.worker, ask))
+            Some((one.worker, request))
         }
         Call::Forget(shard, attempt, worker) => {
             Some((*worker, WorkerRequest::Forget { shard: *shard, attempt: *attempt }))
@@ -173,8 +173,8 @@ impl Owner {
     }
 
     fn send_again(&mut self, call: Call, retries: u32) {
-        if let Some((worker, ask)) = ask(self, &call) {
-            self.outgoing.call(call, retries, worker, ask);
+        if let Some((worker, request)) = request_of(self, &call) {
+            self.outgoing.call(call, retries, worker, request);
         }
     }
 
