@@ -119,9 +119,9 @@ const OVERRIDES: [&str; 6] = ["vus", "duration", "rate", "iterations", "stages",
 
 /// A forgotten variable or file changes the load of every plan: whoever reads the result is told.
 fn say_what_changes_a_plan(matches: &clap::ArgMatches, config: &config::Config) {
-    let Some(("run", run)) = matches.subcommand() else { return };
+    let Some((name @ ("run" | "plan"), run)) = matches.subcommand() else { return };
     let command = cli::Cli::command();
-    let Some(known) = command.find_subcommand("run") else { return };
+    let Some(known) = command.find_subcommand(name) else { return };
     for arg in known.get_arguments().filter(|arg| OVERRIDES.contains(&arg.get_id().as_str())) {
         let source = run.value_source(arg.get_id().as_str());
         let Some(variable) = arg.get_env().and_then(|name| name.to_str()) else { continue };

@@ -114,8 +114,8 @@ fn status_hint(rollup: &Rollup, result: &RunResult) -> Option<String> {
     let look = if shown { "see the exchange above" } else { "look at one with `volley ping`" };
     let errors = total.status.iter().filter(|(status, _)| *status >= 400);
     let Some((status, n)) = errors.max_by_key(|(_, n)| *n) else {
-        // Which of the others was not expected, only the failure itself can say: a redirect that was
-        // followed is among the answers too.
+        // Which of the others was not expected, only the failure itself can say: a redirect that
+        // was followed is among the answers too.
         let mut samples = result.error_samples.iter();
         let sample = samples.find(|one| one.kind == ErrorKind::Status && one.count > 0);
         let what = sample.map_or("status".into(), |one| format::clean(&one.message));

@@ -76,7 +76,7 @@ fn a_variable_of_run_that_another_command_does_not_read_is_said() {
     room.write("plan.yaml", &plan(&url, "vus: 1, iterations: 1"));
     let mut command = room.command(["plan", "plan.yaml"]);
     let done = common::finish(command.env("VOLLEY_VUS", "5")).expect(0);
-    done.says("VOLLEY_VUS has no effect here");
+    done.says("--vus 5 comes from the variable VOLLEY_VUS");
 }
 
 #[test]

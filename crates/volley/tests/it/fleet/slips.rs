@@ -38,7 +38,7 @@ fn what_is_given_in_the_wrong_place_is_said_before_a_node_starts() {
     let peers = "127.0.0.1:17500,127.0.0.1:17501";
     let manager = ["manager", "--certs", "m1", "--data", "d", "--bind", "127.0.0.1:17500"];
     room.volley(manager.into_iter().chain(["--peers", peers]))
-        .expect(1)
+        .expect(104)
         .says("127.0.0.1:17501 is the port of the first one's ledger")
         .says("leave a port free between them");
 
