@@ -16,6 +16,7 @@
 mod chaos;
 mod check;
 mod client;
+mod connection;
 mod engine;
 mod hosts;
 mod network;

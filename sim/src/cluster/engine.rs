@@ -56,7 +56,8 @@ impl Engine for Model {
             lock(&self.target).befell(Class::EngineUnprepared);
             return Err(io::Error::other("the machine has no thread for it"));
         }
-        let attempt = Attempt::new(loaded, spec, &wiring, sender, (fault, self.bug));
+        let bursts = self.classes.contains(&Class::Bursts);
+        let attempt = Attempt::new(loaded, spec, &wiring, sender, (fault, self.bug, bursts));
         let shared = Arc::new(Mutex::new(attempt));
         let first = lock(&shared).begin(&mut lock(&self.target), self.sound);
         tokio::spawn(run(Arc::clone(&shared), self.host, Arc::clone(&self.target), wiring, first));
@@ -140,7 +141,13 @@ async fn run(
             if target.is_frozen(host) {
                 continue;
             }
-            lock(&shared).look(clock::now(), &mut target)
+            let mut attempt = lock(&shared);
+            let before = attempt.taken;
+            let reports = attempt.look(clock::now(), &mut target);
+            if attempt.taken > before {
+                target.last_host = Some(host);
+            }
+            reports
         };
         for report in reports {
             (wiring.reports)(report);

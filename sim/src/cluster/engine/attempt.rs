@@ -21,6 +21,10 @@ pub use faults::{Bug, Fault, draw as draw_fault};
 
 /// Requests of one virtual user in a second.
 const PER_USER: f64 = 2.0;
+/// How much quicker they are in a burst.
+const IN_A_BURST: f64 = 10.0;
+/// Bursts come so often, and last so long.
+const BURSTS_MS: (u128, u128) = (4_000, 1_500);
 /// Rows that are asked for at a time.
 const ROWS: u64 = 20;
 
@@ -35,6 +39,8 @@ pub struct Attempt {
     sender: Sender,
     fault: Option<Fault>,
     bug: Option<Bug>,
+    /// Its users are quicker at times.
+    bursts: bool,
     layout: Arc<Layout>,
     permit: Arc<SendPermit>,
     issued: Option<Arc<IssuedFile>>,
@@ -94,7 +100,7 @@ impl Attempt {
         spec: ShardSpec,
         wiring: &Wiring,
         sender: Sender,
-        (fault, bug): (Option<Fault>, Option<Bug>),
+        (fault, bug, bursts): (Option<Fault>, Option<Bug>, bool),
     ) -> Self {
         let plan = loaded.definition();
         let load = &plan.workflows[spec.workflow].load;
@@ -110,6 +116,7 @@ impl Attempt {
             sender,
             fault,
             bug,
+            bursts,
             layout: Arc::clone(loaded.layout()),
             permit: Arc::clone(&wiring.permit),
             issued: wiring.issued.clone(),
@@ -290,7 +297,10 @@ impl Attempt {
             self.arrived(elapsed).saturating_sub(self.taken)
         } else {
             let share = f64::from(self.vus) / f64::from(self.shards.max(1));
-            self.due += since.as_secs_f64() * PER_USER * share;
+            let (every, lasts) = BURSTS_MS;
+            let is_burst = self.bursts && elapsed.as_millis() % every < lasts;
+            let pace = if is_burst { PER_USER * IN_A_BURST } else { PER_USER };
+            self.due += since.as_secs_f64() * pace * share;
             let count = self.due as u64;
             self.due -= count as f64;
             count
