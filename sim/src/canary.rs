@@ -68,7 +68,9 @@ pub fn names(name: &str, scenario: &str) -> Result<Vec<String>, String> {
         bugs.iter().map(|(name, _)| *name).collect()
     };
     let known: Vec<&str> = match scenario {
-        "cluster" => [&of(&IN_THE_CLUSTER)[..], &IN_THE_ENGINE].concat(),
+        "cluster" | "cluster-large" | "cluster-lossy" => {
+            [&of(&IN_THE_CLUSTER)[..], &IN_THE_ENGINE].concat()
+        }
         fleet if fleet.starts_with("fleet") => IN_THE_FLEET.to_vec(),
         _ => of(&IN_THE_LEDGER),
     };

@@ -15,7 +15,6 @@ mod lossy;
 mod manager;
 mod plan;
 mod result;
-mod stream;
 mod watch;
 mod worker;
 mod world;

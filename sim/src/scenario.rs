@@ -26,6 +26,8 @@ pub const ALL: &[Scenario] = &[
     crate::ledger::SCENARIO,
     crate::membership::SCENARIO,
     crate::cluster::SCENARIO,
+    crate::cluster::LARGE,
+    crate::cluster::LOSSY,
     crate::fleet::SCENARIO,
     crate::fleet::LARGE,
     crate::fleet::LOSSY,

@@ -17,7 +17,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use fence::canary::{self, Canary};
 use ledger_state::BlobRef;
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
@@ -359,7 +358,7 @@ impl Blobs {
         {
             let mut index = lock(&self.index);
             for (blob, kept) in &mut index.blobs {
-                if in_use.contains(blob) && !canary::active(Canary::CollectsInUse) {
+                if in_use.contains(blob) {
                     kept.since = kept.since.max(current);
                 } else if kept.since + self.limits.grace <= current {
                     unused.push(*blob);

@@ -14,7 +14,7 @@ use membership::Role;
 use turmoil::Sim;
 
 use super::connection::Purpose;
-use super::plan::Class;
+use super::plan::{Class, LOST, Size};
 use super::world::{Life, Wish, World};
 use crate::event;
 
@@ -71,7 +71,11 @@ impl Chaos {
     pub fn new(world: Rc<World>, sim: &mut Sim<'_>) -> Self {
         let mut rng = Rng::with_seed(world.plan.seed ^ 0x6368_616f_7321);
         if world.plan.classes.contains(&Class::Loss) {
-            sim.set_fail_rate(f64::from(rng.u32(1..20)) / 1_000.0);
+            // turmoil has no packet that comes again: a lossy run has streams that are late instead.
+            match world.plan.size {
+                Size::Lossy => world.conditions.lose(LOST),
+                _ => sim.set_fail_rate(f64::from(rng.u32(1..20)) / 1_000.0),
+            }
             world.injected(Class::Loss, "");
         }
         for class in [
@@ -248,6 +252,11 @@ impl Chaos {
         let (Some(m), Some(w)) = (self.pick(Role::Manager), self.pick(Role::Worker)) else {
             return;
         };
+        let is_lossy = self.world.plan.size == Size::Lossy;
+        if is_lossy && !self.troubled.is_empty() {
+            // One host at a time.
+            return;
+        }
         let owner = match class.is_of_owners() {
             true => self.pick_owner(),
             false => Some(m),
@@ -275,6 +284,8 @@ impl Chaos {
                     self.crash(sim, m, power, 500..9_000);
                 }
             }
+            Class::WorkerPause if is_lossy => self.pause(sim, w, 50..1_000),
+            Class::ManagerPause if is_lossy => self.pause(sim, m, 50..1_000),
             Class::WorkerPause => self.pause(sim, w, 200..20_000),
             Class::ManagerPause => self.pause(sim, m, 200..10_000),
             Class::WorkerShutdown => self.world.hosts[w].leave.notify_one(),
@@ -323,6 +334,7 @@ impl Chaos {
     pub fn stop(&mut self, sim: &mut Sim<'_>) {
         self.agenda.clear();
         sim.set_fail_rate(0.0);
+        self.world.conditions.lose(0);
         self.world.conditions.release_all();
         for link in self.links() {
             self.relieve(sim, link);

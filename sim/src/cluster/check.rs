@@ -9,7 +9,7 @@ use stats::{
     Delta, DropCause, Issued, Outcome, RunResult, StopReason, VerdictState, WorkflowStatus,
 };
 
-use super::plan::{Class, Job, Mark};
+use super::plan::{Class, Job, Mark, Size};
 use super::target::Target;
 use super::world::{Submitted, World};
 use crate::event;
@@ -62,6 +62,10 @@ pub fn in_the_end(world: &World) {
         check_counts(world, job, result, &target);
         check_planned(world, job, known, result, &target);
         note(world, job, result);
+    }
+    if world.plan.size == Size::Lossy && !target.lapses.is_empty() {
+        let what = format!("{:?}: a lease has run out, and its worker lived", target.lapses);
+        world.violate("R4.lapse", what);
     }
     if world.plan.has(Class::Retention) {
         world.reach(Mark::Collected);

@@ -19,7 +19,7 @@ use tokio::time::timeout;
 use trust::{Expected, HandshakeError, Identity};
 use turmoil::net::{TcpListener, TcpStream, UdpSocket};
 
-use super::connection::{Conditions, Purpose, SimConnection};
+use super::connection::{Conditions, Late, Purpose, SimConnection};
 use super::world::PORT;
 use crate::transport::Traced;
 
@@ -91,6 +91,7 @@ fn connection(
         purpose: purpose([own.role, other.role], port),
         conditions,
         waiting: None,
+        late: Late::default(),
     };
     let peer = trust::Peer { identity: other, not_after: u64::MAX, fingerprint: [0; 32] };
     let caller = Caller { address, peer: Some(Arc::new(peer)) };
@@ -109,6 +110,7 @@ impl Network for SimNetwork {
             let failed = |error| ConnectError::Io { address: address.clone(), error };
             let port =
                 address.rsplit(':').next().and_then(|port| port.parse().ok()).unwrap_or(PORT);
+            tokio::time::sleep(conditions.late_by()).await;
             let mut stream = TcpStream::connect(address.as_str()).await.map_err(failed)?;
             let other = introduce(&mut stream, &own).await.map_err(failed)?;
             let wrong_node = expected.node.is_some_and(|node| node != other.node);
@@ -144,9 +146,10 @@ impl Network for SimNetwork {
     }
 
     fn gossip(&self, config: AgentConfig) -> BoxFuture<'static, io::Result<Agent>> {
+        let conditions = Arc::clone(&self.conditions);
         Box::pin(async move {
             let socket = UdpSocket::bind(config.bind).await?;
-            Ok(Agent::start_task(config, Socket(socket)))
+            Ok(Agent::start_task(config, Socket(socket, conditions)))
         })
     }
 }
@@ -175,7 +178,7 @@ async fn accept(
     }
 }
 
-struct Socket(UdpSocket);
+struct Socket(UdpSocket, Arc<Conditions>);
 
 impl Datagrams for Socket {
     fn readable(&self) -> impl Future<Output = io::Result<()>> + Send {
@@ -187,6 +190,7 @@ impl Datagrams for Socket {
     }
 
     fn try_send_to(&self, bytes: &[u8], to: SocketAddr) -> io::Result<usize> {
-        self.0.try_send_to(bytes, to)
+        // Nobody tells the sender.
+        if self.1.is_lost() { Ok(bytes.len()) } else { self.0.try_send_to(bytes, to) }
     }
 }

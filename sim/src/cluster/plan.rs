@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
+use std::ops::{Range, RangeInclusive};
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -98,10 +99,28 @@ named! {
     }
 }
 
+/// What a run is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// Many faults on few hosts.
+    Usual,
+    /// The same on many workers with thousands of virtual users.
+    Large,
+    /// Nothing but loss and short pauses: nobody may be taken for dead.
+    Lossy,
+}
+
+/// The faults of a lossy run.
+pub const LOSSY: [Class; 3] = [Class::Loss, Class::WorkerPause, Class::ManagerPause];
+pub const LOSSY_NAMES: &[&str] = &[LOSSY[0].name(), LOSSY[1].name(), LOSSY[2].name()];
+/// Of a hundred packets of a lossy run.
+pub const LOST: u8 = 20;
+
 /// The shape of one run.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub seed: u64,
+    pub size: Size,
     pub managers: usize,
     pub workers: usize,
     pub cores: u32,
@@ -135,6 +154,9 @@ pub const TICK: Duration = Duration::from_millis(10);
 /// Rows of a data set.
 pub const ROWS: usize = 400;
 
+/// As many as run within some seconds of processor time.
+const LARGE_WORKERS: usize = 32;
+
 /// Managers that found the ledger; one more may come in later.
 pub const FOUNDERS: usize = 3;
 
@@ -160,12 +182,22 @@ const FOCUSED: [&[Class]; 8] = [
 ];
 
 impl Plan {
-    pub fn draw(seed: u64) -> Self {
+    pub fn draw(seed: u64, size: Size) -> Self {
         let mut rng = Rng::with_seed(seed ^ 0x636c_7573_7465_7231);
-        let (classes, focused) = classes(&mut rng);
-        let abuse = Duration::from_secs(if focused { rng.u64(35..60) } else { rng.u64(20..60) });
-        let jobs = 0..rng.usize(1..=if focused { 2 } else { 3 });
-        let jobs = jobs.map(|number| job(number, &mut rng, abuse, &classes, focused)).collect();
+        let (classes, focused) = match size {
+            Size::Lossy => (BTreeSet::from(LOSSY), false),
+            Size::Usual | Size::Large => classes(&mut rng),
+        };
+        let (seconds, jobs) = match (size, focused) {
+            (Size::Lossy, _) => (240..300, 8),
+            (Size::Large, _) => (30..40, 2),
+            (Size::Usual, true) => (35..60, 2),
+            (Size::Usual, false) => (20..60, 3),
+        };
+        let abuse = Duration::from_secs(rng.u64(seconds));
+        let jobs = 0..if size == Size::Lossy { jobs } else { rng.usize(1..=jobs) };
+        let loads = Loads::of(size, focused, classes.contains(&Class::Bursts));
+        let jobs = jobs.map(|number| job(number, &mut rng, abuse, &classes, &loads)).collect();
         let slowest = Duration::from_millis(rng.u64(2..30));
         let managers = FOUNDERS + usize::from(classes.contains(&Class::Voters));
         // Whoever changes a lease mostly makes it shorter.
@@ -176,13 +208,20 @@ impl Plan {
         };
         let differ = classes.contains(&Class::LeasesDiffer);
         let leases = (0..managers).map(|_| if differ { rng.u64(2_000..=6_000) } else { lease });
+        let leases = leases.map(Duration::from_millis).collect();
         let gap = if focused { 5_000..9_000 } else { 1_500..9_000 };
+        let (workers, cores) = match size {
+            Size::Usual => (rng.usize(2..=4), rng.u32(1..=2)),
+            Size::Large => (LARGE_WORKERS, 4),
+            Size::Lossy => (5, 4),
+        };
         Self {
             seed,
+            size,
             managers,
-            leases: leases.map(Duration::from_millis).collect(),
-            workers: rng.usize(2..=4),
-            cores: rng.u32(1..=2),
+            leases,
+            workers,
+            cores,
             jobs,
             abuse,
             gap: Duration::from_millis(rng.u64(gap)),
@@ -198,7 +237,7 @@ impl Plan {
 
     /// Nothing happens to machines and network that anybody could be lost by.
     pub fn is_mild(&self) -> bool {
-        self.classes.iter().all(|class| class.is_mild())
+        self.size == Size::Lossy || self.classes.iter().all(|class| class.is_mild())
     }
 
     /// Attempts may fail by themselves, or be ended by their script.
@@ -272,10 +311,11 @@ fn job(
     rng: &mut Rng,
     abuse: Duration,
     classes: &BTreeSet<Class>,
-    lasts: bool,
+    loads: &Loads,
 ) -> Job {
     let name = format!("job-{number}");
-    let rows = rng.u8(..4) == 0;
+    // A thousand users would have used all rows at once.
+    let rows = rng.u8(..4) == 0 && *loads.vus.end() <= 100;
     let mut text = format!("name: {name}\ntarget: http://127.0.0.1:9\n");
     if classes.contains(&Class::Timeout) {
         let _ = writeln!(text, "timeout: {}s", rng.u32(3..15));
@@ -300,7 +340,7 @@ fn job(
         if workflow == "side" && !side || workflow == "second" && !second {
             continue;
         }
-        let load = load(rng, lasts, classes.contains(&Class::Bursts));
+        let load = load(rng, loads);
         let needs = needs.map(|one| format!(", depends_on: [ {one} ]")).unwrap_or_default();
         let path = if rows { "/${data.users.name}" } else { "/" };
         let _ = writeln!(
@@ -308,19 +348,40 @@ fn job(
             "  - {{ name: {workflow}{needs}, load: {{ {load}, graceful_stop: 1s }}, steps: [ {{ get: \"{path}\" }} ] }}"
         );
     }
-    let latest_ms = if lasts { 4_000 } else { abuse.as_millis() as u64 * 2 / 3 };
+    let latest_ms = if loads.early { 4_000 } else { abuse.as_millis() as u64 * 2 / 3 };
     let at = Duration::from_millis(rng.u64(500..latest_ms));
     Job { name, text, at, rows }
 }
 
-fn load(rng: &mut Rng, lasts: bool, bursts: bool) -> String {
-    let lengths = if lasts { 15_000..35_000 } else { 2_000..20_000 };
-    let (vus, length_ms) = (rng.u64(1..=16), rng.u64(lengths));
+/// How large the loads of a run's jobs are.
+struct Loads {
+    vus: RangeInclusive<u64>,
+    lengths_ms: Range<u64>,
+    /// Counted iterations for each user and second.
+    per_second: u64,
+    /// Jobs come at the beginning, so that faults meet all of them.
+    early: bool,
+}
+
+impl Loads {
+    fn of(size: Size, focused: bool, bursts: bool) -> Self {
+        let (vus, lengths_ms) = match (size, focused) {
+            (Size::Usual, false) => (1..=16, 2_000..20_000),
+            (Size::Usual, true) => (1..=16, 15_000..35_000),
+            (Size::Large, _) => (500..=5_000, 8_000..20_000),
+            (Size::Lossy, _) => (1..=16, 20_000..60_000),
+        };
+        // Half of what there is time for, or a little less than all.
+        let per_second = if bursts { 5 } else { 1 };
+        Self { vus, lengths_ms, per_second, early: focused || size == Size::Large }
+    }
+}
+
+fn load(rng: &mut Rng, loads: &Loads) -> String {
+    let (vus, length_ms) = (rng.u64(loads.vus.clone()), rng.u64(loads.lengths_ms.clone()));
     match rng.u8(..6) {
         0 | 1 => {
-            // Half of what there is time for, or a little less than all.
-            let per_second = if bursts { 5 } else { 1 };
-            let iterations = (vus * length_ms * per_second / 1_000).max(1);
+            let iterations = (vus * length_ms * loads.per_second / 1_000).max(1);
             format!("vus: {vus}, iterations: {iterations}, max_duration: {length_ms}ms")
         }
         2 | 3 => format!("rate: {}/s, duration: {length_ms}ms, max_vus: 50", vus * 2),

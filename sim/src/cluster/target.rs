@@ -25,6 +25,8 @@ pub struct Target {
     reached: BTreeSet<Mark>,
     /// Shards whose last attempt has ended with an error of the plan, which is final.
     failed: BTreeSet<Place>,
+    /// Attempts whose leases have run out while nobody wanted them to stop.
+    pub lapses: Vec<Place>,
     /// Jobs that their scripts have ended.
     aborted: BTreeSet<String>,
     /// Jobs that are paused, as all their workers have acknowledged.

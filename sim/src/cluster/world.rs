@@ -132,12 +132,12 @@ impl World {
         });
         let hosts = hosts.collect();
         Rc::new(Self {
-            plan,
             folder,
             hosts,
             target: Arc::default(),
             jobs: RefCell::default(),
-            conditions: Arc::default(),
+            conditions: Arc::new(Conditions::new(plan.seed)),
+            plan,
             wishes: RefCell::default(),
             calm: Cell::new(false),
             faults: RefCell::default(),

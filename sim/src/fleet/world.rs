@@ -21,9 +21,9 @@ use super::engine::Target;
 use super::lossy::Members;
 use super::manager::{ManagerHost, What};
 use super::plan::{self, Class, Clock, Mark, Plan};
-use super::stream::Stream;
 use super::watch::Watch;
 use super::worker::WorkerHost;
+use crate::cluster::stream::Stream;
 use crate::event;
 use crate::outcome::Violation;
 

@@ -12,8 +12,9 @@ use fence::Moment;
 use permit::{IssuedFile, PermitState, SendPermit};
 use plan::{Executor, Rate};
 use schedule::Units;
-use stats::{DropCause, Layout, Trend, Window};
+use stats::{DropCause, Layout, Window};
 
+use super::counted;
 use crate::cluster::plan::Mark;
 use crate::cluster::target::{Place, Sender, Target};
 use crate::event;
@@ -229,6 +230,9 @@ impl Attempt {
         if standing.is_final() {
             // What nobody has begun is for another attempt, or whoever leads the job counts it.
             let how = if self.stop == Stop::No { Ending::LeaseLapsed } else { Ending::Stopped };
+            if self.stop == Stop::No {
+                target.lapses.push(self.place.clone());
+            }
             return vec![self.end(how)];
         }
         if self.stop == Stop::Now || self.stop != Stop::No && elapsed.is_none() {
@@ -374,26 +378,5 @@ impl Attempt {
             self.taken += count;
             self.drop_units(DropCause::DataExhausted, count);
         }
-    }
-}
-
-pub fn counted(
-    window: Window,
-    vus: u64,
-    taken: u64,
-    held: Duration,
-    issued: Option<permit::IssuedCounts>,
-) -> Counted {
-    Counted {
-        window,
-        series: None,
-        vus,
-        taken,
-        held,
-        messages: Vec::new(),
-        samples_dropped: 0,
-        cpu: (Duration::ZERO, Duration::ZERO),
-        loop_lag: Trend::default(),
-        issued,
     }
 }
