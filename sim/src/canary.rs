@@ -1,5 +1,5 @@
 //! Known bugs put back on purpose: names on the command line to switches in `fence`, and in the
-//! models of the fleet.
+//! model of the engine.
 
 use std::cell::RefCell;
 
@@ -37,18 +37,6 @@ const IN_THE_CLUSTER: [(&str, Canary); 17] = [
 /// Bugs of the engine, which is a model in the scenario `cluster`.
 const IN_THE_ENGINE: [&str; 3] = ["ignores-lease", "runs-ahead", "sends-after-kill"];
 
-/// Bugs of the fleet's shells, which the scenario `fleet` has itself.
-const IN_THE_FLEET: [&str; 8] = [
-    "fleet-ignores-lease",
-    "fleet-does-not-wait",
-    "fleet-stale-renewal",
-    "fleet-counts-twice",
-    "fleet-checkpoint-no-promise",
-    "fleet-runs-ahead",
-    "fleet-drops-silently",
-    "fleet-no-relay",
-];
-
 thread_local! {
     static IN_A_MODEL: RefCell<Option<String>> = const { RefCell::new(None) };
 }
@@ -71,7 +59,6 @@ pub fn names(name: &str, scenario: &str) -> Result<Vec<String>, String> {
         "cluster" | "cluster-large" | "cluster-lossy" => {
             [&of(&IN_THE_CLUSTER)[..], &IN_THE_ENGINE].concat()
         }
-        fleet if fleet.starts_with("fleet") => IN_THE_FLEET.to_vec(),
         _ => of(&IN_THE_LEDGER),
     };
     let chosen = known.iter().filter(|known| name == "all" || name == **known);

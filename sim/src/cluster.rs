@@ -21,7 +21,7 @@ mod engine;
 mod hosts;
 mod network;
 mod plan;
-pub(crate) mod stream;
+mod stream;
 mod target;
 mod world;
 

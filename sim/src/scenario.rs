@@ -28,9 +28,6 @@ pub const ALL: &[Scenario] = &[
     crate::cluster::SCENARIO,
     crate::cluster::LARGE,
     crate::cluster::LOSSY,
-    crate::fleet::SCENARIO,
-    crate::fleet::LARGE,
-    crate::fleet::LOSSY,
 ];
 
 #[must_use]
