@@ -26,8 +26,9 @@ use crate::event;
 const HOST: u64 = 99;
 const DEADLINE: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(6);
-/// In the calm a client has fewer failures than this in a row: its patience lasts for an election.
-const FAILURES_MAX: u32 = 2;
+/// A result is asked for again after this: later than blobs are collected that no job has, and
+/// earlier than an ended job is forgotten.
+const ASKED_AGAIN: Duration = Duration::from_secs(33);
 
 pub fn client(world: &World, number: usize) -> FleetClient {
     let identity = identity(Role::Client, NodeId(0xc11e << 64 | number as u128));
@@ -80,26 +81,23 @@ pub async fn user(world: Rc<World>, number: usize) {
     }
 }
 
-/// A result can be had until its job is forgotten.
+/// A result can be had until its job is forgotten, also if nobody has asked for it for a while.
 async fn expire(world: &World, client: &FleetClient, job: &str, id: JobId) {
-    let mut failures = 0;
+    let everybody_is_there = world.calm.get();
+    sleep(ASKED_AGAIN).await;
     loop {
-        sleep(Duration::from_secs(2)).await;
         match client.result(id).await {
-            Ok(_) => failures = 0,
+            Ok(_) => {}
             Err(error) if is_forgotten(world, &error) => {
                 world.reach(Mark::Expired);
                 return known(world, job, |known| known.expired = true);
             }
-            // Everybody is there and can be reached.
-            Err(error) if world.calm.get() => {
-                failures += 1;
-                if failures == FAILURES_MAX {
-                    world.violate("R17a.result", format!("{job}: it had a result; {error}"));
-                }
+            Err(error) if everybody_is_there => {
+                world.violate("R17a.result", format!("{job}: it had a result; {error}"));
             }
             Err(_) => {}
         }
+        sleep(Duration::from_secs(2)).await;
     }
 }
 
