@@ -1,5 +1,5 @@
 //! Known bugs put back on purpose: names on the command line to switches in `fence`, and in the
-//! models of the fleet.
+//! model of the engine.
 
 use std::cell::RefCell;
 
@@ -14,7 +14,7 @@ const IN_THE_LEDGER: [(&str, Canary); 4] = [
 ];
 
 /// Names and bugs of managers and workers, which the scenario `cluster` finds.
-const IN_THE_CLUSTER: [(&str, Canary); 13] = [
+const IN_THE_CLUSTER: [(&str, Canary); 17] = [
     ("no-wait-for-lease", Canary::NoWaitForLease),
     ("other-lease", Canary::OtherLease),
     ("stale-renewal", Canary::StaleRenewal),
@@ -28,27 +28,14 @@ const IN_THE_CLUSTER: [(&str, Canary); 13] = [
     ("error-retried", Canary::ErrorRetried),
     ("abort-ignored", Canary::AbortIgnored),
     ("rows-overlap", Canary::RowsOverlap),
+    ("pause-lost", Canary::PauseLost),
+    ("voters-unsettled", Canary::VotersUnsettled),
+    ("blob-not-sought", Canary::BlobNotSought),
+    ("collects-in-use", Canary::CollectsInUse),
 ];
 
 /// Bugs of the engine, which is a model in the scenario `cluster`.
 const IN_THE_ENGINE: [&str; 3] = ["ignores-lease", "runs-ahead", "sends-after-kill"];
-
-/// Bugs of the fleet's shells, which the scenario `fleet` has itself.
-const IN_THE_FLEET: [&str; 8] = [
-    "fleet-ignores-lease",
-    "fleet-does-not-wait",
-    "fleet-stale-renewal",
-    "fleet-counts-twice",
-    "fleet-checkpoint-no-promise",
-    "fleet-runs-ahead",
-    "fleet-drops-silently",
-    "fleet-no-relay",
-];
-
-/// Bugs of `cluster` that need more coincidences than some hundred seeds bring. They can be chosen
-/// by name, and `all` leaves them out.
-const NOT_FOUND_YET: [&str; 5] =
-    ["other-lease", "no-promise", "damage-is-nothing", "runs-ahead", "sends-after-kill"];
 
 thread_local! {
     static IN_A_MODEL: RefCell<Option<String>> = const { RefCell::new(None) };
@@ -69,14 +56,12 @@ pub fn names(name: &str, scenario: &str) -> Result<Vec<String>, String> {
         bugs.iter().map(|(name, _)| *name).collect()
     };
     let known: Vec<&str> = match scenario {
-        "cluster" => [&of(&IN_THE_CLUSTER)[..], &IN_THE_ENGINE].concat(),
-        fleet if fleet.starts_with("fleet") => IN_THE_FLEET.to_vec(),
+        "cluster" | "cluster-large" | "cluster-lossy" => {
+            [&of(&IN_THE_CLUSTER)[..], &IN_THE_ENGINE].concat()
+        }
         _ => of(&IN_THE_LEDGER),
     };
-    let chosen = known.iter().filter(|known| match name {
-        "all" => !NOT_FOUND_YET.contains(*known),
-        name => name == **known,
-    });
+    let chosen = known.iter().filter(|known| name == "all" || name == **known);
     let chosen: Vec<String> = chosen.map(|known| (*known).to_owned()).collect();
     if chosen.is_empty() {
         return Err(format!("no canary `{name}`; there is: all, {}", known.join(", ")));

@@ -16,10 +16,12 @@
 mod chaos;
 mod check;
 mod client;
+mod connection;
 mod engine;
 mod hosts;
 mod network;
 mod plan;
+mod stream;
 mod target;
 mod world;
 
@@ -30,7 +32,7 @@ use std::time::Duration;
 use turmoil::Sim;
 
 use chaos::Chaos;
-use plan::{CALM, Class, Mark, Plan, TICK};
+use plan::{CALM, Class, Mark, Plan, Size, TICK};
 use world::World;
 
 use crate::outcome::{Histories, Outcome};
@@ -42,15 +44,33 @@ pub const SCENARIO: Scenario = Scenario {
     about: "the product's own managers, workers and clients: jobs from their submission to their result",
     marks: Mark::NAMES,
     faults: Class::NAMES,
-    run,
+    run: |order| run(order, Size::Usual),
 };
 
-fn run(order: &Order) -> Outcome {
+/// Many workers and virtual users.
+pub const LARGE: Scenario = Scenario {
+    name: "cluster-large",
+    about: "the same with 32 workers and thousands of virtual users",
+    marks: &[],
+    faults: Class::NAMES,
+    run: |order| run(order, Size::Large),
+};
+
+/// What a lossy network must not do.
+pub const LOSSY: Scenario = Scenario {
+    name: "cluster-lossy",
+    about: "20 % loss and pauses of a second: nobody who lives is taken for lost",
+    marks: &[],
+    faults: plan::LOSSY_NAMES,
+    run: |order| run(order, Size::Lossy),
+};
+
+fn run(order: &Order, size: Size) -> Outcome {
     shim::install(order.seed);
     trace::start(order.verbose);
     ledger::seed(order.seed);
     show_logs(order.verbose);
-    let plan = Plan::draw(order.seed);
+    let plan = Plan::draw(order.seed, size);
     event!("{plan:?}");
     let world = World::new(plan);
     panic::set_hook(Box::new(|info| panics::note(info.to_string())));

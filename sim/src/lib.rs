@@ -14,7 +14,6 @@ pub mod campaign;
 pub mod canary;
 pub mod child;
 mod cluster;
-mod fleet;
 mod ledger;
 pub mod linear;
 pub mod membership;

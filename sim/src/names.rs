@@ -13,7 +13,7 @@ macro_rules! named {
             #[allow(dead_code, reason = "marks are reached one by one")]
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
-            pub fn name(self) -> &'static str {
+            pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $text,)* }
             }
         }

@@ -26,9 +26,8 @@ pub const ALL: &[Scenario] = &[
     crate::ledger::SCENARIO,
     crate::membership::SCENARIO,
     crate::cluster::SCENARIO,
-    crate::fleet::SCENARIO,
-    crate::fleet::LARGE,
-    crate::fleet::LOSSY,
+    crate::cluster::LARGE,
+    crate::cluster::LOSSY,
 ];
 
 #[must_use]

@@ -40,6 +40,14 @@ pub enum Canary {
     AbortIgnored,
     /// A block of rows begins with the last row of the one before.
     RowsOverlap,
+    /// A worker acknowledges a pause and does not pass it on to its attempts.
+    PauseLost,
+    /// Voters change although running jobs have no checkpoint with the present ones.
+    VotersUnsettled,
+    /// A manager that has lost a blob does not ask the others for it.
+    BlobNotSought,
+    /// Blobs are collected although jobs refer to them.
+    CollectsInUse,
 }
 
 #[cfg(feature = "canary")]

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use fence::canary::{self, Canary};
 use ledger_state::Command;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
@@ -112,7 +113,10 @@ async fn blobs(core: &Core, read_at: &mut Instant) {
     let in_use =
         reads::read(core, ReadLevel::Strong, core.timing.request, |state| state.blobs_in_use());
     let Ok(in_use) = in_use.await else { return };
-    let in_use = in_use.value;
+    let mut in_use = in_use.value;
+    if canary::active(Canary::CollectsInUse) {
+        in_use.clear();
+    }
     let gap = began.saturating_duration_since(std::mem::replace(read_at, began));
     if gap > core.timing.housekeeping * 3 {
         // A majority was missing. A submission that has waited for it must find its blobs when it

@@ -1,7 +1,10 @@
 //! What is done to the cluster while it works, and how all of it is undone.
 
+mod files;
+mod owners;
+mod processes;
+
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -9,15 +12,11 @@ use base::lock;
 use fastrand::Rng;
 use membership::Role;
 use turmoil::Sim;
-use wal::faulty::CrashMode;
 
-use super::plan::Class;
-use super::world::{Life, World};
+use super::connection::Purpose;
+use super::plan::{Class, LOST, Size};
+use super::world::{Life, Wish, World};
 use crate::event;
-use crate::panics;
-
-/// More than a part of a checkpoint has on its way between managers.
-const TOO_LONG_BY: usize = 3 << 20;
 
 /// Two hosts, the lower number first.
 type Link = (usize, usize);
@@ -44,6 +43,19 @@ enum Action {
     Thaw(usize),
     /// The next manager of a rolling restart.
     Leave(Vec<usize>),
+    /// What is held of this manager's connections goes on.
+    Release(usize),
+    /// Looks whether somebody has taken over since, by how many jobs each host owned then.
+    AwaitSuccessor {
+        owned: Vec<usize>,
+        until_ms: u64,
+    },
+    Pause(usize),
+    /// The owner crashes, and another manager's checkpoints are damaged.
+    CrashAndDamage {
+        owner: usize,
+        damaged: usize,
+    },
 }
 
 pub struct Chaos {
@@ -59,7 +71,11 @@ impl Chaos {
     pub fn new(world: Rc<World>, sim: &mut Sim<'_>) -> Self {
         let mut rng = Rng::with_seed(world.plan.seed ^ 0x6368_616f_7321);
         if world.plan.classes.contains(&Class::Loss) {
-            sim.set_fail_rate(f64::from(rng.u32(1..20)) / 1_000.0);
+            // turmoil has no packet that comes again: a lossy run has streams that are late instead.
+            match world.plan.size {
+                Size::Lossy => world.conditions.lose(LOST),
+                _ => sim.set_fail_rate(f64::from(rng.u32(1..20)) / 1_000.0),
+            }
             world.injected(Class::Loss, "");
         }
         for class in [
@@ -68,6 +84,7 @@ impl Chaos {
             Class::LeasesDiffer,
             Class::SmallReports,
             Class::Retention,
+            Class::Bursts,
         ] {
             if world.plan.has(class) {
                 world.injected(class, "");
@@ -76,7 +93,9 @@ impl Chaos {
         let agenda = BTreeMap::new();
         let (number, now_ms, troubled) = (0, 0, BTreeMap::new());
         let mut chaos = Self { world, rng, agenda, number, now_ms, troubled };
-        chaos.at(Duration::from_secs(2), Action::Fire);
+        // Jobs that last are under way by then.
+        let first = if chaos.world.plan.focused { 6 } else { 2 };
+        chaos.at(Duration::from_secs(first), Action::Fire);
         chaos
     }
 
@@ -143,12 +162,19 @@ impl Chaos {
         self.at(length, Action::Relieve(cut));
     }
 
+    /// No manager reaches this host for a while.
+    fn leave_alone(&mut self, sim: &mut Sim<'_>, host: usize, ms: std::ops::Range<u64>) {
+        let others = self.world.of_role(Role::Manager).into_iter().filter(|m| *m != host);
+        let links: Vec<Link> = others.map(|m| (m.min(host), m.max(host))).collect();
+        self.cut(sim, &links, Trouble::Cut, ms);
+    }
+
     /// Does what is due. Called between two steps of the simulation.
     pub fn step(&mut self, sim: &mut Sim<'_>, now_ms: u64) {
         self.now_ms = now_ms;
         self.restart_ended();
-        if let Some(host) = self.world.pause_asked.take() {
-            self.pause(sim, host, 2_000..15_000);
+        for wish in self.world.wishes.take() {
+            self.fulfil(sim, wish);
         }
         while let Some(entry) = self.agenda.first_entry().filter(|entry| entry.key().0 <= now_ms) {
             let action = entry.remove();
@@ -190,6 +216,30 @@ impl Chaos {
                 }
                 self.at(Duration::from_secs(4), Action::Leave(managers));
             }
+            Action::Release(host) => self.world.conditions.release(self.world.hosts[host].node),
+            Action::AwaitSuccessor { owned, until_ms } => self.await_successor(owned, until_ms),
+            Action::Pause(host) => self.pause(sim, host, 800..2_500),
+            Action::CrashAndDamage { owner, damaged } => {
+                self.crash(sim, owner, false, 15_000..25_000);
+                self.damage_all(damaged);
+            }
+        }
+    }
+
+    /// What somebody inside the simulation has asked for.
+    fn fulfil(&mut self, sim: &mut Sim<'_>, wish: Wish) {
+        event!("{wish:?}");
+        match wish {
+            Wish::Pause(host) => self.pause(sim, host, 2_000..15_000),
+            Wish::HoldServices(host) => {
+                self.hold(host, Purpose::Services, Duration::from_secs(25));
+            }
+            Wish::CrashOwner => {
+                if let Some(owner) = self.pick_owner() {
+                    self.crash(sim, owner, false, 8_000..15_000);
+                }
+                self.world.conditions.release_all();
+            }
         }
     }
 
@@ -202,6 +252,16 @@ impl Chaos {
         let (Some(m), Some(w)) = (self.pick(Role::Manager), self.pick(Role::Worker)) else {
             return;
         };
+        let is_lossy = self.world.plan.size == Size::Lossy;
+        if is_lossy && !self.troubled.is_empty() {
+            // One host at a time.
+            return;
+        }
+        let owner = match class.is_of_owners() {
+            true => self.pick_owner(),
+            false => Some(m),
+        };
+        let Some(owner) = owner else { return };
         let links = self.links();
         let any = links[self.rng.usize(..links.len())];
         let name = match class {
@@ -209,6 +269,7 @@ impl Chaos {
             Class::WorkerShutdown | Class::WorkerAlone => self.name(w),
             Class::ManagerCrash | Class::ManagerPowerLoss | Class::ManagerPause => self.name(m),
             Class::Checkpoint | Class::LostBlob => self.name(m),
+            owners if owners.is_of_owners() => self.name(owner),
             _ => String::new(),
         };
         self.world.injected(class, &name);
@@ -223,6 +284,8 @@ impl Chaos {
                     self.crash(sim, m, power, 500..9_000);
                 }
             }
+            Class::WorkerPause if is_lossy => self.pause(sim, w, 50..1_000),
+            Class::ManagerPause if is_lossy => self.pause(sim, m, 50..1_000),
             Class::WorkerPause => self.pause(sim, w, 200..20_000),
             Class::ManagerPause => self.pause(sim, m, 200..10_000),
             Class::WorkerShutdown => self.world.hosts[w].leave.notify_one(),
@@ -230,11 +293,7 @@ impl Chaos {
                 let managers = self.world.of_role(Role::Manager);
                 self.at(Duration::ZERO, Action::Leave(managers));
             }
-            Class::WorkerAlone => {
-                let managers = self.world.of_role(Role::Manager);
-                let links: Vec<Link> = managers.into_iter().map(|m| (m, w)).collect();
-                self.cut(sim, &links, Trouble::Cut, 1_000..30_000);
-            }
+            Class::WorkerAlone => self.leave_alone(sim, w, 1_000..30_000),
             Class::Slow => self.cut(sim, &[any], Trouble::Slow, 500..15_000),
             Class::OneWay => {
                 let (from, to) = if self.rng.bool() { any } else { (any.1, any.0) };
@@ -257,124 +316,26 @@ impl Chaos {
                 self.cut(sim, &links, Trouble::Cut, 500..25_000);
             }
             Class::Checkpoint => self.damage(m),
+            Class::StaleOwner => self.stale_owner(owner),
+            Class::DamagedTakeover => self.damaged_takeover(sim, owner),
+            Class::OwnerAndWorker => {
+                self.crash(sim, owner, false, 5_000..15_000);
+                let sends = lock(&self.world.target).last_host.unwrap_or(w);
+                self.leave_alone(sim, sends, 10_000..25_000);
+            }
+            // The first one is removed with whatever only it has.
+            Class::LostBlob if self.world.plan.has(Class::Voters) && m == 0 => {}
             Class::LostBlob => self.lose_blob(m),
             _ => {}
         }
-    }
-
-    /// Damages a file of statistics as a bad sector or a bad repair would: another byte, too few,
-    /// or too many.
-    fn damage(&mut self, host: usize) {
-        let folder = self.world.hosts[host].data.join("checkpoints");
-        let Ok(files) = std::fs::read_dir(folder) else { return };
-        let mut files: Vec<_> = files.filter_map(|file| Some(file.ok()?.path())).collect();
-        files.sort();
-        if files.is_empty() {
-            return;
-        }
-        let path = &files[self.rng.usize(..files.len())];
-        let how = self.rng.u8(..3);
-        let Ok(mut bytes) = std::fs::read(path) else { return };
-        let middle = bytes.len() / 2;
-        match how {
-            0 => bytes.truncate(middle),
-            1 => bytes.resize(bytes.len() + TOO_LONG_BY, 0x55),
-            _ => bytes.iter_mut().skip(middle).take(1).for_each(|byte| *byte ^= 0x55),
-        }
-        event!("{} is damaged ({how})", path.display());
-        let _ = std::fs::write(path, bytes);
-    }
-
-    /// Takes a blob from a manager's disk; the others have it.
-    fn lose_blob(&mut self, host: usize) {
-        let disk = &self.world.hosts[host].disk;
-        let is_blob = |path: &PathBuf| path.iter().any(|part| part == "blobs");
-        let blobs: Vec<PathBuf> = disk.files().into_iter().filter(is_blob).collect();
-        if !blobs.is_empty() {
-            let path = &blobs[self.rng.usize(..blobs.len())];
-            let erased = disk.erase(path);
-            event!("{} is gone: {erased}", path.display());
-        }
-    }
-
-    fn crash(&mut self, sim: &mut Sim<'_>, host: usize, power: bool, ms: std::ops::Range<u64>) {
-        self.take_down(sim, host, power);
-        let length = self.some_ms(ms);
-        self.at(length, Action::Start(host));
-    }
-
-    /// The power goes first: a crash runs destructors, and a destructor that could still write
-    /// would make it a clean end.
-    fn take_down(&mut self, sim: &mut Sim<'_>, host: usize, power: bool) {
-        let slot = &self.world.hosts[host];
-        slot.disk.power_off();
-        panics::while_crashing(|| sim.crash(slot.name.as_str()));
-        match power {
-            true => slot.disk.crash(CrashMode::Random),
-            false => slot.disk.kill(),
-        }
-        *slot.life.borrow_mut() = Life::Down;
-        lock(&self.world.target).freeze(host, false);
-    }
-
-    fn start(&mut self, sim: &mut Sim<'_>, host: usize) {
-        let is_running = *self.world.hosts[host].life.borrow() == Life::Running;
-        if is_running || self.world.hosts[host].retired.get() {
-            return;
-        }
-        if *self.world.hosts[host].life.borrow() != Life::Down {
-            self.take_down(sim, host, false);
-        }
-        let slot = &self.world.hosts[host];
-        slot.disk.power_on();
-        *slot.life.borrow_mut() = Life::Running;
-        event!("{} starts", slot.name);
-        sim.bounce(slot.name.as_str());
-    }
-
-    /// What a supervisor does with a process that has ended.
-    fn restart_ended(&mut self) {
-        for host in 0..self.world.hosts.len() {
-            if self.world.hosts[host].retired.get() {
-                continue;
-            }
-            let why = match &*self.world.hosts[host].life.borrow() {
-                Life::Ended(why) => why.clone(),
-                Life::Running | Life::Down => continue,
-            };
-            let waits = self
-                .agenda
-                .values()
-                .any(|action| matches!(action, Action::Start(other) if *other == host));
-            if !waits {
-                if why != "told to end" {
-                    self.world.count("nodes that ended by themselves", 1);
-                }
-                let after = self.some_ms(100..1_500);
-                self.at(after, Action::Start(host));
-            }
-        }
-    }
-
-    /// turmoil runs every host in every step, so a pause is made of what it looks like from both
-    /// sides: the others hear nothing and are not heard, nothing is sent to the target, and the
-    /// host finds, all at once, that time has passed.
-    fn pause(&mut self, sim: &mut Sim<'_>, host: usize, ms: std::ops::Range<u64>) {
-        let links: Vec<Link> =
-            self.links().into_iter().filter(|(a, b)| *a == host || *b == host).collect();
-        let held: Vec<Link> =
-            links.into_iter().filter(|link| self.trouble(sim, *link, Trouble::Held)).collect();
-        let paused = self.some_ms(ms);
-        lock(&self.world.target).freeze(host, true);
-        self.at(Duration::from_millis(20), Action::Resume { host, paused });
-        self.at(paused, Action::Relieve(held));
-        self.at(paused, Action::Thaw(host));
     }
 
     /// Everything is as it should be from now on.
     pub fn stop(&mut self, sim: &mut Sim<'_>) {
         self.agenda.clear();
         sim.set_fail_rate(0.0);
+        self.world.conditions.lose(0);
+        self.world.conditions.release_all();
         for link in self.links() {
             self.relieve(sim, link);
         }

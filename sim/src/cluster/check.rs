@@ -1,14 +1,15 @@
 //! What must hold of every result, compared with what the target has seen.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use base::lock;
+use membership::Role;
 use schedule::Units;
 use stats::{
     Delta, DropCause, Issued, Outcome, RunResult, StopReason, VerdictState, WorkflowStatus,
 };
 
-use super::plan::{Class, Job, Mark};
+use super::plan::{Class, Job, Mark, Size};
 use super::target::Target;
 use super::world::{Submitted, World};
 use crate::event;
@@ -31,9 +32,21 @@ pub fn what_is_open(world: &World) -> Option<String> {
         false => known.result.is_some() || known.refused,
     };
     let open = |job: &&Job| jobs.get(&job.name).is_none_or(|known| !is_over(known));
-    let job = world.plan.jobs.iter().find(open)?;
-    let id = jobs.get(&job.name).and_then(|known| known.id);
-    Some(format!("{} has no result (accepted as {id:?})", job.name))
+    if let Some(job) = world.plan.jobs.iter().find(open) {
+        let id = jobs.get(&job.name).and_then(|known| known.id);
+        return Some(format!("{} has no result (accepted as {id:?})", job.name));
+    }
+    // When all jobs are forgotten nothing refers to a blob any more.
+    let left = if world.plan.has(Class::Retention) { blobs(world) } else { 0 };
+    (left > 0).then(|| format!("{left} blobs are left, and no job"))
+}
+
+/// How many there are on the disks of managers that run.
+fn blobs(world: &World) -> usize {
+    let is_blob = |path: &PathBuf| path.iter().any(|part| part == "blobs");
+    let files = |host: usize| world.hosts[host].disk.files();
+    let managers = world.running(Role::Manager).into_iter();
+    managers.map(|host| files(host).iter().filter(|path| is_blob(path)).count()).sum()
 }
 
 /// When everything is over.
@@ -44,12 +57,34 @@ pub fn in_the_end(world: &World) {
         let Some(known) = jobs.get(&job.name) else { continue };
         let Some(result) = &known.result else { continue };
         check_outcome(world, job, known, result);
+        check_kept(world, job, known, result);
         check_mild(world, job, result, target.was_aborted(&job.name));
         check_counts(world, job, result, &target);
         check_planned(world, job, known, result, &target);
         note(world, job, result);
     }
+    if world.plan.size == Size::Lossy && !target.lapses.is_empty() {
+        let what = format!("{:?}: a lease has run out, and its worker lived", target.lapses);
+        world.violate("R4.lapse", what);
+    }
+    if world.plan.has(Class::Retention) {
+        world.reach(Mark::Collected);
+    }
     world.count("requests at the target", target.requests());
+}
+
+/// R17a: what was acknowledged is there, as long as it is not damaged on most disks.
+fn check_kept(world: &World, job: &Job, known: &Submitted, result: &RunResult) {
+    let name = &job.name;
+    let reasons = &result.verdict.reasons;
+    let forgotten = "lost by a receiver that had acknowledged them";
+    if reasons.iter().any(|reason| reason.contains(forgotten)) && !has_damage(result) {
+        world.violate("R17a.forgotten", format!("{name}: {reasons:?}"));
+    }
+    let detail = known.status.as_ref().map(|status| status.detail.as_str()).unwrap_or_default();
+    if detail.contains("plan is lost") {
+        world.violate("R17a.plan", format!("{name}: {detail}, and one manager had it"));
+    }
 }
 
 fn check_outcome(world: &World, job: &Job, known: &Submitted, result: &RunResult) {
@@ -132,6 +167,12 @@ fn check_counts(world: &World, job: &Job, result: &RunResult, target: &Target) {
     check_exactness(world, job, result, counted, seen);
 }
 
+/// It says that too few sound checkpoints were found.
+fn has_damage(result: &RunResult) -> bool {
+    let damage = "checkpoints of the statistics were damaged";
+    result.verdict.reasons.iter().any(|reason| reason.contains(damage))
+}
+
 /// It does not say that counts are missing.
 fn is_exact(result: &RunResult) -> bool {
     let mut reasons = result.verdict.reasons.iter();
@@ -166,8 +207,10 @@ fn steps(result: &RunResult) -> impl Iterator<Item = &stats::StepStats> {
 /// Run and dropped together are what was planned, for every workflow whose plan can be counted,
 /// however it ended.
 fn check_planned(world: &World, job: &Job, known: &Submitted, result: &RunResult, target: &Target) {
-    // Reports that are too large to keep take their counts with them, and the result says so.
-    if world.plan.has(Class::SmallReports) && !is_exact(result) {
+    // Reports that are too large to keep take their counts with them, and so do checkpoints that
+    // are damaged where others are gone. The result says so.
+    let may_be_short = world.plan.has(Class::SmallReports) || has_damage(result);
+    if may_be_short && !is_exact(result) {
         return;
     }
     let folder = Path::new(&job.name).join("plan.yaml");

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use base::lock;
 use control::owner::Policy;
 use fastrand::Rng;
 use fence::{JobId, NodeId};
@@ -18,17 +19,21 @@ use tokio::time::sleep;
 
 use super::network::{SimNetwork, identity};
 use super::plan::{Class, FOUNDERS, Job, Mark, ROWS};
-use super::world::{Submitted, World};
+use super::world::{Submitted, Wish, World};
 use crate::event;
 
 /// Where the trace shows clients.
 const HOST: u64 = 99;
 const DEADLINE: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(6);
+/// A result is asked for again after this: later than blobs are collected that no job has, and
+/// earlier than an ended job is forgotten.
+const ASKED_AGAIN: Duration = Duration::from_secs(33);
 
 pub fn client(world: &World, number: usize) -> FleetClient {
     let identity = identity(Role::Client, NodeId(0xc11e << 64 | number as u128));
-    let network = Arc::new(SimNetwork { host: HOST, identity });
+    let conditions = Arc::clone(&world.conditions);
+    let network = Arc::new(SimNetwork { host: HOST, identity, conditions });
     let managers = world.managers().iter().map(ToString::to_string).collect();
     FleetClient::on(network, managers, DEADLINE, PATIENCE).expect("there are managers")
 }
@@ -56,6 +61,7 @@ pub async fn user(world: Rc<World>, number: usize) {
                         known.result = Some(Box::new(result));
                     });
                     event!("{} has its result", job.name);
+                    lock(&world.target).end(&job.name);
                     break;
                 }
             }
@@ -70,13 +76,28 @@ pub async fn user(world: Rc<World>, number: usize) {
         sleep(Duration::from_secs(1)).await;
     }
     meddling.abort();
-    while world.plan.has(Class::Retention) {
-        sleep(Duration::from_secs(2)).await;
-        if client.result(id).await.is_err_and(|error| is_forgotten(&world, &error)) {
-            world.reach(Mark::Expired);
-            known(&world, &job.name, |known| known.expired = true);
-            return;
+    if world.plan.has(Class::Retention) {
+        expire(&world, &client, &job.name, id).await;
+    }
+}
+
+/// A result can be had until its job is forgotten, also if nobody has asked for it for a while.
+async fn expire(world: &World, client: &FleetClient, job: &str, id: JobId) {
+    let everybody_is_there = world.calm.get();
+    sleep(ASKED_AGAIN).await;
+    loop {
+        match client.result(id).await {
+            Ok(_) => {}
+            Err(error) if is_forgotten(world, &error) => {
+                world.reach(Mark::Expired);
+                return known(world, job, |known| known.expired = true);
+            }
+            Err(error) if everybody_is_there => {
+                world.violate("R17a.result", format!("{job}: it had a result; {error}"));
+            }
+            Err(_) => {}
         }
+        sleep(Duration::from_secs(2)).await;
     }
 }
 
@@ -89,11 +110,18 @@ fn is_forgotten(world: &World, error: &FleetError) -> bool {
     world.plan.has(Class::Retention) && error.is_unknown_job()
 }
 
-/// Whoever changes the managers: one more comes in, and the first goes, while another stands still.
+/// Whoever changes the managers: one more comes in, and the first goes, while another stands still
+/// or is reached by its ledger only. Then an owner crashes.
 pub async fn operator(world: Rc<World>) {
     let mut rng = Rng::with_seed(world.plan.seed ^ 0x6f70_6572);
     let client = client(&world, world.plan.jobs.len());
+    let wish = |wish: Wish| world.wishes.borrow_mut().push(wish);
     sleep(Duration::from_millis(rng.u64(2_000..15_000))).await;
+    let holds = rng.bool();
+    if holds {
+        wish(Wish::HoldServices(rng.usize(1..FOUNDERS)));
+        sleep(Duration::from_secs(3)).await;
+    }
     let address = world.managers()[FOUNDERS].to_string();
     let node = |host: usize| world.hosts[host].node.to_string();
     let steps = [
@@ -105,19 +133,22 @@ pub async fn operator(world: Rc<World>) {
         if matches!(step, ManagerStep::Remove { .. }) {
             world.hosts[0].retired.set(true);
             world.hosts[0].leave.notify_one();
-        } else {
-            world.pause_asked.set(Some(rng.usize(..FOUNDERS)));
+        } else if !holds {
+            wish(Wish::Pause(rng.usize(..FOUNDERS)));
         }
         while let Err(error) = client.change_managers(&step).await {
             event!("{step:?}: {error}");
             if world.calm.get() {
                 return;
             }
-            sleep(Duration::from_secs(1)).await;
+            sleep(Duration::from_millis(300)).await;
         }
         world.injected(Class::Voters, &format!("{step:?}"));
     }
     world.reach(Mark::VotersChanged);
+    if !world.calm.get() {
+        wish(Wish::CrashOwner);
+    }
 }
 
 fn pack(job: &Job) -> Vec<u8> {
@@ -172,7 +203,7 @@ async fn meddle(world: Rc<World>, client: FleetClient, number: usize, id: JobId)
     let job = world.plan.jobs[number].name.clone();
     let classes = [Class::Cancel, Class::CancelNow, Class::Pause, Class::Scale, Class::Lease];
     for class in classes {
-        if !world.plan.classes.contains(&class) || rng.bool() {
+        if !world.plan.has(class) || rng.bool() && !world.plan.focused {
             continue;
         }
         sleep(Duration::from_millis(rng.u64(200..8_000))).await;
@@ -189,8 +220,12 @@ async fn meddle(world: Rc<World>, client: FleetClient, number: usize, id: JobId)
                 }
             }
             Class::Pause => {
-                let paused = client.steer(id, &Steering::Pause).await.is_ok();
+                let reply = client.steer(id, &Steering::Pause).await;
+                let all_know = reply.as_ref().is_ok_and(|reply| reply.missed.is_empty());
+                let paused = reply.is_ok();
+                lock(&world.target).pause(&job, all_know);
                 sleep(Duration::from_millis(rng.u64(200..6_000))).await;
+                lock(&world.target).pause(&job, false);
                 // A job that stays paused would never end.
                 while client.steer(id, &Steering::Resume).await.is_err()
                     && client.result(id).await.is_err()
@@ -214,7 +249,8 @@ async fn meddle(world: Rc<World>, client: FleetClient, number: usize, id: JobId)
                 }
             }
             _ => {
-                let lease_ms = Some(rng.u64(2_000..6_000));
+                let most = if world.plan.focused { 3_000 } else { 6_000 };
+                let lease_ms = Some(rng.u64(2_000..most));
                 let limits = ManagerStep::Limits { lease_ms, keep_jobs_ms: None, retries: None };
                 let _ = client.change_managers(&limits).await;
             }

@@ -14,18 +14,18 @@ use std::time::Duration;
 
 use base::{clock, lock};
 use engine::attempt::{
-    Ended, Ending, Engine, HookControl, HookSpec, HookWiring, Loaded, Report, ShardControl,
-    ShardEnd, ShardSpec, Stop, Values, Wiring,
+    Counted, Ended, Ending, Engine, HookControl, HookSpec, HookWiring, Loaded, Report,
+    ShardControl, ShardEnd, ShardSpec, Stop, Values, Wiring,
 };
 use fence::Moment;
 use plan::Rate;
-use stats::Window;
 use stats::series::SeriesWindow;
+use stats::{Trend, Window};
 
 use super::plan::Class;
 use super::target::Target;
 pub use attempt::Bug;
-use attempt::{Attempt, Fault, Started, counted, draw_fault};
+use attempt::{Attempt, Fault, Started, draw_fault};
 
 /// An attempt looks around this often.
 const LOOK: Duration = Duration::from_millis(50);
@@ -56,7 +56,8 @@ impl Engine for Model {
             lock(&self.target).befell(Class::EngineUnprepared);
             return Err(io::Error::other("the machine has no thread for it"));
         }
-        let attempt = Attempt::new(loaded, spec, &wiring, sender, (fault, self.bug));
+        let bursts = self.classes.contains(&Class::Bursts);
+        let attempt = Attempt::new(loaded, spec, &wiring, sender, (fault, self.bug, bursts));
         let shared = Arc::new(Mutex::new(attempt));
         let first = lock(&shared).begin(&mut lock(&self.target), self.sound);
         tokio::spawn(run(Arc::clone(&shared), self.host, Arc::clone(&self.target), wiring, first));
@@ -140,7 +141,13 @@ async fn run(
             if target.is_frozen(host) {
                 continue;
             }
-            lock(&shared).look(clock::now(), &mut target)
+            let mut attempt = lock(&shared);
+            let before = attempt.taken;
+            let reports = attempt.look(clock::now(), &mut target);
+            if attempt.taken > before {
+                target.last_host = Some(host);
+            }
+            reports
         };
         for report in reports {
             (wiring.reports)(report);
@@ -224,5 +231,26 @@ impl ShardControl for Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         self.kill(Duration::ZERO);
+    }
+}
+
+fn counted(
+    window: Window,
+    vus: u64,
+    taken: u64,
+    held: Duration,
+    issued: Option<permit::IssuedCounts>,
+) -> Counted {
+    Counted {
+        window,
+        series: None,
+        vus,
+        taken,
+        held,
+        messages: Vec::new(),
+        samples_dropped: 0,
+        cpu: (Duration::ZERO, Duration::ZERO),
+        loop_lag: Trend::default(),
+        issued,
     }
 }

@@ -23,8 +23,12 @@ use crate::{canary, event};
 
 /// How long clients may repeat a submission, and its key and its job are known after its end.
 const SHORT_RETENTION_MS: (u64, u64, u64) = (20_000, 45_000, 50_000);
+/// How long blobs are kept then that no job has: longer than a submission may wait for its entry.
+const SHORT_GRACE: Duration = Duration::from_secs(20);
 /// The numbers of an attempt's end fit in, its statistics do not.
 const SMALL_REPORT_BYTES: usize = 200;
+/// How often it is looked how many jobs a manager owns.
+const LOOK: Duration = Duration::from_millis(20);
 /// A node that is told to end has so long.
 const LEAVE_WITHIN: Duration = Duration::from_secs(10);
 
@@ -33,6 +37,7 @@ const LEAVE_WITHIN: Duration = Duration::from_secs(10);
 pub async fn run(world: Rc<World>, host: usize) -> turmoil::Result {
     let slot = &world.hosts[host];
     slot.starts.set(slot.starts.get() + 1);
+    slot.owned.set(0);
     tokio::task::spawn_local(stalls(Rc::clone(&world), host));
     let why = match slot.role {
         Role::Manager => manager(&world, host).await,
@@ -72,7 +77,9 @@ fn config(world: &World, host: usize) -> Config {
 fn platform(world: &World, host: usize) -> Platform {
     let slot = &world.hosts[host];
     let identity = identity(slot.role, slot.node);
-    let network = Arc::new(SimNetwork { host: host as u64, identity: identity.clone() });
+    let conditions = Arc::clone(&world.conditions);
+    let network =
+        Arc::new(SimNetwork { host: host as u64, identity: identity.clone(), conditions });
     let disk: Arc<dyn wal::Disk> = match slot.role {
         Role::Manager => Arc::new(slot.disk.clone()),
         // Its lock shows that the process before is gone, as on a real machine.
@@ -91,6 +98,7 @@ async fn manager(world: &World, host: usize) -> String {
         let (retry_window_ms, committed_ttl_ms, kept_ms) = SHORT_RETENTION_MS;
         config.state_limits =
             Limits { retry_window_ms, committed_ttl_ms, kept_ms, ..config.state_limits };
+        config.blobs.grace = SHORT_GRACE;
     }
     if world.plan.has(Class::SmallReports) {
         config.settings.result_bytes = SMALL_REPORT_BYTES;
@@ -99,15 +107,20 @@ async fn manager(world: &World, host: usize) -> String {
         Ok(manager) => manager,
         Err(error) => return error.to_string(),
     };
-    let ended = tokio::select! {
-        ended = manager.ended() => Some(ended),
-        () = world.hosts[host].leave.notified() => None,
+    let slot = &world.hosts[host];
+    let ended = loop {
+        tokio::select! {
+            ended = manager.ended() => break Some(ended),
+            () = slot.leave.notified() => break None,
+            () = tokio::time::sleep(LOOK) => slot.owned.set(manager.jobs()),
+        }
     };
+    slot.owned.set(0);
     match ended {
         Some(ended) => ended.to_string(),
         None => {
             if let Err(unfinished) = manager.leave(LEAVE_WITHIN).await {
-                event!("{} leaves, unfinished: {unfinished}", world.hosts[host].name);
+                event!("{} leaves, unfinished: {unfinished}", slot.name);
             }
             "told to end".to_owned()
         }

@@ -19,6 +19,8 @@ use tokio::time::timeout;
 use trust::{Expected, HandshakeError, Identity};
 use turmoil::net::{TcpListener, TcpStream, UdpSocket};
 
+use super::connection::{Conditions, Late, Purpose, SimConnection};
+use super::world::PORT;
 use crate::transport::Traced;
 
 /// A role and a node.
@@ -32,6 +34,13 @@ pub struct SimNetwork {
     /// Number of the host, for the trace.
     pub host: u64,
     pub identity: Identity,
+    pub conditions: Arc<Conditions>,
+}
+
+/// What a connection to this port is for. Both ends are of these roles.
+fn purpose(roles: [Role; 2], port: u16) -> Option<Purpose> {
+    let services = if port == PORT { Purpose::Services } else { Purpose::Ledger };
+    (roles == [Role::Manager; 2]).then_some(services)
 }
 
 /// Everybody is of one cluster.
@@ -68,11 +77,25 @@ async fn introduce(stream: &mut TcpStream, own: &Identity) -> io::Result<Identit
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no role"))
 }
 
-fn connection(host: u64, stream: TcpStream, other: Identity) -> io::Result<Connection> {
+/// The end of a connection to `port`, between this node and another that has introduced itself.
+fn connection(
+    (host, own, conditions): (u64, &Identity, Arc<Conditions>),
+    stream: TcpStream,
+    port: u16,
+    other: Identity,
+) -> io::Result<Connection> {
     let address = stream.peer_addr()?;
+    let stream = SimConnection {
+        stream: Traced::new(host, stream)?,
+        ends: [own.node, other.node],
+        purpose: purpose([own.role, other.role], port),
+        conditions,
+        waiting: None,
+        late: Late::default(),
+    };
     let peer = trust::Peer { identity: other, not_after: u64::MAX, fingerprint: [0; 32] };
     let caller = Caller { address, peer: Some(Arc::new(peer)) };
-    Ok(Connection::new(Traced::new(host, stream)?, caller))
+    Ok(Connection::new(stream, caller))
 }
 
 impl Network for SimNetwork {
@@ -82,8 +105,12 @@ impl Network for SimNetwork {
         expected: Expected,
     ) -> BoxFuture<'static, Result<Connection, ConnectError>> {
         let (host, own, address) = (self.host, self.identity.clone(), address.to_owned());
+        let conditions = Arc::clone(&self.conditions);
         Box::pin(async move {
             let failed = |error| ConnectError::Io { address: address.clone(), error };
+            let port =
+                address.rsplit(':').next().and_then(|port| port.parse().ok()).unwrap_or(PORT);
+            tokio::time::sleep(conditions.late_by()).await;
             let mut stream = TcpStream::connect(address.as_str()).await.map_err(failed)?;
             let other = introduce(&mut stream, &own).await.map_err(failed)?;
             let wrong_node = expected.node.is_some_and(|node| node != other.node);
@@ -92,7 +119,7 @@ impl Network for SimNetwork {
                 let error = HandshakeError::Protocol { why };
                 return Err(ConnectError::Handshake { address, error });
             }
-            connection(host, stream, other).map_err(failed)
+            connection((host, &own, conditions), stream, port, other).map_err(failed)
         })
     }
 
@@ -102,12 +129,13 @@ impl Network for SimNetwork {
 
     fn listen(&self, address: SocketAddr) -> BoxFuture<'static, io::Result<Listener>> {
         let (host, own) = (self.host, self.identity.clone());
+        let conditions = Arc::clone(&self.conditions);
         Box::pin(async move {
             let listener = TcpListener::bind(address).await?;
             let (accepted, connections) = mpsc::channel(ACCEPTED_MAX);
             // Dropping the stream ends it, and with it the listener.
             let mut accepting = JoinSet::new();
-            accepting.spawn(accept(listener, host, own, accepted));
+            accepting.spawn(accept(listener, address.port(), (host, own, conditions), accepted));
             let taken = (connections, accepting);
             let incoming = stream::unfold(taken, |(mut connections, accepting)| async move {
                 let next = connections.recv().await?;
@@ -118,9 +146,10 @@ impl Network for SimNetwork {
     }
 
     fn gossip(&self, config: AgentConfig) -> BoxFuture<'static, io::Result<Agent>> {
+        let conditions = Arc::clone(&self.conditions);
         Box::pin(async move {
             let socket = UdpSocket::bind(config.bind).await?;
-            Ok(Agent::start_task(config, Socket(socket)))
+            Ok(Agent::start_task(config, Socket(socket, conditions)))
         })
     }
 }
@@ -128,8 +157,8 @@ impl Network for SimNetwork {
 /// Somebody who connects and says nothing holds nobody else up.
 async fn accept(
     listener: TcpListener,
-    host: u64,
-    own: Identity,
+    port: u16,
+    (host, own, conditions): (u64, Identity, Arc<Conditions>),
     accepted: mpsc::Sender<Connection>,
 ) {
     let mut introductions = JoinSet::new();
@@ -137,10 +166,11 @@ async fn accept(
         let Ok((mut stream, _)) = listener.accept().await else { continue };
         while introductions.try_join_next().is_some() {}
         let (own, accepted) = (own.clone(), accepted.clone());
+        let conditions = Arc::clone(&conditions);
         introductions.spawn(async move {
             let other = timeout(HANDSHAKE_WITHIN, introduce(&mut stream, &own)).await;
             if let Ok(Ok(other)) = other
-                && let Ok(connection) = connection(host, stream, other)
+                && let Ok(connection) = connection((host, &own, conditions), stream, port, other)
             {
                 let _ = accepted.send(connection).await;
             }
@@ -148,7 +178,7 @@ async fn accept(
     }
 }
 
-struct Socket(UdpSocket);
+struct Socket(UdpSocket, Arc<Conditions>);
 
 impl Datagrams for Socket {
     fn readable(&self) -> impl Future<Output = io::Result<()>> + Send {
@@ -160,6 +190,7 @@ impl Datagrams for Socket {
     }
 
     fn try_send_to(&self, bytes: &[u8], to: SocketAddr) -> io::Result<usize> {
-        self.0.try_send_to(bytes, to)
+        // Nobody tells the sender.
+        if self.1.is_lost() { Ok(bytes.len()) } else { self.0.try_send_to(bytes, to) }
     }
 }

@@ -16,6 +16,8 @@ pub struct Target {
     shards: BTreeMap<Place, Shard>,
     /// What must not happen and did, with the invariant's name.
     broken: Vec<(&'static str, String)>,
+    /// The worker that has sent last.
+    pub last_host: Option<usize>,
     /// Hosts whose processes stand still.
     frozen: BTreeSet<usize>,
     /// Faults that have befallen attempts, and marks that they have reached.
@@ -23,8 +25,14 @@ pub struct Target {
     reached: BTreeSet<Mark>,
     /// Shards whose last attempt has ended with an error of the plan, which is final.
     failed: BTreeSet<Place>,
+    /// Attempts whose leases have run out while nobody wanted them to stop.
+    pub lapses: Vec<Place>,
     /// Jobs that their scripts have ended.
     aborted: BTreeSet<String>,
+    /// Jobs that are paused, as all their workers have acknowledged.
+    paused: BTreeSet<String>,
+    /// Jobs whose results were given out.
+    ended: BTreeSet<String>,
     /// Rows of sets that must not repeat: by job and set.
     rows: BTreeMap<(String, usize), BTreeSet<u64>>,
 }
@@ -58,6 +66,14 @@ impl Target {
 
     /// Requests arrive. The file that counts them was written before.
     pub fn take(&mut self, place: &Place, sender: Sender, count: u64) {
+        if self.paused.contains(&place.0) {
+            let what = format!("{place:?}: an attempt sends while all know of a pause");
+            self.broken.push(("steer.pause", what));
+        }
+        if self.ended.contains(&place.0) {
+            let what = format!("{place:?}: an attempt sends after the job has ended");
+            self.broken.push(("R5.ended", what));
+        }
         let shard = self.shard(place);
         shard.seen += count;
         shard.issued += count;
@@ -114,6 +130,19 @@ impl Target {
 
     pub fn fail(&mut self, place: &Place) {
         self.failed.insert(place.clone());
+    }
+
+    /// Everybody who runs a part of this job has acknowledged that it is paused, or it may go on.
+    pub fn pause(&mut self, job: &str, paused: bool) {
+        match paused {
+            true => self.paused.insert(job.to_owned()),
+            false => self.paused.remove(job),
+        };
+    }
+
+    /// Its user has the result.
+    pub fn end(&mut self, job: &str) {
+        self.ended.insert(job.to_owned());
     }
 
     pub fn abort(&mut self, job: &str) {

@@ -19,6 +19,7 @@ use tempfile::TempDir;
 use tokio::sync::Notify;
 use wal::FaultyDisk;
 
+use super::connection::Conditions;
 use super::plan::{Class, Mark, Plan};
 use super::target::Target;
 use crate::event;
@@ -57,6 +58,19 @@ pub struct Host {
     /// To move its timers forward after a pause.
     pub stall: Rc<Notify>,
     pub stall_ms: Cell<u64>,
+    /// How many jobs this manager owns.
+    pub owned: Cell<usize>,
+}
+
+/// What somebody inside the simulation wants done to hosts.
+#[derive(Clone, Copy, Debug)]
+pub enum Wish {
+    /// This host stands still.
+    Pause(usize),
+    /// The other managers do not reach this one but by its ledger.
+    HoldServices(usize),
+    /// Whoever owns a job crashes, and what was held goes on.
+    CrashOwner,
 }
 
 /// What its user knows of a job.
@@ -81,8 +95,8 @@ pub struct World {
     pub hosts: Vec<Host>,
     pub target: Arc<Mutex<Target>>,
     pub jobs: RefCell<BTreeMap<String, Submitted>>,
-    /// Somebody wants this host to stand still.
-    pub pause_asked: Cell<Option<usize>>,
+    pub conditions: Arc<Conditions>,
+    pub wishes: RefCell<Vec<Wish>>,
     pub calm: Cell<bool>,
     pub faults: RefCell<BTreeMap<String, u64>>,
     pub marks: RefCell<BTreeSet<String>>,
@@ -112,17 +126,19 @@ impl World {
                 leave: Rc::default(),
                 stall: Rc::default(),
                 stall_ms: Cell::new(0),
+                owned: Cell::new(0),
                 name,
             }
         });
         let hosts = hosts.collect();
         Rc::new(Self {
-            plan,
             folder,
             hosts,
             target: Arc::default(),
             jobs: RefCell::default(),
-            pause_asked: Cell::new(None),
+            conditions: Arc::new(Conditions::new(plan.seed)),
+            plan,
+            wishes: RefCell::default(),
             calm: Cell::new(false),
             faults: RefCell::default(),
             marks: RefCell::default(),

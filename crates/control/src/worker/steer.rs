@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use fence::canary::{self, Canary};
 use fence::{JobId, Moment, WorkflowNo};
 
 use super::local_attempt::Phase;
@@ -106,6 +107,7 @@ impl Worker {
         {
             let own = local_attempt.run.shard.workflow;
             let its = |steer: &&Steer| match steer {
+                Steer::Pause if canary::active(Canary::PauseLost) => false,
                 Steer::Pause | Steer::Resume => true,
                 Steer::Vus { workflow, .. } | Steer::Rate { workflow, .. } => *workflow == own,
             };

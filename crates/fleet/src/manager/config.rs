@@ -51,6 +51,8 @@ pub struct ManagerConfig {
     /// founded.
     pub state_limits: ledger_state::Limits,
     pub asked: AskedLimits,
+    /// How large plans and results may be, and how long those are kept that no job has.
+    pub blobs: ledger::blobs::BlobLimits,
     /// The folder of the CA. With it this manager makes workers of those who show a join token; see
     /// `docs/security.md`.
     pub ca: Option<PathBuf>,
@@ -74,6 +76,7 @@ impl ManagerConfig {
             breaker: control::breaker::Settings::default(),
             state_limits: keeping(KEEP_JOBS),
             asked: AskedLimits::default(),
+            blobs: ledger::blobs::BlobLimits::default(),
             ca: None,
             worker_days: 90,
             enlisted_per_minute: 60,

@@ -116,7 +116,7 @@ fn storage(config: &ManagerConfig, platform: &Platform) -> Result<Storage, Start
         // The node puts its own id and count in; here only the time is known.
         clock: Arc::new(|| Hlc { wall_ms: wall_ms(), logical: 0, node: NodeId::default() }),
         wal: wal::Options::default(),
-        blobs: ledger::blobs::BlobLimits::default(),
+        blobs: config.blobs,
         snapshot_bytes: 1 << 30,
     };
     let folder = config.member.data.join("ledger");

@@ -12,8 +12,9 @@ use fence::Moment;
 use permit::{IssuedFile, PermitState, SendPermit};
 use plan::{Executor, Rate};
 use schedule::Units;
-use stats::{DropCause, Layout, Trend, Window};
+use stats::{DropCause, Layout, Window};
 
+use super::counted;
 use crate::cluster::plan::Mark;
 use crate::cluster::target::{Place, Sender, Target};
 use crate::event;
@@ -21,6 +22,10 @@ pub use faults::{Bug, Fault, draw as draw_fault};
 
 /// Requests of one virtual user in a second.
 const PER_USER: f64 = 2.0;
+/// How much quicker they are in a burst.
+const IN_A_BURST: f64 = 10.0;
+/// Bursts come so often, and last so long.
+const BURSTS_MS: (u128, u128) = (4_000, 1_500);
 /// Rows that are asked for at a time.
 const ROWS: u64 = 20;
 
@@ -35,6 +40,8 @@ pub struct Attempt {
     sender: Sender,
     fault: Option<Fault>,
     bug: Option<Bug>,
+    /// Its users are quicker at times.
+    bursts: bool,
     layout: Arc<Layout>,
     permit: Arc<SendPermit>,
     issued: Option<Arc<IssuedFile>>,
@@ -94,7 +101,7 @@ impl Attempt {
         spec: ShardSpec,
         wiring: &Wiring,
         sender: Sender,
-        (fault, bug): (Option<Fault>, Option<Bug>),
+        (fault, bug, bursts): (Option<Fault>, Option<Bug>, bool),
     ) -> Self {
         let plan = loaded.definition();
         let load = &plan.workflows[spec.workflow].load;
@@ -110,6 +117,7 @@ impl Attempt {
             sender,
             fault,
             bug,
+            bursts,
             layout: Arc::clone(loaded.layout()),
             permit: Arc::clone(&wiring.permit),
             issued: wiring.issued.clone(),
@@ -222,6 +230,9 @@ impl Attempt {
         if standing.is_final() {
             // What nobody has begun is for another attempt, or whoever leads the job counts it.
             let how = if self.stop == Stop::No { Ending::LeaseLapsed } else { Ending::Stopped };
+            if self.stop == Stop::No {
+                target.lapses.push(self.place.clone());
+            }
             return vec![self.end(how)];
         }
         if self.stop == Stop::Now || self.stop != Stop::No && elapsed.is_none() {
@@ -290,7 +301,10 @@ impl Attempt {
             self.arrived(elapsed).saturating_sub(self.taken)
         } else {
             let share = f64::from(self.vus) / f64::from(self.shards.max(1));
-            self.due += since.as_secs_f64() * PER_USER * share;
+            let (every, lasts) = BURSTS_MS;
+            let is_burst = self.bursts && elapsed.as_millis() % every < lasts;
+            let pace = if is_burst { PER_USER * IN_A_BURST } else { PER_USER };
+            self.due += since.as_secs_f64() * pace * share;
             let count = self.due as u64;
             self.due -= count as f64;
             count
@@ -364,26 +378,5 @@ impl Attempt {
             self.taken += count;
             self.drop_units(DropCause::DataExhausted, count);
         }
-    }
-}
-
-pub fn counted(
-    window: Window,
-    vus: u64,
-    taken: u64,
-    held: Duration,
-    issued: Option<permit::IssuedCounts>,
-) -> Counted {
-    Counted {
-        window,
-        series: None,
-        vus,
-        taken,
-        held,
-        messages: Vec::new(),
-        samples_dropped: 0,
-        cpu: (Duration::ZERO, Duration::ZERO),
-        loop_lag: Trend::default(),
-        issued,
     }
 }

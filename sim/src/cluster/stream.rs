@@ -23,7 +23,7 @@ use std::time::Duration;
 use fastrand::Rng;
 
 /// Linux's TCP_RTO_MIN.
-const RETRANSMIT: Duration = Duration::from_millis(200);
+pub const RETRANSMIT: Duration = Duration::from_millis(200);
 /// Linux's TCP_RTO_MAX is 2^9 times that.
 const DOUBLED_MAX: u32 = 9;
 
