@@ -22,7 +22,8 @@ use ledger_state::{SessionId, State, preferred_owner};
 #[derive(Clone, Debug)]
 pub struct Managers<'a> {
     pub me: SessionId,
-    /// Those that membership does not take for dead; this one among them.
+    /// Members of the group that membership does not take for dead; this one among them, unless it
+    /// is not in the group.
     pub live: &'a BTreeSet<NodeId>,
     /// Those that the ledger's leader does not hear; never this one, which hears of it from the
     /// leader.

@@ -12,7 +12,7 @@ impl FleetClient {
     ///
     /// # Errors
     /// Why it does not answer, or answers that it cannot serve.
-    pub async fn answers_at(&self, address: &str, within: Duration) -> Result<(), FleetError> {
+    pub async fn answers_at(&self, address: &str, within: Duration) -> Result<String, FleetError> {
         let one = Self {
             managers: [address.to_owned()].into(),
             deadline: within,
@@ -20,7 +20,7 @@ impl FleetClient {
             last: std::sync::Arc::new(std::sync::Mutex::new(Last::default())),
             ..self.clone()
         };
-        one.managers().await.map(|_| ())
+        one.managers().await.map(|reply| reply.node)
     }
 
     /// Whether a majority of the managers follows the leader now: something is read that only such

@@ -8,7 +8,7 @@ use control::claims::{Duty, Managers, duties, lost};
 use control::owner::Event;
 use control::pool::Worker;
 use control::queue;
-use fence::{Epoch, JobId};
+use fence::{Epoch, JobId, NodeId};
 use ledger::{ReadLevel, Written};
 use ledger_state::{Command, Phase, Reply, State};
 use tokio::sync::watch;
@@ -84,6 +84,12 @@ fn look(
     }
 }
 
+/// Managers that could own a job: a claim is an entry, and who is not in the group writes none. One
+/// that waits to be let in, or was taken out, lives all the same.
+fn candidates<A>(live: BTreeSet<NodeId>, voters: &[(NodeId, A)]) -> BTreeSet<NodeId> {
+    live.into_iter().filter(|node| voters.iter().any(|(voter, _)| voter == node)).collect()
+}
+
 /// What became of a claim.
 struct Claimed {
     job: JobId,
@@ -126,7 +132,7 @@ pub async fn run(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
         lock(&shared.kept_by).retain(|job, _| led.contains_key(job));
         let busy: BTreeSet<JobId> = led.keys().chain(&under_way).copied().collect();
         let view = parts.member.view();
-        let live = roster::managers(&view);
+        let live = candidates(roster::managers(&view), &parts.ledger.status().voters);
         let unheard = silent.borrow_and_update().clone();
         let managers = Managers {
             me: parts.ledger.session(),

@@ -120,9 +120,12 @@ impl fmt::Display for End {
                 let what = if *other_folder { "another data folder" } else { "a later start" };
                 write!(
                     f,
-                    "{said_by} knows node {node} with {what} (start {known}, this one is start {boot}): the data \
-                     folder was lost, or an old copy of it is in use. Put the right data folder back, or give this \
-                     node a certificate with a new node id"
+                    "{said_by} knows node {node} with {what} (start {known}, this one is start {boot}): another \
+                     process runs with a copy of this certificate, or the data folder was lost, or an old copy of it \
+                     is in use. Put the right data folder back, or issue a certificate with a new node id (`volley \
+                     certs issue`). A manager that is new joins the group with --join-group and --seed, without \
+                     --peers; then `volley managers add` lets it in, and `volley managers remove {node}` takes this \
+                     one out"
                 )
             }
             Self::Superseded { node, boot, by } => write!(

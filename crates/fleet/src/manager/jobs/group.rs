@@ -114,6 +114,7 @@ impl Service {
             changing: status.changing,
             applied: status.applied,
             limits: limits.await.ok().map(|read| read.value),
+            node: parts.ledger.session().node.to_string(),
         }))
     }
 

@@ -253,6 +253,7 @@ fn of_jobs(tested: &mut BTreeSet<String>) {
             changing: true,
             applied: 4,
             limits: Some(limits),
+            node: text("n"),
         },
     );
     let limits = proto::SetLimits { lease_ms: Some(1), keep_jobs_ms: None, retries: Some(2) };

@@ -210,6 +210,7 @@ mod tests {
             term: 7,
             changing: false,
             applied: 9,
+            node: String::new(),
             limits: None,
         }
     }

@@ -38,6 +38,13 @@ impl Silent {
         Silent { why, is_refused }
     }
 
+    /// Somebody else listens where it did.
+    fn replaced_by(other: &str) -> Silent {
+        let other = other.get(..8).unwrap_or(other);
+        let why = format!("another node ({other}) answers at its address");
+        Silent { why, is_refused: true }
+    }
+
     #[cfg(test)]
     pub fn refused() -> Silent {
         Silent { why: "Connection refused".to_owned(), is_refused: true }
@@ -66,8 +73,12 @@ impl Seen {
             let Some(address) = manager_at(&member.address) else { continue };
             let (client, node) = (client.clone(), member.node.clone());
             asked.spawn(async move {
-                let answer = client.answers_at(&address, ANSWER_WITHIN).await;
-                answer.err().map(|error| (node, Silent::of(&error)))
+                let silent = match client.answers_at(&address, ANSWER_WITHIN).await {
+                    Ok(other) if other != node => Some(Silent::replaced_by(&other)),
+                    Ok(_) => None,
+                    Err(error) => Some(Silent::of(&error)),
+                };
+                silent.map(|silent| (node, silent))
             });
         }
         let decided = match known.members.is_empty() {

@@ -147,6 +147,10 @@ impl Cluster {
     /// A manager that was not there from the beginning, with a certificate of its own; it waits to
     /// be let in.
     pub fn one_more_manager(&mut self, name: &str) -> Place {
+        self.one_more_manager_at(name, free_address())
+    }
+
+    pub fn one_more_manager_at(&mut self, name: &str, bind: std::net::SocketAddr) -> Place {
         let (certs, ca) = (self.room.path(name), self.local.folder.join("ca"));
         let issue = ["certs", "issue", "--role", "manager", "--datacenter", "local", "--ca"];
         let paths = [ca.to_str().unwrap(), "--out", certs.to_str().unwrap()];
@@ -159,7 +163,7 @@ impl Cluster {
             node: node.unwrap().parse().unwrap(),
             certs,
             data: self.room.path(&format!("{name}-home/data")),
-            bind: free_address(),
+            bind,
         };
         std::fs::create_dir_all(place.data.parent().unwrap()).unwrap();
         let seeds = self.local.addresses().join(",");

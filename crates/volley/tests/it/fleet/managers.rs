@@ -86,3 +86,43 @@ fn without_a_majority_managers_and_watch_say_so_and_what_becomes_of_the_load() {
     assert_eq!(done.err.matches("their leases end").count(), 1, "once: {}", done.err);
     assert!(!done.err.contains("the job goes on"), "{}", done.err);
 }
+
+/// P7: a manager that waits to be let in can own nothing, so no job waits for it.
+#[test]
+fn jobs_do_not_wait_for_a_manager_that_is_not_in_the_group() {
+    let target = Target::start();
+    let mut cluster = Cluster::start(3, 1, 1);
+    let fourth = cluster.one_more_manager("m4").node.to_string();
+    let knows_it = |cluster: &Cluster| {
+        let status = cluster.json(&["status", "--json"]);
+        let nodes = status["nodes"].as_array().cloned().unwrap_or_default();
+        nodes.iter().any(|node| node["node"] == fourth && node["state"] == "alive")
+    };
+    cluster.until("the fourth is known", || knows_it(&cluster));
+    // Of twelve jobs three would be its own, by the hash that spreads them.
+    let jobs: Vec<String> = (0..12)
+        .map(|_| cluster.submit(&plan(&target.url(), "vus: 1, iterations: 1"), &[]))
+        .collect();
+    for job in &jobs {
+        assert_eq!(requests(&cluster.result(job, 0)), 1);
+    }
+    assert_eq!(target.total(), 12);
+}
+
+/// A voter is there if it answers itself. Another node at its address does not stand in for it.
+#[test]
+fn a_stranger_at_the_address_of_a_dead_voter_does_not_count_as_that_voter() {
+    let mut cluster = Cluster::start(3, 1, 1);
+    let dead = cluster.place("m3").clone();
+    cluster.kill("m3");
+    let stranger = cluster.one_more_manager_at("m4", dead.bind);
+    let short = stranger.node.to_string().chars().take(8).collect::<String>();
+    let said = format!("another node ({short}) answers at its address");
+    cluster.until("the stranger is seen", || cluster.volley(&["managers"]).out.contains(&said));
+    cluster
+        .volley(&["managers"])
+        .expect(0)
+        .says("2 of 3 voters are there: none of them may be lost");
+    let other = cluster.place("m2").node.to_string();
+    cluster.volley(&["drain", &other]).expect(1).says("2 are needed");
+}
