@@ -245,7 +245,7 @@ impl Screen {
                 }
             }
             // Taken apart by the client.
-            Shown::Final(_) => {}
+            Shown::Final(_) | Shown::Progress { .. } => {}
         }
     }
 
