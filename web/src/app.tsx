@@ -1,16 +1,15 @@
-// The page of a run. What the file says without JavaScript stays; charts and the table of steps are
-// put in the place of their plain forms, over the same record.
+// Charts and steps of a run, over one record, whether it is whole or still grows.
 
-import "uplot/dist/uPlot.min.css";
-import "./app.css";
-import { render } from "preact";
+import { type ComponentChildren, render } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { Chart, type Line, type Mark, type Range, color } from "./chart";
-import { type Flat, Histogram, type Metric, type Run, chosenRows, packed, percentilesOverTime, sums, unpack } from "./data";
+import { type Flat, Histogram, type Metric, type Run, bandsOf, chosenRows, percentilesOverTime, plannedRate, sums } from "./data";
 import { clock, count, percent, rate, time } from "./format";
-import { Scatter, sparklines } from "./small";
-import { Downloads, Steps } from "./table";
+import { Scatter } from "./small";
+import { Steps } from "./table";
 
+/** `steps`: where the table goes. */
+interface Props { run: Run; downloads: ComponentChildren; steps: HTMLElement }
 interface Place { range: Range; chosen: string | null }
 
 function placeOf(hash: string): Place {
@@ -59,7 +58,7 @@ function metricLines(metric: Metric, octave: number, over: number[]): Line[] {
   return [{ label: metric.kind === "counter" ? "per second" : "value", color: color("c1"), values: plain }];
 }
 
-function Charts({ run, place, go, record }: { run: Run; place: Place; go: (place: Place) => void; record: Uint8Array }) {
+function Charts({ run, place, go, downloads }: Omit<Props, "steps"> & { place: Place; go: (place: Place) => void }) {
   const { history, summary } = run;
   const [theme, setTheme] = useState(0);
   useEffect(() => {
@@ -69,6 +68,7 @@ function Charts({ run, place, go, record }: { run: Run; place: Place; go: (place
     return () => query.removeEventListener("change", changed);
   }, []);
   const shown = useMemo(() => {
+    const line = (label: string, name: string, values: (number | null)[], more: Partial<Line> = {}): Line => ({ label, color: color(name), values, ...more });
     const rows = chosenRows(history, place.chosen);
     const slots = history.at_s.length;
     const per = (values: number[]) => values.map((value, slot) => value / Math.max(history.over_s[slot], 0.001));
@@ -77,18 +77,24 @@ function Charts({ run, place, go, record }: { run: Run; place: Place; go: (place
     const errors: Record<string, number[]> = {};
     for (const row of rows) for (const [kind, counts] of Object.entries(row.errors ?? {})) errors[kind] = counts.map((value, slot) => value + (errors[kind]?.[slot] ?? 0));
     const done = per(sums(rows, (row) => row.requests, slots));
-    const line = (label: string, name: string, values: (number | null)[], more: Partial<Line> = {}): Line => ({ label, color: color(name), values, ...more });
+    const at = history.at_s.map((end, slot) => end - history.over_s[slot] / 2);
+    const whole = place.chosen === null;
+    const plan = (requests: boolean): Line[] => {
+      const values = whole ? plannedRate(run, at, requests) : null;
+      return values ? [line("planned", "c2", values, { width: 1.2, dash: [6, 4] })] : [];
+    };
     return {
       rows,
+      at,
       done,
       times,
-      rate: [line("requests", "c1", done, { fill: true }), line("failed", "c3", per(sums(rows, (row) => row.failed, slots)))],
+      rate: [line("requests", "c1", done, { fill: true }), line("failed", "c3", per(sums(rows, (row) => row.failed, slots))), ...plan(true)],
       latency: [line("p50", "c1", times.p50), line("p95", "c2", times.p95), line("p99", "c3", times.p99), line("max", "quiet", times.max, { width: 1, dash: [3, 3] })],
       overHeat: [line("p50", "text", times.p50, { width: 1.4 }), line("p99", "c3", times.p99, { width: 1.4 })],
       errors: named(errors, over),
       dropped: named(history.dropped, over),
       vus: [line("virtual users", "c4", history.vus, { fill: true })],
-      iterations: [line("iterations", "c5", per(history.iterations))],
+      iterations: [line("iterations", "c5", per(history.iterations)), ...plan(false)],
       checks: [line("failed checks", "c3", per(history.checks_failed)), line("passed checks", "c5", per(history.checks_passed))],
       busy: [line("cores busy", "c6", history.cores_busy), line("loop lag, s", "quiet", history.loop_lag_max_ms.map((ms) => ms / 1000), { width: 1 })],
       metrics: history.metrics.map((metric) => ({ metric, lines: metricLines(metric, history.buckets_per_octave, over) })),
@@ -97,8 +103,8 @@ function Charts({ run, place, go, record }: { run: Run; place: Place; go: (place
   const marks: Mark[] = summary.timeline.filter((event) => event.at_s > 0.2).map((event) => ({ at: event.at_s, text: event.event }));
   const end = Math.max(history.at_s.at(-1) ?? 0, 0.1);
   const zoom = (range: Range) => go({ ...place, range });
-  const at = useMemo(() => history.at_s.map((end, slot) => end - history.over_s[slot] / 2), [run]);
-  const common = { at, end, range: place.range, zoom, marks, theme, about: `${history.at_s.length} slots over ${clock(end)}` };
+  const bands = useMemo(() => bandsOf(run), [run]);
+  const common = { at: shown.at, end, range: place.range, zoom, marks, bands, theme, about: `${history.at_s.length} slots over ${clock(end)}` };
   const checked = history.checks_passed.some((n) => n > 0) || history.checks_failed.some((n) => n > 0);
   const whole = place.chosen === null;
   return (
@@ -108,7 +114,7 @@ function Charts({ run, place, go, record }: { run: Run; place: Place; go: (place
         <span class="push" />
         {place.range && <button type="button" onClick={() => zoom(null)}>{`Whole run (now ${clock(place.range[0])} to ${clock(place.range[1])})`}</button>}
         {!whole && <button type="button" onClick={() => go({ ...place, chosen: null })}>{`All steps (now ${place.chosen})`}</button>}
-        <Downloads run={run} record={record} />
+        {downloads}
       </div>
       <div class="grid2">
         <Chart {...common} title="Requests per second" lines={shown.rate} format={rate} />
@@ -129,7 +135,7 @@ function Charts({ run, place, go, record }: { run: Run; place: Place; go: (place
   );
 }
 
-function App({ run, record, steps }: { run: Run; record: Uint8Array; steps: HTMLElement }) {
+export function App({ run, downloads, steps }: Props) {
   const [place, setPlace] = useState<Place>(placeOf(location.hash));
   const go = (next: Place) => {
     setPlace(next);
@@ -144,22 +150,5 @@ function App({ run, record, steps }: { run: Run; record: Uint8Array; steps: HTML
   useEffect(() => {
     render(<Steps run={run} range={place.range} chosen={place.chosen} choose={(chosen) => go({ ...place, chosen })} />, steps);
   });
-  return <Charts run={run} place={place} go={go} record={record} />;
+  return <Charts run={run} place={place} go={go} downloads={downloads} />;
 }
-
-async function start(): Promise<void> {
-  const charts = document.getElementById("charts");
-  const steps = document.getElementById("steps");
-  if (!charts || !steps) return;
-  const record = packed();
-  const run = await unpack(record);
-  if (!run.history || run.history.at_s.length === 0) return;
-  sparklines(run);
-  charts.replaceChildren();
-  steps.replaceChildren();
-  render(<App run={run} record={record} steps={steps} />, charts);
-  document.documentElement.dataset.ready = "yes";
-}
-
-// Whatever goes wrong here, the plain page is complete.
-start().catch((error: unknown) => console.error(error));

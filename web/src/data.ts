@@ -41,7 +41,13 @@ export interface History {
   thresholds: (number | null)[][];
   rows: Row[];
   metrics: Metric[];
+  /** While a run goes on: for each slot, by which update it was last changed. */
+  stamps?: Numbers;
 }
+
+/** A stage of a load: seconds since its workflow began, and rates or virtual users. */
+export interface Stage { name: string; from_s: number; to_s: number; from: number; to: number }
+export interface Planned { workflow: string; open: boolean; start_after_s: number; requests_per_iteration: number; stages: Stage[] }
 
 export interface Times { min: number; mean: number; p50: number; p90: number; p95: number; p99: number; p999: number; max: number }
 
@@ -59,6 +65,7 @@ export interface StepSummary {
 export interface Run {
   schema: string;
   kind: "plan" | "script";
+  schedule?: Planned[] | null;
   summary: {
     plan: string; elapsed_s: number;
     requests: { count: number; failed: number; rate: number };
@@ -71,9 +78,8 @@ export interface Run {
   history: History;
 }
 
-/** The record's bytes as they are in the page. */
-export function packed(): Uint8Array {
-  const text = document.getElementById("record")?.textContent ?? "";
+/** The record's bytes from their text in a page. */
+export function packed(text: string): Uint8Array {
   return Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 }
 
@@ -156,9 +162,17 @@ export function sums(rows: Row[], of: (row: Row) => Numbers | undefined, length:
 
 export interface SlotTimes { p50: (number | null)[]; p95: (number | null)[]; p99: (number | null)[]; max: (number | null)[] }
 
-export function percentilesOverTime(history: History, rows: Row[]): SlotTimes {
-  const times: SlotTimes = { p50: [], p95: [], p99: [], max: [] };
+interface Merged { stamp: number; histogram: Histogram; times: [number | null, number | null, number | null, number | null] }
+let merged: { of: string; slots: Merged[] } = { of: "", slots: [] };
+
+/** All latencies of each slot. What has not changed since the last call is not merged again. */
+export function mergedSlots(history: History, rows: Row[]): Merged[] {
+  const of = `${rows.map(rowKey).join("\n")}@${history.stamps ? "live" : "whole"}`;
+  if (merged.of !== of) merged = { of, slots: [] };
+  merged.slots.length = Math.min(merged.slots.length, history.at_s.length);
   for (let slot = 0; slot < history.at_s.length; slot++) {
+    const stamp = history.stamps?.[slot] ?? -1;
+    if (merged.slots[slot]?.stamp === stamp) continue;
     const histogram = new Histogram();
     let max = 0;
     for (const row of rows) {
@@ -166,12 +180,46 @@ export function percentilesOverTime(history: History, rows: Row[]): SlotTimes {
       max = Math.max(max, row.max_ms[slot]);
     }
     const [p50, p95, p99] = histogram.percentiles([50, 95, 99], history.buckets_per_octave, max);
-    times.p50.push(p50);
-    times.p95.push(p95);
-    times.p99.push(p99);
-    times.max.push(histogram.count > 0 ? max : null);
+    merged.slots[slot] = { stamp, histogram, times: [p50, p95, p99, histogram.count > 0 ? max : null] };
   }
-  return times;
+  return merged.slots;
+}
+
+export function percentilesOverTime(history: History, rows: Row[]): SlotTimes {
+  const slots = mergedSlots(history, rows);
+  const of = (number: number) => slots.map((slot) => slot.times[number]);
+  return { p50: of(0), p95: of(1), p99: of(2), max: of(3) };
+}
+
+export interface Band { from: number; to: number; name: string; workflow: string }
+
+/** Stages in the run's own time, of workflows that have begun and have more than one. */
+export function bandsOf(run: Run): Band[] {
+  return (run.schedule ?? []).flatMap((planned) => {
+    const began = run.summary.workflows[planned.workflow];
+    if (!began || planned.stages.length < 2 || (began.started_s === 0 && began.ended_s === 0)) return [];
+    const start = began.started_s + planned.start_after_s;
+    return planned.stages.map((stage) => ({ from: start + stage.from_s, to: start + stage.to_s, name: stage.name, workflow: planned.workflow }));
+  });
+}
+
+/** What the plan wanted at each moment, per second: iterations, or requests; `null`: it does not say. */
+export function plannedRate(run: Run, at: Numbers, requests: boolean): (number | null)[] | null {
+  const open = (run.schedule ?? []).filter((planned) => planned.open && run.summary.workflows[planned.workflow]);
+  if (open.length === 0 || open.length !== run.schedule?.length) return null;
+  if (requests && open.some((planned) => planned.requests_per_iteration === 0)) return null;
+  return at.map((moment) => {
+    let sum = 0;
+    for (const planned of open) {
+      const began = run.summary.workflows[planned.workflow];
+      const t = moment - began.started_s - planned.start_after_s;
+      const stage = planned.stages.find((one) => t >= one.from_s && t < one.to_s);
+      if (!stage) continue;
+      const along = (t - stage.from_s) / (stage.to_s - stage.from_s);
+      sum += (stage.from + (stage.to - stage.from) * along) * (requests ? planned.requests_per_iteration : 1);
+    }
+    return sum;
+  });
 }
 
 export interface RowFigures {

@@ -77,6 +77,6 @@ export function sparklines(run: Run): void {
     values.forEach((value, slot) => { if (value !== null) d += `${d ? "L" : "M"}${x(slot).toFixed(1)} ${y(value).toFixed(1)}`; });
     path(d, "c1");
     if (limit !== null && limit > 0) path(`M0 ${y(limit).toFixed(1)}H${width}`, "c3").setAttribute("stroke-dasharray", "4 3");
-    place.append(svg);
+    place.replaceChildren(svg);
   }
 }

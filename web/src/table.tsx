@@ -13,7 +13,7 @@ const COLUMNS: [keyof RowFigures, string][] = [
 
 interface Props { run: Run; range: Range; chosen: string | null; choose: (key: string | null) => void }
 
-function save(name: string, text: string | Uint8Array, type: string): void {
+export function save(name: string, text: string | Uint8Array, type: string): void {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(new Blob([text as BlobPart], { type }));
   link.download = name;
@@ -27,10 +27,16 @@ function cell(text: string): string {
   return `"${safe.replace(/"/g, '""')}"`;
 }
 
-export function Downloads({ run, record }: { run: Run; record: Uint8Array }) {
-  const name = (run.summary.plan || "run").replace(/[^\w.-]+/g, "-").slice(0, 80);
+export function nameOf(run: Run): string {
+  return (run.summary.plan || "run").replace(/[^\w.-]+/g, "-").slice(0, 80);
+}
+
+/** `report`: the page itself as a file, where it is not one. */
+export function Downloads({ run, record, report }: { run: Run; record: Uint8Array; report?: string }) {
+  const name = nameOf(run);
   return (
     <>
+      {report !== undefined && <button type="button" class="main" onClick={() => save(`${name}.html`, report, "text/html")}>Save the report</button>}
       <button type="button" onClick={() => save(`${name}.volley`, record, "application/gzip")}>Record</button>
       <button type="button" onClick={() => save(`${name}.summary.json`, JSON.stringify(run.summary, null, 2), "application/json")}>Summary</button>
     </>

@@ -388,6 +388,11 @@ impl Statistics {
         &mut self.merge
     }
 
+    /// What the result would be if the job ended now.
+    pub fn so_far(&mut self, conclusion: &Conclusion, policy: OnWorkerLoss) -> Finished {
+        self.merge.so_far(&lost_workers(conclusion, policy))
+    }
+
     /// The end of the job: everything that was counted, with what the owner knows of gaps.
     pub fn finish(
         mut self,
@@ -395,16 +400,8 @@ impl Statistics {
         policy: OnWorkerLoss,
         clock: Duration,
     ) -> Finished {
-        let began = conclusion.began.unwrap_or_default();
-        for gap in conclusion.timeline.iter().filter_map(|note| note.gap.as_ref()) {
-            let until = (gap.mended != Mended::Never).then(|| gap.to.saturating_sub(began));
-            self.merge.lose(LostWorker {
-                name: gap.worker.to_string(),
-                from: gap.from.saturating_sub(began),
-                until,
-                share: f64::from(gap.shards) / f64::from(gap.of.max(1)),
-                policy: policy_name(policy, gap.mended).to_owned(),
-            });
+        for lost in lost_workers(conclusion, policy) {
+            self.merge.lose(lost);
         }
         let elapsed = self.at(clock);
         for one in &conclusion.unrun {
@@ -413,6 +410,20 @@ impl Statistics {
         }
         self.merge.finish(elapsed)
     }
+}
+
+/// What the owner knows of gaps, as the verdict wants it.
+fn lost_workers(conclusion: &Conclusion, policy: OnWorkerLoss) -> Vec<LostWorker> {
+    let began = conclusion.began.unwrap_or_default();
+    let gaps = conclusion.timeline.iter().filter_map(|note| note.gap.as_ref());
+    let lost = gaps.map(|gap| LostWorker {
+        name: gap.worker.to_string(),
+        from: gap.from.saturating_sub(began),
+        until: (gap.mended != Mended::Never).then(|| gap.to.saturating_sub(began)),
+        share: f64::from(gap.shards) / f64::from(gap.of.max(1)),
+        policy: policy_name(policy, gap.mended).to_owned(),
+    });
+    lost.collect()
 }
 
 fn policy_name(policy: OnWorkerLoss, mended: Mended) -> &'static str {

@@ -222,7 +222,7 @@ fn total_lines(snapshot: &Snapshot, width: usize) -> Vec<Line<'static>> {
             _ => 0.0,
         };
         let (rate, rate_max) = sparkline(&snapshot.history, each, rates);
-        let (p95, p95_max) = sparkline(&snapshot.history, each, |point| point.p95_ms);
+        let (p99, p99_max) = sparkline(&snapshot.history, each, |point| point.p99_ms);
         let mean =
             format!(" max {}, mean {}", format::rate(rate_max), format::rate(total.rate_mean));
         let mut pictures = vec![
@@ -231,9 +231,9 @@ fn total_lines(snapshot: &Snapshot, width: usize) -> Vec<Line<'static>> {
             Span::from(mean).dim(),
         ];
         let second = [
-            Span::from("    p95 ").dim(),
-            Span::from(p95).fg(Color::Yellow),
-            Span::from(format!(" max {}", format::time_ms(p95_max))).dim(),
+            Span::from("    p99 ").dim(),
+            Span::from(p99).fg(Color::Yellow),
+            Span::from(format!(" max {}", format::time_ms(p99_max))).dim(),
         ];
         // A picture without its scale says nothing.
         if pictures.iter().chain(&second).map(Span::width).sum::<usize>() <= width {

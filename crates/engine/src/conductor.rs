@@ -30,7 +30,10 @@ use scripted::ScriptState;
 use stats::aggregate::Aggregate;
 use stats::series::SeriesWindow;
 use stats::threshold::Evaluator;
-use stats::{Layout, RunResult, RunState, SampleSink, Snapshot, StopReason, TimelineEntry, Window};
+use stats::{
+    Layout, ProgressSink, RunResult, RunState, SampleSink, Snapshot, StopReason, TimelineEntry,
+    Window,
+};
 
 use crate::aggregate;
 use crate::attempt::{Provided, Values};
@@ -96,6 +99,8 @@ pub struct Conductor {
     descriptors_max: u64,
     unrecordable: u64,
     cookies_lost: u64,
+    /// Who wants to see the run in full while it goes on.
+    progress: Option<Arc<dyn ProgressSink>>,
 }
 
 /// What the conductor knows of a workflow beyond the job's state.
@@ -188,6 +193,7 @@ impl Conductor {
             descriptors_max: 0,
             unrecordable: 0,
             cookies_lost: 0,
+            progress: None,
         };
         Ok((conductor, Controller::new(sender)))
     }
@@ -200,6 +206,11 @@ impl Conductor {
     /// Gets every request, iteration and check from now on.
     pub fn set_sample_sink(&mut self, sink: SampleSink) {
         self.options.sample_sink = Some(sink);
+    }
+
+    /// Gets the whole result as it would be now, about once a second, whenever it wants it.
+    pub fn set_progress_sink(&mut self, sink: Arc<dyn ProgressSink>) {
+        self.progress = Some(sink);
     }
 
     /// Runs to the end. `publish` gets a snapshot about once a second and must not wait.
@@ -218,6 +229,7 @@ impl Conductor {
             self.step(Event::Started);
         }
         publish(self.snapshot());
+        self.show_progress();
         let deadline = self.plan.timeout.map(|timeout| self.started.after(timeout));
         let mut timed_out = false;
         while !self.job.is_done() {
@@ -240,6 +252,7 @@ impl Conductor {
             }
             if self.turn_tick() {
                 publish(self.snapshot());
+                self.show_progress();
             }
         }
         Ok(self.finish(publish))

@@ -11,9 +11,9 @@
 //!   base64, so that it can end no element.
 
 mod charts;
-mod findings;
-mod markup;
-mod sections;
+pub(crate) mod findings;
+pub(crate) mod markup;
+pub(crate) mod sections;
 
 use std::fmt::Write;
 
@@ -28,8 +28,8 @@ use charts::{Axis, Line};
 use markup::{Part, escaped};
 
 /// Built from `web/`, see its README.
-const SCRIPT: &str = include_str!("../assets/app.js");
-const STYLE: &str = include_str!("../assets/app.css");
+pub const SCRIPT: &str = include_str!("../assets/app.js");
+pub const STYLE: &str = include_str!("../assets/app.css");
 /// Licences of what is inside the script.
 pub const NOTICE: &str = include_str!("../assets/NOTICE");
 /// Rows of the table that says the same as the charts.

@@ -6,6 +6,7 @@
 //!                 ├─▶ summary     `--summary FILE.json`       (programs)
 //!                 ├─▶ record      `--record FILE`             (everything, to be read again)
 //!                 │     └─▶ html  `--report FILE.html`        (people, in a browser)
+//!                 ├─▶ live        the same page while it runs (`--web`)
 //!                 └─▶ outputs     junit=, hdr=                (other people's tools)
 //!
 //! samples, during the run ──▶ outputs::SampleWriter ──▶ json=, csv= (k6's formats)
@@ -22,6 +23,7 @@ pub mod exit_code;
 pub mod format;
 pub mod html;
 pub mod k6;
+pub mod live;
 pub mod outputs;
 pub mod record;
 mod rollup;

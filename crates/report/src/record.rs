@@ -8,7 +8,7 @@
 //! **Compatibility promise.** As the summary's: within `/1`, fields are only ever added. A record
 //! of a later schema, one that is cut, and a file that is no record are refused by name.
 
-mod history;
+pub(crate) mod history;
 mod script;
 
 use std::fmt;
@@ -49,6 +49,8 @@ pub struct About {
     pub file: Option<String>,
     /// What would run, as `volley plan --json` says it.
     pub plan: Option<Value>,
+    /// The stages of each workflow with their times, for charts; see docs/outputs.md.
+    pub schedule: Option<Value>,
 }
 
 /// Why a file was not taken for a record.
@@ -90,26 +92,11 @@ impl fmt::Display for RecordError {
 
 impl Record {
     pub fn new(result: &RunResult, about: &About) -> Record {
-        let summary = serde_json::to_value(Summary::new(result));
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let mut document = json!({
-            "schema": SCHEMA,
-            "volley": { "version": about.version },
-            "machine": {
-                "system": std::env::consts::OS,
-                "architecture": std::env::consts::ARCH,
-                "cores": cores,
-            },
-            "kind": if result.script.is_some() { "script" } else { "plan" },
-            "file": about.file,
-            "job": about.job,
-            "plan": about.plan,
-            "summary": summary.expect("plain structs with string keys always serialise"),
-            "history": history::part(result),
-            "histograms": histograms(result),
-        });
-        if let Some(script) = &result.script {
-            document["script"] = script::part(script, result.elapsed);
+        let mut document = head(result, about);
+        document["history"] = history::part(result, 0..result.history.slots().len());
+        document["histograms"] = histograms(result);
+        if let Some(script) = of_script(result) {
+            document["script"] = script;
         }
         let bytes = packed(&document);
         Record { document, bytes }
@@ -173,6 +160,32 @@ impl Record {
             _ => Err(RecordError::NotARecord),
         }
     }
+}
+
+/// Everything but what was counted over time and in histograms.
+pub(crate) fn head(result: &RunResult, about: &About) -> Value {
+    let summary = serde_json::to_value(Summary::new(result));
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    json!({
+        "schema": SCHEMA,
+        "volley": { "version": about.version },
+        "machine": {
+            "system": std::env::consts::OS,
+            "architecture": std::env::consts::ARCH,
+            "cores": cores,
+        },
+        "kind": if result.script.is_some() { "script" } else { "plan" },
+        "file": about.file,
+        "job": about.job,
+        "plan": about.plan,
+        "schedule": about.schedule,
+        "summary": summary.expect("plain structs with string keys always serialise"),
+    })
+}
+
+/// A script's own part, where the run is one.
+pub(crate) fn of_script(result: &RunResult) -> Option<Value> {
+    result.script.as_ref().map(|script| script::part(script, result.elapsed))
 }
 
 fn packed(document: &Value) -> Vec<u8> {

@@ -32,7 +32,7 @@ mod tables;
 
 pub use arrivals::{Arrivals, Shard};
 pub use rates::{RATE_CHANGES_APART, RATE_CHANGES_MAX, RateChange, begun_at_most, rate_per_second};
-pub use stages::{next_stage_change, stage_at, stage_names};
+pub use stages::{next_stage_change, stage_at, stage_names, stage_spans};
 pub use units::Units;
 pub use vus::{SELF_SIZED_VUS_MAX, next_change, scaled_vus, vus_at, vus_max};
 

@@ -16,6 +16,19 @@ pub fn stage_names(load: &Load) -> Vec<String> {
     names
 }
 
+/// Every stage that has a length, with its begin and end. What is still warm-up belongs to no
+/// other.
+pub fn stage_spans(load: &Load) -> Vec<(String, Duration, Duration)> {
+    let warmup = load.warmup.unwrap_or_default();
+    let names = stage_names(load).into_iter().skip(usize::from(load.warmup.is_some()));
+    let stages = names.zip(stage_ends(load)).map(|(name, (length, end))| {
+        let begin = (end - length).max(warmup);
+        (name, begin, end)
+    });
+    let first = load.warmup.map(|end| ("warmup".to_owned(), Duration::ZERO, end));
+    first.into_iter().chain(stages).filter(|(_, begin, end)| begin < end).collect()
+}
+
 /// Which of [`stage_names`] the moment belongs to; from the end on, the last one that had any
 /// length.
 pub fn stage_at(load: &Load, t: Duration) -> usize {

@@ -9,6 +9,7 @@
 //! - The result, the state and the latest view are kept for those who come late.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -170,6 +171,14 @@ pub enum What {
     View(Box<Snapshot>),
     /// The result, as [`encode_result`](crate::wire::encode_result) has written it.
     Final(Vec<u8>),
+    /// The whole result as it would be now; only the latest is kept, and only whoever asks for it
+    /// gets it.
+    Progress {
+        state: RunState,
+        planned: Option<Duration>,
+        /// As of [`What::Final`].
+        result: Arc<[u8]>,
+    },
 }
 
 impl Event {
@@ -228,6 +237,8 @@ pub struct Feed {
     notes: BTreeMap<u64, TimelineEntry>,
     states: BTreeMap<u64, (RunState, String)>,
     view: Option<(u64, Box<Snapshot>)>,
+    /// Always a [`What::Progress`].
+    progress: Option<(u64, What)>,
     result: Option<(u64, Vec<u8>)>,
     notes_let_go: u64,
 }
@@ -245,6 +256,7 @@ impl Feed {
             notes: BTreeMap::new(),
             states: BTreeMap::new(),
             view: None,
+            progress: None,
             result: None,
             notes_let_go: 0,
         }
@@ -291,6 +303,12 @@ impl Feed {
         self.view = Some((number, Box::new(snapshot)));
     }
 
+    /// `result`: what the final one would be now, encoded.
+    pub fn progress(&mut self, state: RunState, planned: Option<Duration>, result: Vec<u8>) {
+        let number = self.number();
+        self.progress = Some((number, What::Progress { state, planned, result: result.into() }));
+    }
+
     /// The last event. The first result stands.
     pub fn finish(&mut self, result: Vec<u8>) {
         if self.result.is_none() {
@@ -331,6 +349,10 @@ impl Feed {
         }));
         if let Some((number, view)) = self.view.as_ref().filter(|(number, _)| later(number)) {
             events.insert(*number, What::View(view.clone()));
+        }
+        if let Some((number, progress)) = self.progress.as_ref().filter(|(number, _)| later(number))
+        {
+            events.insert(*number, progress.clone());
         }
         if let Some((number, result)) = self.result.as_ref().filter(|(number, _)| later(number)) {
             events.insert(*number, What::Final(result.clone()));
@@ -405,6 +427,11 @@ pub enum Shown {
     Note(TimelineEntry),
     View(Box<Snapshot>),
     Final(Vec<u8>),
+    Progress {
+        state: RunState,
+        planned: Option<Duration>,
+        result: Arc<[u8]>,
+    },
 }
 
 impl Watcher {
@@ -444,6 +471,9 @@ impl Watcher {
             }
             What::State { state, why } => Some(Shown::State { state, why }),
             What::View(view) => Some(Shown::View(view)),
+            What::Progress { state, planned, result } => {
+                Some(Shown::Progress { state, planned, result })
+            }
             What::Final(result) => {
                 self.over = true;
                 Some(Shown::Final(result))

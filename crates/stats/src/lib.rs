@@ -23,6 +23,7 @@ pub mod history;
 mod last_words;
 mod layout;
 pub mod merge;
+mod progress;
 mod result;
 mod sample;
 mod samples;
@@ -45,6 +46,7 @@ pub use last_words::{Added, Addendum, AttemptKey, Corrected, LastWords, Unheard}
 pub use layout::{
     CheckLayout, Layout, MetricLayout, StageLayout, StepLayout, WorkflowFacts, WorkflowLayout,
 };
+pub use progress::{Progress, ProgressSink};
 pub use result::*;
 pub use sample::*;
 pub use script_result::{ScriptFailure, ScriptResult, threshold_results};

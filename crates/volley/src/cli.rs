@@ -13,6 +13,7 @@ mod members;
 mod node;
 mod script;
 mod values;
+mod web;
 
 pub use agent::AgentArgs;
 pub use certs::{
@@ -34,6 +35,7 @@ pub use ledger::{
 pub use members::{AgentMembersArgs, KeysArgs, KeysChange, MemberPlace, MembersAction, StateName};
 pub use node::{ManagerArgs, NodeArgs, UpArgs, WorkerArgs};
 pub use script::ScriptArgs;
+pub use web::{WebArgs, WebCommandArgs};
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -51,6 +53,7 @@ Examples:
   volley new plan.yaml                    write a commented plan to start from
   volley run plan.yaml                    run it
   volley run plan.yaml --debug            one iteration, every exchange shown
+  volley run plan.yaml --web --open       watch it in the browser
   volley run plan.yaml --report run.html  the same, with a report to look at and pass on
   volley run script.js                    run a k6 script as it is
   volley ctl scale --by 2                 twice the load of the test that runs now
@@ -97,6 +100,8 @@ pub enum Command {
     Submit(Box<SubmitArgs>),
     /// Show a job of a cluster until it has ended
     Watch(Box<WatchArgs>),
+    /// Show the jobs and nodes of a cluster in a browser of this machine
+    Web(WebCommandArgs),
     /// Show how a cluster is, or one of its jobs
     Status(FleetStatusArgs),
     /// List the jobs of a cluster
@@ -238,6 +243,8 @@ pub struct OutputArgs {
     pub output: Vec<report::outputs::Target>,
     #[command(flatten)]
     pub keep: KeepArgs,
+    #[command(flatten)]
+    pub web: WebArgs,
     /// No progress, and only the verdict at the end
     #[arg(long, short = 'q', env = "VOLLEY_QUIET", value_parser = FalseyValueParser::new())]
     pub quiet: bool,

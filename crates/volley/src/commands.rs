@@ -12,6 +12,7 @@ mod ledger;
 mod members;
 mod new;
 pub mod node;
+mod page;
 mod ping;
 pub mod quick;
 mod reach;
@@ -43,6 +44,7 @@ pub fn dispatch(command: Command) -> ExitCode {
         Command::Target(args) => target::target(&args),
         Command::Submit(args) => fleet::submit(&args),
         Command::Watch(args) => fleet::watch(&args),
+        Command::Web(args) => fleet::web(&args),
         Command::Status(args) => {
             let code = fleet::status(&args);
             if code != ExitCode::Passed && ctl::is_any_running() {

@@ -62,7 +62,7 @@ const HABITS: [(&[&str], &str); 24] = [
     ),
     (
         &["--headless", "--autostart"],
-        "there is no web interface to do without (Locust's): leave it out",
+        "there is a page only with `--web`, and a run never waits for it (Locust's does): leave it out",
     ),
     (
         &["-H", "--host"],

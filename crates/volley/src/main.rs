@@ -6,6 +6,7 @@ mod commands;
 mod config;
 mod failure;
 mod habits;
+mod k6_web;
 mod log;
 mod print;
 mod restart;
@@ -29,7 +30,8 @@ fn main() {
     let config = read_config();
     warn_of_variables();
     let command = cli::Cli::command();
-    let parsed = command.try_get_matches().and_then(|matches| {
+    let args = k6_web::arguments(std::env::args_os());
+    let parsed = command.try_get_matches_from(args).and_then(|matches| {
         let cli = cli::Cli::from_arg_matches(&matches)?;
         Ok((cli, matches))
     });

@@ -46,7 +46,8 @@ impl Owner {
         self.outgoing.push(Effect::Conclude(Box::new(conclusion)));
     }
 
-    fn conclusion(&self) -> Conclusion {
+    /// What a result is made of; before the end, as far as it is known.
+    pub fn conclusion(&self) -> Conclusion {
         let workflow = |(number, part): (usize, &Part)| {
             let (started, ended) = self.workflows.span(number).unwrap_or_default();
             let tries = self.shards.of(number).map(|shard| {

@@ -4,7 +4,8 @@ use base::clock;
 use std::time::Duration;
 
 use stats::{
-    GeneratorStats, Issued, Outcome, RunResult, RunState, Snapshot, WorkflowResult, WorkflowStatus,
+    GeneratorStats, Issued, Outcome, Progress, RunResult, RunState, Snapshot, WorkflowResult,
+    WorkflowStatus,
 };
 
 use super::{Conductor, Input};
@@ -27,18 +28,7 @@ impl Conductor {
         }
         let verdict = self.verdict(true);
         self.add_notes();
-        let (cpu_user, cpu_system) = self.aggregate.cpu_sum();
-        let generator = GeneratorStats {
-            cores: self.cores.len(),
-            cpu_user,
-            cpu_system,
-            memory_max_bytes: machine::memory_max_bytes(),
-            descriptors_max: self.descriptors_max.max(machine::open_descriptors()),
-            descriptors_limit: self.descriptors_limit,
-            loop_lag_p99_ms: self.aggregate.loop_lag.percentile_ms(99.0),
-            loop_lag_max_ms: self.aggregate.loop_lag.max_ms(),
-            busiest_core: self.aggregate.busiest_core,
-        };
+        let generator = self.generator();
         let workflows =
             (0..self.plan.workflows.len()).map(|w| self.workflow_result(w, elapsed)).collect();
         let error_samples = self.aggregate.error_samples();
@@ -66,6 +56,61 @@ impl Conductor {
             history: self.aggregate.history,
             totals: self.aggregate.totals,
             notes: self.notes,
+            script,
+            fail_on: stats::VerdictState::Invalid,
+        }
+    }
+
+    fn generator(&self) -> GeneratorStats {
+        let (cpu_user, cpu_system) = self.aggregate.cpu_sum();
+        GeneratorStats {
+            cores: self.cores.len(),
+            cpu_user,
+            cpu_system,
+            memory_max_bytes: machine::memory_max_bytes(),
+            descriptors_max: self.descriptors_max.max(machine::open_descriptors()),
+            descriptors_limit: self.descriptors_limit,
+            loop_lag_p99_ms: self.aggregate.loop_lag.percentile_ms(99.0),
+            loop_lag_max_ms: self.aggregate.loop_lag.max_ms(),
+            busiest_core: self.aggregate.busiest_core,
+        }
+    }
+
+    /// Shows the run in full to whoever wants to see it. Nobody: it costs nothing.
+    pub(super) fn show_progress(&mut self) {
+        let Some(sink) = self.progress.clone().filter(|sink| sink.is_wanted()) else { return };
+        let result = self.result_so_far();
+        let planned = super::snapshot::planned(&self.plan);
+        sink.take(Progress { state: self.state, planned, result });
+    }
+
+    /// What the result would be if the run ended now.
+    fn result_so_far(&mut self) -> RunResult {
+        let elapsed = self.elapsed();
+        let workflows = 0..self.plan.workflows.len();
+        let script = self.script_progress();
+        let thresholds = match &script {
+            Some(script) => stats::threshold_results(&script.layout, &script.thresholds),
+            None => self.evaluator.evaluate(elapsed),
+        };
+        RunResult {
+            plan: self.plan.name.clone(),
+            started_unix_ms: self.started_unix_ms,
+            elapsed,
+            outcome: self.job.outcome().unwrap_or(Outcome::Completed),
+            verdict: self.verdict(false),
+            stop: self.job.stop_reason(),
+            layout: self.program.layout.clone(),
+            issued: Issued::Exact(self.aggregate.totals.sent()),
+            last_words: stats::LastWords::default(),
+            workflows: workflows.map(|w| self.workflow_result(w, elapsed)).collect(),
+            thresholds,
+            error_samples: self.aggregate.error_samples(),
+            timeline: self.timeline.clone(),
+            generator: self.generator(),
+            history: self.aggregate.history.clone(),
+            totals: self.aggregate.totals.clone(),
+            notes: self.notes.clone(),
             script,
             fail_on: stats::VerdictState::Invalid,
         }

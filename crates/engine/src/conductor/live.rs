@@ -31,6 +31,7 @@ impl Conductor {
         while self.paused.is_some() && !self.job.is_done() {
             self.started = clock::now();
             publish(self.snapshot());
+            self.show_progress();
             match self.inbox.recv_timeout(TICK) {
                 Ok(Input::Report(report)) => self.take_report(report),
                 Ok(Input::Request(request)) => self.take_request(request),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use schedule::job::Event;
 use script::log::{Level, Line};
-use stats::series::{Thresholds, builtin};
+use stats::series::{SeriesWindow, ThresholdOutcome, Thresholds, builtin};
 use stats::{RunState, ScriptFailure, ScriptResult, StopReason};
 
 use super::{Conductor, Input};
@@ -166,11 +166,28 @@ impl Conductor {
     }
 
     pub(super) fn script_result(&mut self, elapsed: Duration) -> Option<Box<ScriptResult>> {
-        let script = self.script.as_mut()?;
         let totals = *self.aggregate.series.take()?;
+        let script = self.script.as_mut()?;
         let thresholds = std::mem::take(&mut script.thresholds);
+        let outcomes = thresholds.finish(&script.run.layout, &totals, elapsed);
+        self.script_result_of(totals, outcomes)
+    }
+
+    /// The same while the run goes on.
+    pub(super) fn script_progress(&self) -> Option<Box<ScriptResult>> {
+        let totals = (**self.aggregate.series.as_ref()?).clone();
+        let outcomes = self.script.as_ref()?.thresholds.outcomes().to_vec();
+        self.script_result_of(totals, outcomes)
+    }
+
+    fn script_result_of(
+        &self,
+        totals: SeriesWindow,
+        thresholds: Vec<ThresholdOutcome>,
+    ) -> Option<Box<ScriptResult>> {
+        let script = self.script.as_ref()?;
         Some(Box::new(ScriptResult {
-            thresholds: thresholds.finish(&script.run.layout, &totals, elapsed),
+            thresholds,
             layout: script.run.layout.clone(),
             totals,
             setup_data: (self.shared.get(SETUP_DATA))

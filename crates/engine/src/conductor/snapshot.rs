@@ -108,7 +108,7 @@ impl Conductor {
 
 /// Layers one after another, each as long as its longest workflow; a guess where iterations are
 /// counted.
-fn planned(plan: &plan::Plan) -> Option<Duration> {
+pub(super) fn planned(plan: &plan::Plan) -> Option<Duration> {
     let mut total = Duration::ZERO;
     for layer in plan::layers(plan) {
         let lengths = layer.iter().map(|&workflow| {

@@ -50,6 +50,7 @@ pub struct JobWatch {
     client: FleetClient,
     job: JobId,
     views: bool,
+    progress: bool,
     watcher: Watcher,
     open: Option<(usize, Streaming<proto::WatchEvent>)>,
     /// What has failed since something was last heard.
@@ -65,6 +66,7 @@ impl JobWatch {
             client,
             job,
             views,
+            progress: false,
             watcher: Watcher::default(),
             open: None,
             failures: Vec::new(),
@@ -72,6 +74,13 @@ impl JobWatch {
             pause: PAUSE_FIRST,
             not_before: None,
         }
+    }
+
+    /// With the whole result as it would be now, about once a second.
+    #[must_use]
+    pub fn in_full(mut self) -> Self {
+        self.progress = true;
+        self
     }
 
     /// What is new; `None` after the result. Safe to cancel.
@@ -148,6 +157,7 @@ impl JobWatch {
             seq: position.seq,
             window: position.window,
             views: self.views,
+            progress: self.progress,
         };
         let number = self.client.lock().manager;
         let asked = self.client.ask_one(number, self.client.deadline, |channel| {

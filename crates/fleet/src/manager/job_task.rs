@@ -11,6 +11,7 @@ mod start;
 mod views;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -76,9 +77,35 @@ pub struct JobTaskHandle {
     pub epoch: Epoch,
     pub feed: Arc<Mutex<Feed>>,
     pub newest: watch::Receiver<u64>,
+    /// How many want to see the whole result while the job runs.
+    pub lookers: Lookers,
     /// How the job stands, for those who only pass by.
     pub summary: watch::Receiver<JobSummary>,
     task: AbortHandle,
+}
+
+/// How many want to see the whole result while a job runs.
+#[derive(Clone, Debug, Default)]
+pub struct Lookers(Arc<AtomicUsize>);
+
+/// One of them, until it is dropped.
+pub struct Looker(Arc<AtomicUsize>);
+
+impl Lookers {
+    pub fn enter(&self) -> Looker {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Looker(Arc::clone(&self.0))
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == 0
+    }
+}
+
+impl Drop for Looker {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl JobTaskHandle {
@@ -105,8 +132,10 @@ pub fn open(shared: &Arc<Shared>, job: JobId, epoch: Epoch) {
         inbox: inbox.clone(),
         feed: Arc::clone(&feed),
         newest,
+        lookers: Lookers::default(),
         summaries,
     };
+    let lookers = start.lookers.clone();
     let entry = Entry { shared: Arc::clone(shared), job, feed: Arc::clone(&feed) };
     let task = tokio::spawn(async move {
         // However this task ends: a job task that has crashed must not keep the job from being
@@ -116,8 +145,8 @@ pub fn open(shared: &Arc<Shared>, job: JobId, epoch: Epoch) {
             job_task.run(inputs).await;
         }
     });
-    let handle =
-        JobTaskHandle { inbox, epoch, feed, newest: seen, summary, task: task.abort_handle() };
+    let task = task.abort_handle();
+    let handle = JobTaskHandle { inbox, epoch, feed, newest: seen, lookers, summary, task };
     job_tasks.insert(job, handle);
 }
 
@@ -154,6 +183,9 @@ struct JobTask {
     inbox: mpsc::Sender<Input>,
     feed: Arc<Mutex<Feed>>,
     newest: watch::Sender<u64>,
+    lookers: Lookers,
+    /// Not before this is the whole result made again for them.
+    look_again: Instant,
     summaries: watch::Sender<JobSummary>,
     /// When the last one was made.
     summed: Instant,

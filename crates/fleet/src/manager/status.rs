@@ -188,6 +188,21 @@ pub fn result(
     owner: &Owner,
     clock: Duration,
 ) -> RunResult {
+    let head = head(conclusion, bundle, owner);
+    let policy = bundle.manifest.policy.on_worker_loss;
+    statistics.finish(conclusion, policy, clock).into_result(head)
+}
+
+/// What it would be if the job ended now.
+pub fn so_far(statistics: &mut Statistics, bundle: &BundleHead, owner: &Owner) -> RunResult {
+    let conclusion = owner.conclusion();
+    let head = head(&conclusion, bundle, owner);
+    let policy = bundle.manifest.policy.on_worker_loss;
+    statistics.so_far(&conclusion, policy).into_result(head)
+}
+
+/// What the owner knows of how it went.
+fn head(conclusion: &Conclusion, bundle: &BundleHead, owner: &Owner) -> Head {
     let began = conclusion.began.unwrap_or(conclusion.ended);
     let since = |at: Duration| at.saturating_sub(began);
     let wall = clock::unix_now();
@@ -246,7 +261,7 @@ pub fn result(
         notes
             .push(format!("the statistics of attempt {attempt} of {shard} were too large to keep"));
     }
-    let head = Head {
+    Head {
         plan: bundle.name.clone(),
         started_unix_ms: super::millis(wall.saturating_sub(elapsed)),
         elapsed,
@@ -257,6 +272,5 @@ pub fn result(
         timeline: timeline.collect(),
         notes,
         script,
-    };
-    statistics.finish(conclusion, manifest.policy.on_worker_loss, clock).into_result(head)
+    }
 }

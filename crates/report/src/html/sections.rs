@@ -34,6 +34,14 @@ pub fn header(record: Part<'_>) -> String {
         summary.key("plan").text(),
         sentence(summary.key("exit_reason").raw()),
     );
+    reasons(&mut html, summary);
+    facts(&mut html, record, true);
+    html.push_str("</header>");
+    html
+}
+
+/// Why the measurement is not beyond doubt.
+pub fn reasons(html: &mut String, summary: Part<'_>) {
     let reasons: Vec<String> =
         summary.at("/verdict/reasons").list().map(|reason| reason.text()).collect();
     if !reasons.is_empty() {
@@ -41,12 +49,18 @@ pub fn header(record: Part<'_>) -> String {
         reasons.iter().for_each(|reason| html.push_str(&format!("<li>{reason}</li>")));
         html.push_str("</ul>");
     }
+}
+
+/// What was run, where and when; `over`: how long it took, and what came of it.
+pub fn facts(html: &mut String, record: Part<'_>, over: bool) {
+    let summary = record.key("summary");
     html.push_str("<dl class=\"facts\">");
     let elapsed = summary.key("elapsed_s").number();
+    let of_the_end = |value: String| if over { value } else { String::new() };
     for (name, value) in [
         ("Started", summary.key("started_at").text().replace('T', " ")),
-        ("Length", format::time_ms(elapsed * 1e3)),
-        ("Outcome", summary.key("outcome").text().to_lowercase()),
+        ("Length", of_the_end(format::time_ms(elapsed * 1e3))),
+        ("Outcome", of_the_end(summary.key("outcome").text().to_lowercase())),
         ("Target", targets(summary)),
         ("Run by", place(record)),
         ("File", record.key("file").text()),
@@ -56,8 +70,7 @@ pub fn header(record: Part<'_>) -> String {
             let _ = write!(html, "<div><dt>{name}</dt><dd>{value}</dd></div>");
         }
     }
-    html.push_str("</dl></header>");
-    html
+    html.push_str("</dl>");
 }
 
 fn sentence(text: &str) -> String {
@@ -162,7 +175,12 @@ pub fn thresholds(summary: Part<'_>) -> String {
     );
     for (number, threshold) in all {
         let ok = threshold.key("ok").is_true();
-        let (class, word) = if ok { ("good", "✓ held") } else { ("bad", "✗ broken") };
+        let (class, word) = match (ok, threshold.key("value").is_null()) {
+            (false, _) => ("bad", "✗ broken"),
+            (true, false) => ("good", "✓ held"),
+            // While the run goes on; at the end this is not "held".
+            (true, true) => ("warn", "not yet measured"),
+        };
         let value = match threshold.key("value") {
             value if value.is_null() => "nothing measured".to_owned(),
             value => format::value(value.number(), unit(threshold.key("unit").raw())),

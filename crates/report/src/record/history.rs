@@ -3,24 +3,27 @@
 //! Columns compress well and are what charts want. A histogram is a flat list: the first bucket's
 //! number, its count, then distance and count of each further bucket.
 
+use std::ops::Range;
+
 use serde_json::{Map, Value, json};
 use stats::history::{
-    BUCKETS_PER_OCTAVE, Exponential, History, MetricSlot, RELATIVE_ERROR, Row, SCALE,
+    BUCKETS_PER_OCTAVE, Exponential, History, MetricSlot, RELATIVE_ERROR, Row, SCALE, Slot,
 };
 use stats::{DropCause, ErrorKind, RunResult};
 
 use crate::rollup::step_keys;
 
-pub(super) fn part(result: &RunResult) -> Value {
+/// `within`: of these slots only. Rows and metrics are the same for every part of a run, so that
+/// parts can be put together.
+pub(crate) fn part(result: &RunResult, within: Range<usize>) -> Value {
     let history = &result.history;
-    let slots = history.slots();
+    let all = history.slots();
+    let slots = all.get(within.clone()).unwrap_or_default();
     let seconds = |ns: u64| (ns as f64 / 1e6).round() / 1e3;
-    let column = |of: &dyn Fn(&stats::history::Slot) -> Value| -> Vec<Value> {
-        slots.iter().map(of).collect()
-    };
+    let column = |of: &dyn Fn(&Slot) -> Value| -> Vec<Value> { slots.iter().map(of).collect() };
     let mut dropped = Map::new();
     for cause in DropCause::ALL {
-        if slots.iter().any(|slot| slot.dropped[cause as usize] > 0) {
+        if all.iter().any(|slot| slot.dropped[cause as usize] > 0) {
             let counts = column(&|slot| slot.dropped[cause as usize].into());
             dropped.insert(cause.name().to_owned(), counts.into());
         }
@@ -48,23 +51,24 @@ pub(super) fn part(result: &RunResult) -> Value {
         }),
         "loop_lag_max_ms": column(&|slot| ((slot.lag_max_ns as f64 / 1e3).round() / 1e3).into()),
         "thresholds": thresholds,
-        "rows": rows(result),
-        "metrics": metrics(history),
+        "rows": rows(result, &within),
+        "metrics": metrics(history, slots),
     })
 }
 
-fn rows(result: &RunResult) -> Vec<Value> {
+fn rows(result: &RunResult, within: &Range<usize>) -> Vec<Value> {
     let history = &result.history;
     let keys = step_keys(&result.layout);
     let none = Row::default();
     let mut rows = Vec::new();
     for (number, name) in history.rows().iter().enumerate() {
         let number = number as u32;
-        let here: Vec<&Row> =
+        let all: Vec<&Row> =
             history.slots().iter().map(|slot| slot.rows.get(&number).unwrap_or(&none)).collect();
-        if here.iter().all(|row| row.requests == 0) {
+        if all.iter().all(|row| row.requests == 0) {
             continue;
         }
+        let here = all.get(within.clone()).unwrap_or_default();
         let column =
             |of: &dyn Fn(&Row) -> Value| -> Vec<Value> { here.iter().map(|row| of(row)).collect() };
         let mut row = json!({
@@ -79,8 +83,8 @@ fn rows(result: &RunResult) -> Vec<Value> {
         if name.tags.is_none() {
             row["data_sent"] = column(&|row| row.bytes_sent.into()).into();
             row["data_received"] = column(&|row| row.bytes_received.into()).into();
-            row["status"] = classes(&here);
-            row["errors"] = errors(&here);
+            row["status"] = classes(here, &all);
+            row["errors"] = errors(here, &all);
         }
         rows.push(row);
     }
@@ -104,11 +108,11 @@ fn flat(histogram: &Exponential) -> Value {
 }
 
 /// By the first digit of the status, only those that occurred.
-fn classes(here: &[&Row]) -> Value {
+fn classes(here: &[&Row], all: &[&Row]) -> Value {
     let names = ["1xx", "2xx", "3xx", "4xx", "5xx"];
     let mut classes = Map::new();
     for (class, name) in names.into_iter().enumerate() {
-        if here.iter().any(|row| row.status[class] > 0) {
+        if all.iter().any(|row| row.status[class] > 0) {
             let counts: Vec<u64> = here.iter().map(|row| row.status[class]).collect();
             classes.insert(name.to_owned(), counts.into());
         }
@@ -117,30 +121,28 @@ fn classes(here: &[&Row]) -> Value {
 }
 
 /// By kind, only those that occurred.
-fn errors(here: &[&Row]) -> Value {
+fn errors(here: &[&Row], all: &[&Row]) -> Value {
     let mut errors = Map::new();
     for kind in ErrorKind::ALL {
         let of = |row: &&Row| {
             let found = row.errors.iter().find(|(known, _)| *known == kind as u8);
             found.map_or(0, |(_, count)| *count)
         };
-        let counts: Vec<u64> = here.iter().map(of).collect();
-        if counts.iter().any(|count| *count > 0) {
+        if all.iter().any(|row| of(row) > 0) {
+            let counts: Vec<u64> = here.iter().map(of).collect();
             errors.insert(kind.name().to_owned(), counts.into());
         }
     }
     errors.into()
 }
 
-fn metrics(history: &History) -> Vec<Value> {
-    let slots = history.slots();
+fn metrics(history: &History, slots: &[Slot]) -> Vec<Value> {
     let mut metrics = Vec::new();
     for (number, name) in history.metrics().iter().enumerate() {
+        let of = |slot: &'_ Slot| slot.metrics.get(&(number as u32)).map(MetricSlot::kind);
+        let Some(kind) = history.slots().iter().find_map(of) else { continue };
         let values: Vec<Option<&MetricSlot>> =
             slots.iter().map(|slot| slot.metrics.get(&(number as u32))).collect();
-        let Some(kind) = values.iter().flatten().next().map(|value| value.kind()) else {
-            continue;
-        };
         let shown: Vec<Value> = values
             .iter()
             .map(|value| match value {

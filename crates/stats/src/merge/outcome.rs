@@ -15,7 +15,7 @@ use crate::result::{
 use crate::script_result::{ScriptFailure, ScriptResult, threshold_results};
 use crate::series::{SeriesLayout, SeriesWindow, ThresholdOutcome};
 use crate::snapshot::Snapshot;
-use crate::verdict::{Evidence, judge};
+use crate::verdict::{Evidence, LostWorker, judge};
 use crate::window::Window;
 
 /// Everything about a run that its counts say.
@@ -85,17 +85,49 @@ impl Merge {
     }
 
     fn verdict(&self, over: bool) -> Verdict {
+        self.verdict_with(over, &self.lost)
+    }
+
+    fn verdict_with(&self, over: bool, lost: &[LostWorker]) -> Verdict {
         judge(&Evidence {
             totals: &self.aggregate.totals,
             loop_lag: &self.aggregate.loop_lag,
             panicked_cores: &[],
             expects_requests: over && !self.schema.layout.steps.is_empty(),
-            lost: &self.lost,
+            lost,
             stalls: &self.stalls,
             incomplete: &self.incomplete,
             cut_short: &[],
             layout: &self.schema.layout,
         })
+    }
+
+    /// What the result would be now. `lost`: workers that the owner knows to be lost.
+    pub fn so_far(&mut self, lost: &[LostWorker]) -> Finished {
+        let series = match (&self.schema.series, &self.aggregate.series, &self.series_thresholds) {
+            (Some(layout), Some(totals), Some(thresholds)) => {
+                Some((layout.clone(), totals.clone(), thresholds.outcomes().to_vec()))
+            }
+            _ => None,
+        };
+        let thresholds = match &series {
+            Some((layout, _, outcomes)) => threshold_results(layout, outcomes),
+            None => self.evaluator.evaluate(self.ticked),
+        };
+        let lost: Vec<LostWorker> = self.lost.iter().chain(lost).cloned().collect();
+        Finished {
+            layout: self.schema.layout.clone(),
+            thresholds,
+            error_samples: self.aggregate.error_samples(),
+            history: self.aggregate.history.clone(),
+            totals: self.aggregate.totals.clone(),
+            generator: self.generator(),
+            verdict: self.verdict_with(false, &lost),
+            notes: self.notes(),
+            exact: self.incomplete.is_empty(),
+            series,
+            vus_made: self.vus_made(),
+        }
     }
 
     /// The run is over at `elapsed`: what is pending is counted, and streams that have not ended

@@ -129,6 +129,7 @@ impl FollowArgs {
             summary: self.summary.clone(),
             output: self.output.clone(),
             keep: self.keep.clone(),
+            web: super::WebArgs::default(),
             quiet: self.quiet,
             fail_on: self.fail_on,
             no_color: self.no_color,

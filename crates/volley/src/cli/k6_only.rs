@@ -42,12 +42,6 @@ impl K6OnlyArgs {
                 "`k6/secrets` is not available; pass the value with `-e NAME=VALUE`",
             ),
             (traces.is_some(), "--traces-output", "traces are not made"),
-            (
-                is_on("K6_WEB_DASHBOARD"),
-                "K6_WEB_DASHBOARD",
-                "there is no web dashboard; the live view is in the terminal, and `--report FILE.html` \
-                 writes the page of the run (K6_WEB_DASHBOARD_EXPORT does it too)",
-            ),
         ];
         let said = given.iter().filter(|(given, ..)| *given);
         said.map(|(_, name, why)| format!("{name} has no effect: {why}")).collect()

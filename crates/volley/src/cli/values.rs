@@ -105,6 +105,14 @@ pub fn listen(text: &str) -> Result<SocketAddr, Wrong> {
     named.parse().map_err(|_| Wrong::only("expected ADDRESS:PORT or PORT, such as 127.0.0.1:8080"))
 }
 
+/// Where a page is served; nothing: at the usual place.
+pub fn web(text: &str) -> Result<web::Listen, Wrong> {
+    match text {
+        "" => Ok(web::Listen::Usual),
+        text => listen(text).map(web::Listen::At),
+    }
+}
+
 pub fn share(text: &str) -> Result<f64, Wrong> {
     let value = match text.strip_suffix('%') {
         Some(percent) => percent.trim().parse::<f64>().map(|percent| percent / 100.0),

@@ -1,5 +1,7 @@
 //! `volley plan PLAN`: what would run, without running it.
 
+use std::time::Duration;
+
 use plan::{Action, Plan, Step, WorkflowClass};
 use report::ExitCode;
 use report::format;
@@ -175,4 +177,31 @@ pub fn describe_json(plan: &Plan, cores: usize) -> Value {
         })
         .collect();
     json!({ "name": plan.name, "cores": cores, "layers": layers })
+}
+
+/// The stages of each workflow, with times since its load began and values as they are planned.
+pub fn schedule_json(plan: &Plan) -> Value {
+    let workflows = plan.workflows.iter().map(|workflow| {
+        let load = &workflow.load;
+        let open = schedule::Arrivals::new(&load.executor);
+        let at = |t: Duration| match &open {
+            Some(arrivals) => arrivals.rate_at(t),
+            None => f64::from(schedule::vus_at(load, t)),
+        };
+        let stages = schedule::stage_spans(load).into_iter().map(|(name, from, to)| {
+            // The end of a stage belongs to the next one.
+            let last = to.saturating_sub(Duration::from_nanos(1));
+            json!({
+                "name": name, "from_s": from.as_secs_f64(), "to_s": to.as_secs_f64(),
+                "from": at(from), "to": at(last),
+            })
+        });
+        let stages: Vec<Value> = stages.collect();
+        json!({
+            "workflow": workflow.name, "open": open.is_some(),
+            "start_after_s": load.start_after.as_secs_f64(),
+            "requests_per_iteration": allocation::requests(&workflow.steps), "stages": stages,
+        })
+    });
+    workflows.collect::<Vec<_>>().into()
 }

@@ -9,6 +9,7 @@ mod results;
 mod submit;
 pub mod tables;
 mod voters;
+mod web;
 
 use std::future::Future;
 use std::time::Duration;
@@ -30,6 +31,7 @@ use crate::print;
 pub use managers::managers;
 pub use results::{results, watch};
 pub use submit::submit;
+pub use web::web;
 
 /// For an answer while somebody types.
 const COMPLETE_WITHIN: Duration = Duration::from_millis(400);

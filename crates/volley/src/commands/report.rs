@@ -4,8 +4,6 @@ use std::path::{Path, PathBuf};
 
 use report::outputs::check_writable;
 use report::{About, ExitCode, Record};
-use serde_json::Value;
-use stats::RunResult;
 
 use crate::cli::{KeepArgs, ReportArgs};
 use crate::failure::Failure;
@@ -37,9 +35,9 @@ pub fn report(args: &ReportArgs) -> ExitCode {
 }
 
 /// What only the command knows of a run.
-pub fn about(file: Option<&Path>, job: Option<String>, plan: Option<Value>) -> About {
+pub fn about(file: Option<&Path>, job: Option<String>) -> About {
     let name = file.and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
-    About { version: env!("CARGO_PKG_VERSION").to_owned(), job, file: name, plan }
+    About { version: env!("CARGO_PKG_VERSION").to_owned(), job, file: name, ..About::default() }
 }
 
 /// Files that cannot be written, and that would overwrite each other, before any load.
@@ -73,15 +71,11 @@ pub fn files(keep: &KeepArgs) -> impl Iterator<Item = (&'static str, &PathBuf)> 
 }
 
 /// Writes what was asked for. A file that cannot be written changes no result: it is said.
-pub fn write(result: &RunResult, keep: &KeepArgs, about: &About, quiet: bool) {
-    if keep.record.is_none() && keep.report.is_none() {
-        return;
-    }
-    let record = Record::new(result, about);
+pub fn write(record: &Record, keep: &KeepArgs, quiet: bool) {
     for (what, path) in files(keep) {
         let written = match what {
             "record" => record.write(path),
-            _ => report::write_whole(path, report::html::page(&record).as_bytes()),
+            _ => report::write_whole(path, report::html::page(record).as_bytes()),
         };
         match written {
             Ok(()) if what == "report" && !quiet => {

@@ -6,13 +6,13 @@ use std::sync::mpsc::channel;
 
 use engine::{Conductor, Control, Controller, RunOptions, Trace};
 use plan::Plan;
-use report::ExitCode;
-use report::Summary;
 use report::outputs::{SampleWriter, Written, check_targets, check_writable, write_results};
 use report::text::Look;
+use report::{About, ExitCode, Summary};
 use stats::RunResult;
 
 use super::ctl::ControlSocket;
+use super::page::{self, Page};
 use super::report as keep;
 use crate::cli::OutputArgs;
 use crate::failure::Failure;
@@ -42,7 +42,11 @@ pub fn run_plan(
     }
     let debug = trace.is_some();
     let cores = output.cores.map_or_else(engine::machine::cores, usize::from);
-    let about = keep::about(file, None, Some(super::explain::describe_json(&plan, cores)));
+    let about = About {
+        plan: Some(super::explain::describe_json(&plan, cores)),
+        schedule: Some(super::explain::schedule_json(&plan)),
+        ..keep::about(file, None)
+    };
     let options = RunOptions { cores: output.cores_here(), trace, ..RunOptions::default() };
     let (mut conductor, controller) = match Conductor::new(plan, options) {
         Ok(ready) => ready,
@@ -58,6 +62,10 @@ pub fn run_plan(
     if let Some(writer) = &writer {
         conductor.set_sample_sink(writer.sink());
     }
+    let page = match Page::open(&output.web, &about, &mut conductor, &controller) {
+        Ok(page) => page,
+        Err(failure) => return failure.tell(),
+    };
     let interrupt = controller.clone();
     signals::on_interrupt_or_hangup(move || interrupt.send(Control::Interrupt));
     let nothing = dashboard::Words::default();
@@ -72,8 +80,15 @@ pub fn run_plan(
     result.fail_on = output.fail_on.unwrap_or(result.fail_on);
     let written = write_results(&output.output, &result);
     result.notes.extend(notes_of(written));
-    keep::write(&result, &output.keep, &about, output.quiet);
-    tell(&result, output, style)
+    page::leave(&result, output, &about, page.as_ref());
+    let code = tell(&result, output, style);
+    if style == Style::Full && !debug {
+        page::hint(output);
+    }
+    if let Some(page) = page {
+        page.close();
+    }
+    code
 }
 
 /// What could not be written, for the summary. Standard output is for somebody who waits for it:

@@ -16,13 +16,14 @@ use std::sync::Arc;
 
 use engine::script::{AssembleError, Entry, How, PrepareError, Prepared, Wanted};
 use engine::{Conductor, Control, RunOptions};
-use report::ExitCode;
 use report::k6::SummaryMode;
+use report::{About, ExitCode};
 use script::log::Level;
 use script::thrown::ThrownKind;
 
 use self::log::Log;
 use self::tell::Teller;
+use super::page::{self, Page};
 use super::report as keep;
 use super::runner;
 use crate::cli::{OutputArgs, RunArgs, ScriptArgs};
@@ -182,6 +183,11 @@ fn check_files(output: &OutputArgs, args: &RunArgs) -> Vec<String> {
     problems
 }
 
+fn about(args: &RunArgs, plan: &plan::Plan) -> About {
+    let schedule = Some(super::explain::schedule_json(plan));
+    About { schedule, ..keep::about(Some(&args.plan), None) }
+}
+
 /// Runs a script that is ready, and tells what came of it.
 fn lead((prepared, mode): Ready, args: &RunArgs, log: &Arc<Log>) -> ExitCode {
     let Prepared { mut run, description, options, introduction, .. } = prepared;
@@ -214,9 +220,14 @@ fn lead((prepared, mode): Ready, args: &RunArgs, log: &Arc<Log>) -> ExitCode {
         paused: options.paused.unwrap_or(false),
         ..RunOptions::default()
     };
-    let (conductor, controller) = match Conductor::for_script(run.clone(), run_options) {
+    let (mut conductor, controller) = match Conductor::for_script(run.clone(), run_options) {
         Ok(ready) => ready,
         Err(error) => return refuse(vec![error.to_string()]),
+    };
+    let about = about(args, &run.plan);
+    let page = match Page::open(&output.web, &about, &mut conductor, &controller) {
+        Ok(page) => page,
+        Err(failure) => return refuse(vec![failure.to_string()]),
     };
     let interrupt = controller.clone();
     signals::on_interrupt_or_hangup(move || interrupt.send(Control::Interrupt));
@@ -239,9 +250,13 @@ fn lead((prepared, mode): Ready, args: &RunArgs, log: &Arc<Log>) -> ExitCode {
     for note in runner::notes_of(written) {
         log.say(Level::Warning, note);
     }
-    let about = keep::about(Some(&args.plan), None, None);
-    keep::write(&result, &output.keep, &about, output.quiet);
+    page::leave(&result, &output, &about, page.as_ref());
     let (run, description, options) = (&*run, &description, &options);
     let teller = Teller { args, log, run, description, options, mode };
-    teller.tell(&result, tell::Seen::Here)
+    let code = teller.tell(&result, tell::Seen::Here);
+    page::hint(&output);
+    if let Some(page) = page {
+        page.close();
+    }
+    code
 }

@@ -15,6 +15,7 @@ mod first_mistakes;
 mod flags;
 mod fleet;
 mod ledger;
+mod live_page;
 mod outputs;
 mod plan_words;
 mod reports;

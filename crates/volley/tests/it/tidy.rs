@@ -12,6 +12,7 @@ const LADDER: &[(&str, &[&str])] = &[
         "volley",
         &[
             "dashboard",
+            "web",
             "report",
             "engine",
             "script",
@@ -34,6 +35,7 @@ const LADDER: &[(&str, &[&str])] = &[
         ],
     ),
     ("dashboard", &["report", "stats", "plan"]),
+    ("web", &["report", "stats", "plan"]),
     ("report", &["stats", "plan", "base"]),
     ("engine", &["script", "client", "permit", "schedule", "stats", "plan", "base", "fence"]),
     ("script", &["client", "permit", "schedule", "stats", "plan", "base", "fence"]),

@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::{Input, JobSummary, JobTask};
+use super::{Input, JobSummary, JobTask, Lookers};
 use crate::bundle::BundleHead;
 use crate::manager::effects::Found;
 use crate::manager::{Shared, effects, now, roster};
@@ -29,6 +29,7 @@ pub(super) struct Start {
     pub inbox: mpsc::Sender<Input>,
     pub feed: Arc<Mutex<Feed>>,
     pub newest: watch::Sender<u64>,
+    pub lookers: Lookers,
     pub summaries: watch::Sender<JobSummary>,
 }
 
@@ -166,6 +167,8 @@ impl Start {
             inbox: self.inbox,
             feed: self.feed,
             newest: self.newest,
+            lookers: self.lookers,
+            look_again: Instant::now(),
             summaries: self.summaries,
             summed: Instant::now(),
             owner,

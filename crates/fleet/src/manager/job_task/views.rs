@@ -13,6 +13,8 @@ use crate::manager::{effects, now, status};
 
 /// How often the sums are made for those who ask.
 const SUMS_EVERY: Duration = Duration::from_millis(500);
+/// Of whole results, to each that looks at a job.
+const PROGRESS_BYTES_PER_S: u64 = 256 << 10;
 /// Windows do not wait longer than this for streams.
 const LAST_WINDOWS: Duration = Duration::from_secs(1);
 
@@ -67,6 +69,7 @@ impl JobTask {
         if step.ticked {
             let view = self.snapshot(clock);
             self.tell(|feed| feed.view(view));
+            self.show_progress();
         }
         if let Some(number) = step.broken.filter(|_| !self.broken) {
             self.broken = true;
@@ -78,13 +81,32 @@ impl JobTask {
         }
     }
 
+    /// The whole result as it would be now, for those who look at it; the larger it is, the less
+    /// often.
+    fn show_progress(&mut self) {
+        let is_wanted = !self.lookers.is_empty() && Instant::now() >= self.look_again;
+        let Some(statistics) = self.statistics.as_mut().filter(|_| is_wanted) else { return };
+        let result = status::so_far(statistics, &self.bundle, &self.owner);
+        let Ok(bytes) = stats::wire::encode_result(&result) else { return };
+        let rest = Duration::from_secs(bytes.len() as u64 / PROGRESS_BYTES_PER_S);
+        self.look_again = Instant::now() + rest;
+        let (state, planned) = (self.state, self.planned());
+        self.tell(|feed| feed.progress(state, planned, bytes));
+    }
+
+    fn planned(&self) -> Option<Duration> {
+        let workflows = &self.bundle.manifest.workflows;
+        let longest = workflows.iter().map(|part| part.length).max();
+        longest.filter(|_| workflows.iter().all(|part| part.layer == 0))
+    }
+
     pub(super) fn snapshot(&mut self, clock: Duration) -> Snapshot {
+        let planned = self.planned();
         let manifest = &self.bundle.manifest;
-        let planned = manifest.workflows.iter().map(|part| part.length).max();
         let mut snapshot = Snapshot {
             plan: self.bundle.name.clone(),
             elapsed: clock,
-            planned: planned.filter(|_| manifest.workflows.iter().all(|part| part.layer == 0)),
+            planned,
             state: self.state,
             ..Snapshot::default()
         };

@@ -26,6 +26,13 @@ const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 pub(super) type Events = Pin<Box<dyn Stream<Item = Result<proto::WatchEvent, Status>> + Send>>;
 
+/// What a watcher is told beside windows, notes, states and the result.
+#[derive(Clone, Copy)]
+struct Wants {
+    views: bool,
+    progress: bool,
+}
+
 impl Service {
     pub(super) async fn watch(
         &self,
@@ -57,18 +64,19 @@ impl Service {
     ) -> Result<(), Status> {
         let passed_on = who.as_ref().is_some_and(|who| who.role == Role::Manager);
         let me = self.0.serving()?.ledger.id();
-        let proto::WatchRequest { epoch, seq, window, views, .. } = request;
+        let proto::WatchRequest { epoch, seq, window, views, progress, .. } = request;
+        let wants = Wants { views, progress };
         let mut position = Position { epoch, seq, window };
         loop {
             if events.is_closed() {
                 return Ok(());
             }
             if let Some(job_task) = self.0.job_task(job) {
-                if self.pass_on(&job_task, &mut position, views, events).await {
+                if self.pass_on(&job_task, &mut position, wants, events).await {
                     return Ok(());
                 }
             } else if let Some(owner) = self.elsewhere(who.as_ref(), job).await? {
-                if from_other(owner, job, &mut position, views, events).await {
+                if from_other(owner, job, &mut position, wants, events).await {
                     return Ok(());
                 }
             } else {
@@ -111,17 +119,22 @@ impl Service {
         &self,
         job_task: &JobTaskHandle,
         position: &mut Position,
-        views: bool,
+        wants: Wants,
         events: &mpsc::Sender<Result<proto::WatchEvent, Status>>,
     ) -> bool {
         let mut newest = job_task.newest.clone();
+        let _looks = wants.progress.then(|| job_task.lookers.enter());
         loop {
             newest.borrow_and_update();
             let news = lock(&job_task.feed).since(position, false);
             for event in news {
-                let is_view = matches!(event.what, What::View(_));
                 advance(position, &event);
-                if is_view && !views {
+                let is_wanted = match event.what {
+                    What::View(_) => wants.views,
+                    What::Progress { .. } => wants.progress,
+                    _ => true,
+                };
+                if !is_wanted {
                     continue;
                 }
                 let is_last = matches!(event.what, What::Final(_));
@@ -157,11 +170,11 @@ async fn from_other(
     mut owner: JobsClient<tonic::transport::Channel>,
     job: JobId,
     position: &mut Position,
-    views: bool,
+    Wants { views, progress }: Wants,
     events: &mpsc::Sender<Result<proto::WatchEvent, Status>>,
 ) -> bool {
     let Position { epoch, seq, window } = *position;
-    let request = proto::WatchRequest { job: job_bytes(job), epoch, seq, window, views };
+    let request = proto::WatchRequest { job: job_bytes(job), epoch, seq, window, views, progress };
     let Ok(Ok(stream)) = timeout(JOB_TASK_WITHIN, owner.watch(request)).await else { return false };
     let mut stream = stream.into_inner();
     while let Some(Ok(told)) = stream.next().await {

@@ -66,6 +66,7 @@ fn events() -> Vec<Event> {
         What::Note(note),
         What::View(Box::new(view)),
         What::Final(vec![1, 2, 3]),
+        What::Progress { state: RunState::Paused, planned: None, result: vec![4, 5].into() },
     ];
     whats.extend(states().into_iter().map(|state| What::State { state, why: "w".to_owned() }));
     let place = |what: &What| match what {
@@ -73,9 +74,10 @@ fn events() -> Vec<Event> {
         What::Note(_) => 1,
         What::View(_) => 2,
         What::Final(_) => 3,
-        What::State { .. } => 4,
+        What::Progress { .. } => 4,
+        What::State { .. } => 5,
     };
-    assert!(whats.iter().map(place).take(5).eq(0..5), "one of each");
+    assert!(whats.iter().map(place).take(6).eq(0..6), "one of each");
     let numbered = whats.into_iter().zip(1..);
     numbered.map(|(what, seq)| Event { epoch: 9, seq, what }).collect()
 }

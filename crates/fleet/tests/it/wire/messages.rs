@@ -211,7 +211,15 @@ fn of_jobs(tested: &mut BTreeSet<String>) {
     examine(t, &status().workflows[0].shards[0]);
     examine(t, &status().timeline[0]);
     examine(t, &addendum());
-    examine(t, &proto::WatchRequest { job: job(), epoch: 1, seq: 2, window: 3, views: true });
+    let request = proto::WatchRequest {
+        job: job(),
+        epoch: 1,
+        seq: 2,
+        window: 3,
+        views: true,
+        progress: true,
+    };
+    examine(t, &request);
     examine(t, &proto::WatchEvent { event: Bytes::from_static(b"event") });
     for what in wishes() {
         if let steer_request::What::Vus(scale) | steer_request::What::Rate(scale) = &what {

@@ -280,7 +280,7 @@ impl Screen {
                 }
             }
             // Taken apart by the client.
-            Shown::Final(_) => {}
+            Shown::Final(_) | Shown::Progress { .. } => {}
         }
     }
 

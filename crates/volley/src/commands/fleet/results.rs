@@ -92,8 +92,11 @@ pub fn write(result: &mut RunResult, args: &FollowArgs, job: &str) {
     result.fail_on = args.fail_on.unwrap_or(result.fail_on);
     let written = write_results(&args.output, result);
     result.notes.extend(runner::notes_of(written));
-    let about = keep::about(None, Some(job.to_owned()), None);
-    keep::write(result, &args.keep, &about, args.quiet);
+    if args.keep.record.is_none() && args.keep.report.is_none() {
+        return;
+    }
+    let about = keep::about(None, Some(job.to_owned()));
+    keep::write(&report::Record::new(result, &about), &args.keep, args.quiet);
 }
 
 /// Summary and exit code. The script itself is not here: how its summary looks is the default.

@@ -17,7 +17,7 @@ use crate::commands::members::brief_age;
 const NOTES_SHOWN_MAX: usize = 12;
 const SHARDS_SHOWN_MAX: usize = 64;
 
-fn age(ms: u64) -> String {
+pub fn age(ms: u64) -> String {
     brief_age(Duration::from_millis(ms))
 }
 
@@ -25,7 +25,7 @@ pub fn id(job: &[u8]) -> String {
     job_from(job).map_or_else(|_| "?".to_owned(), |job| job.to_string())
 }
 
-fn start(text: &str) -> String {
+pub fn start(text: &str) -> String {
     text.chars().take(8).collect()
 }
 
@@ -68,6 +68,11 @@ fn state_of(job: &proto::JobStatus) -> String {
         Outcome::Unspecified => job.state().word(),
         outcome => outcome.word().to_ascii_lowercase(),
     }
+}
+
+/// Empty as long as there is none.
+pub fn outcome_of(job: &proto::JobStatus) -> String {
+    if has_ended(job) { state_of(job) } else { String::new() }
 }
 
 fn has_ended(job: &proto::JobStatus) -> bool {
@@ -297,8 +302,9 @@ pub fn job(job: &proto::JobStatus) -> String {
     text
 }
 
-pub fn fleet(fleet: &proto::FleetReply, running: &proto::ListReply) -> String {
-    let rows: Vec<[String; 6]> = fleet
+/// Node, role, address, state, cores and work.
+pub fn node_rows(fleet: &proto::FleetReply) -> Vec<[String; 6]> {
+    fleet
         .nodes
         .iter()
         .map(|node| {
@@ -330,7 +336,11 @@ pub fn fleet(fleet: &proto::FleetReply, running: &proto::ListReply) -> String {
             }
             [start(&node.node), node.role().word(), node.address.clone(), state, cores, work]
         })
-        .collect();
+        .collect()
+}
+
+pub fn fleet(fleet: &proto::FleetReply, running: &proto::ListReply) -> String {
+    let rows = node_rows(fleet);
     let mut text = table(["node", "role", "address", "state", "cores", "work"], &rows);
     let _ = writeln!(text, "\n{} of {} cores are free", fleet.cores_free, fleet.cores);
     if !running.jobs.is_empty() {

@@ -13,7 +13,7 @@ use stats::series::SeriesLayout;
 use super::log::Log;
 use crate::cli::{OutputArgs, ScriptArgs};
 use crate::failure::Failure;
-use crate::print;
+use crate::{k6_web, print};
 
 /// Opens the files that want every sample; `None`: there are none.
 pub fn start(
@@ -39,13 +39,12 @@ pub fn with_environment(output: &OutputArgs) -> Result<OutputArgs, Failure> {
         && let Ok(wanted) = std::env::var("K6_OUT")
         && !wanted.is_empty()
     {
-        let targets = wanted.split(',').map(str::parse::<Target>).collect::<Result<_, _>>();
+        let files = wanted.split(',').filter(|output| !k6_web::is_dashboard(output));
+        let targets = files.map(str::parse::<Target>).collect::<Result<_, _>>();
         output.output = targets.map_err(|error| Failure::invalid(error).at("K6_OUT"))?;
     }
-    let export = std::env::var_os("K6_WEB_DASHBOARD_EXPORT").filter(|file| !file.is_empty());
-    if let Some(file) = export.filter(|_| output.keep.report.is_none()) {
-        output.keep.report = Some(file.into());
-    }
+    let var = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    k6_web::from_environment(&mut output, &var);
     Ok(output)
 }
 
