@@ -349,7 +349,7 @@ fn files(value: &Value<'_>) -> Result<Option<Files>> {
             None => {
                 let message = format!(
                     "handleSummary: the value of `{name}` is neither a string nor an ArrayBuffer; \
-                     nothing was written"
+                     nothing was written (write '{name}': JSON.stringify(data))"
                 );
                 return Err(rquickjs::Exception::throw_type(value.ctx(), &message));
             }

@@ -36,7 +36,8 @@ impl fmt::Display for AssembleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             AssembleError::NoFunctions => f.write_str(
-                "the script exports no function; write `export default function () { ... }`",
+                "the script exports no function; write `export default function () { ... }`, and `export` before each \
+                 function that the `exec` of a scenario names",
             ),
             AssembleError::MissingFunction { scenario, function, known } => {
                 write!(f, "scenario `{scenario}`: function `{function}` is not exported")?;

@@ -113,7 +113,10 @@ impl ClusterAccess {
                 if let Some(file) = self.from_file.as_ref().filter(|_| refused) {
                     return Failure::failed(error).help(self.start_again(file));
                 }
+                // Somebody has answered: the address is right.
+                let answered = failures.iter().any(|one| one.is_an_answer());
                 let hint = match lasting {
+                    false if answered && broken.is_none() => return Failure::failed(error),
                     _ if broken.is_some() => format!(
                         "is that the port of a manager's ledger? The manager itself listens one below, at {}",
                         broken.unwrap_or_default()
