@@ -131,7 +131,8 @@ def _rate_holes(facts: Facts, one: Workload, seen: list[Seen], began: float, exc
         wanted = schedule.rate_at(facts, one, window)
         if wanted is None or touches(excuses, window):
             continue
-        if _count(times, window) < 0.5 * wanted / shards and not _made_good(times, window, wanted / shards):
+        after = schedule.lowest_rate(facts, one, (window[1], window[1] + HOLE_S)) / shards
+        if _count(times, window) < 0.5 * wanted / shards and not _made_good(times, window, wanted / shards, after):
             found.append(window)
     return found
 
@@ -140,14 +141,14 @@ def _count(times: list[float], window: Interval) -> int:
     return bisect_left(times, window[1]) - bisect_left(times, window[0])
 
 
-def _made_good(times: list[float], window: Interval, wanted: float) -> bool:
-    """What was due has come within the next second, and there was no pause of a second around it."""
+def _made_good(times: list[float], window: Interval, wanted: float, after: float) -> bool:
+    """What was due has come within the next second, beside what was due then, and there was no pause of a second around it."""
     a, b = window
     first, last = max(0, bisect_left(times, a) - 1), bisect_left(times, b) + 1
     near = times[first:last]
     pause = max((y - x for x, y in zip(near, near[1:])), default=HOLE_S)
     # An arrival that is late by less than a second comes up to that and an interval after the one before it.
-    return pause < HOLE_S + 1.0 / max(wanted, 1.0) and _count(times, (a, b + HOLE_S)) >= 1.9 * wanted
+    return pause < HOLE_S + 1.0 / max(wanted, 1.0) and _count(times, (a, b + HOLE_S)) >= 0.95 * (wanted + after)
 
 
 def _closed_holes(facts: Facts, one: Workload, number: int, seen: list[Seen], began: float,

@@ -137,6 +137,18 @@ def rate_at(facts: Facts, one: Workload, window: Interval) -> float | None:
     return None if value != value else value
 
 
+def lowest_rate(facts: Facts, one: Workload, window: Interval) -> float:
+    """The least that may be planned in a window in which the rate may change."""
+    value, least = one.per_second, one.per_second
+    for earliest, latest, changed in rates(facts, one)[1:]:
+        if latest + SETTLE_S <= window[0]:
+            value = least = changed
+        elif earliest < window[1]:
+            least = min(least, changed)
+    # Nobody knows whether a change was taken.
+    return 0.0 if value != value or least != least else least
+
+
 def excused(facts: Facts) -> list[Interval]:
     """Times in which missing load is not the product's fault, or was wanted."""
     times = [(a, b + SETTLE_S) for a, b in pauses(facts)]

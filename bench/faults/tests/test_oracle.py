@@ -5,7 +5,7 @@ from __future__ import annotations
 import unittest
 from dataclasses import replace
 
-from .. import oracle, schedule
+from .. import loadcheck, oracle, schedule
 from ..facts import Facts, Fault, Seen, Steering
 from ..oracle import judge
 from .build import BEGAN, LENGTH_S, ZERO, degraded, healthy, more, without
@@ -178,6 +178,14 @@ class Holes(unittest.TestCase):
     def test_arrivals_that_are_late_by_less_than_a_second_are_no_hole(self) -> None:
         self.assertEqual(judge(self.delayed(5.3, 0.7)), [])
         self.assertEqual(judge(self.delayed(5.45, 0.8)), [])
+
+    def test_late_arrivals_are_no_hole_though_the_rate_was_halved_behind_them(self) -> None:
+        facts = self.delayed(5.3, 0.8)
+        halved = [s for s in facts.requests if not (between("rate", 6.6, 99.0)(s) and s.iteration % 2 == 1)]
+        facts = replace(facts, requests=halved)
+        rate = facts.plan.workload("rate").per_second
+        facts.steering = [Steering("scale", BEGAN + 6.4, BEGAN + 6.6, True, workload="rate", per_second=rate / 2)]
+        self.assertEqual(loadcheck.holes(facts).get("rate", []), [])
 
     def test_arrivals_that_are_late_by_more_than_a_second_are_a_hole(self) -> None:
         self.assertIn("R27 hole", checks(self.delayed(5.0, 1.3)))

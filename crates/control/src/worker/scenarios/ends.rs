@@ -16,10 +16,10 @@ fn every_way_out_gives_the_core_back() {
     for (way, status) in ways {
         let mut rig = Rig::new(1);
         let said =
-            format!("1.1 managers => \n {way} => store s0.1 {status}, tell 2 m1 s0.1 {status}");
+            format!("1.1 managers => \n {way} => store s0.1 {status}, report 2 m1 s0.1 {status}");
         let before = rig.running(&["s0.1"]).worker.figures();
         assert_eq!(before.cores_free, 0);
-        rig.play(&said).play("2 tell 2 failed => \n 3 s0.1 not stored => ");
+        rig.play(&said).play("2 report 2 failed => \n 3 s0.1 not stored => ");
         let after = rig.worker.figures();
         assert_eq!((after.cores_free, after.shards), (1, 0), "{way}");
         assert!(after.work_done > before.work_done, "{way}: the figures have moved on");
@@ -105,7 +105,7 @@ fn a_report_is_told_until_it_is_forgotten() {
 fn a_restart_brings_reports_and_makes_those_that_are_missing() {
     let mut rig = Rig::new(1);
     rig.running(&["s0.1"])
-        .play("1.1 s0.1 completed => store s0.1 completed, tell 2 m1 s0.1 completed");
+        .play("1.1 s0.1 completed => store s0.1 completed, report 2 m1 s0.1 completed");
     let stored = rig.worker.outbox().get(run("s0.1")).unwrap().clone();
     let counters = ledger_state::Counters { issued: 42, ..Default::default() };
     let file = |name| IssuedFile { run: run(name), boot: testing::BOOT, counters, certain: true };
