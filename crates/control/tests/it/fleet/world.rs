@@ -296,7 +296,7 @@ impl World {
                     let content = self.blobs[&blob].clone();
                     self.push(generation, Item::Event(Event::Fetched { tag, content }));
                 }
-                Effect::Seal { shard, attempt } => {
+                Effect::Seal { shard, attempt, .. } => {
                     let counters = self.applied.get(&(shard, attempt)).copied().unwrap_or_default();
                     let totals = vec![1; 4];
                     let sealed = Event::Sealed { shard, attempt, counters, frames: 1, totals };
