@@ -1,5 +1,5 @@
-//! A datacenter with one job: the ledger's state machine, model workers, a network with faults, and
-//! the owner's shell.
+//! A driver for the pure owner of one job: the ledger's state machine, scripted workers, a network
+//! with faults. It answers what the owner asks for, and decides nothing itself.
 //!
 //! Time is simulated; everything that is on its way lies in one queue, so a seed gives the same run
 //! each time.
