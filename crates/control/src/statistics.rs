@@ -18,7 +18,7 @@ use stats::wire::{Frame, Schema, StreamKey, WireError};
 
 use super::message::{EndReport, FrameBatch, FrameBatchAck};
 use super::owner::{Conclusion, Event, Mended, OnWorkerLoss, Owner};
-use ledger_state::{Counters, Job};
+use ledger_state::{AttemptEnd, Counters, Job, ReportedBy};
 
 /// How often a checkpoint is made while there is something new.
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(1);
@@ -100,7 +100,10 @@ impl Statistics {
                 if end.is_some() {
                     self.closed.insert(numbers(&key, attempt));
                 }
-                if end.is_some_and(|end| end.result.is_none() && end.counters.issued == 0) {
+                // What its owner has written of an attempt that nobody heard of proves nothing.
+                let whole = |end: &&AttemptEnd| end.word != ReportedBy::Owner;
+                let is_empty = |end: &AttemptEnd| end.result.is_none() && end.counters.issued == 0;
+                if end.filter(whole).is_some_and(is_empty) {
                     self.never_ran(key, attempt);
                 }
             }
@@ -197,6 +200,7 @@ impl Statistics {
             let is_it =
                 |shard: ShardKey, attempt| (shard, attempt) == (report.shard, report.attempt);
             self.sealing.retain(|(shard, attempt, _)| !is_it(*shard, *attempt));
+            self.merge.withdraw_note(&all_missing(report.shard, report.attempt));
             for key in self.merge.streams_of(workflow, shard, attempt) {
                 self.merge.unseal(key);
             }
@@ -226,7 +230,7 @@ impl Statistics {
             .retain(|key, _| (key.workflow, key.shard, key.attempt) != (workflow, shard, attempt));
         let streams = self.merge.streams_of(workflow, shard, attempt);
         if streams.is_empty() && report.counters.issued > 0 {
-            self.miss_all(report);
+            self.miss_all(report.shard, report.attempt);
         }
         for key in streams {
             // Without its last frame its tail is lost: the process died under it.
@@ -242,9 +246,8 @@ impl Statistics {
     /// An attempt has sent, its report has no frames any more, and none of them had come before:
     /// they were too large to keep, or their process died. Whoever reads the report again finds the
     /// same.
-    fn miss_all(&mut self, report: &EndReport) {
-        let (shard, attempt) = (report.shard, report.attempt);
-        let what = format!("all counts of attempt {attempt} of shard {shard} are missing");
+    fn miss_all(&mut self, shard: ShardKey, attempt: Attempt) {
+        let what = all_missing(shard, attempt);
         if !self.merge.incomplete().contains(&what) {
             self.merge.note_incomplete(what);
             self.dirty = true;
@@ -286,10 +289,15 @@ impl Statistics {
         sum
     }
 
-    /// Nothing more counts of this attempt: its worker is gone, and another takes over.
-    pub fn seal(&mut self, shard: ShardKey, attempt: Attempt) {
+    /// Nothing more counts of this attempt: its worker is gone, and another takes over. If it may
+    /// have run and nothing was heard of it, all that it did is missing.
+    pub fn seal(&mut self, shard: ShardKey, attempt: Attempt, may_have_run: bool) {
         let (workflow, number, n) = numbers(&shard, attempt);
-        for key in self.merge.streams_of(workflow, number, n) {
+        let streams = self.merge.streams_of(workflow, number, n);
+        if streams.is_empty() && may_have_run && !self.unran.contains(&(workflow, number, n)) {
+            self.miss_all(shard, attempt);
+        }
+        for key in streams {
             self.merge.give_up(key, "its worker was lost");
             let through = self.merge.ack(key).applied_through;
             self.merge.seal(key, through);
@@ -424,6 +432,10 @@ fn lost_workers(conclusion: &Conclusion, policy: OnWorkerLoss) -> Vec<LostWorker
         policy: policy_name(policy, gap.mended).to_owned(),
     });
     lost.collect()
+}
+
+fn all_missing(shard: ShardKey, attempt: Attempt) -> String {
+    format!("all counts of attempt {attempt} of shard {shard} are missing")
 }
 
 fn policy_name(policy: OnWorkerLoss, mended: Mended) -> &'static str {

@@ -494,6 +494,11 @@ impl Merge {
         }
     }
 
+    /// It has turned out that nothing is missing there.
+    pub fn withdraw_note(&mut self, what: &str) {
+        self.incomplete.retain(|note| note != what);
+    }
+
     /// Iterations that the owner knows of and no shard has counted. Saying it again changes
     /// nothing, so a new owner may say all that it knows.
     pub fn count_unrun(&mut self, unrun: Unrun, now: Duration) {

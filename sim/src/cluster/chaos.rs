@@ -71,7 +71,7 @@ impl Chaos {
     pub fn new(world: Rc<World>, sim: &mut Sim<'_>) -> Self {
         let mut rng = Rng::with_seed(world.plan.seed ^ 0x6368_616f_7321);
         if world.plan.classes.contains(&Class::Loss) {
-            // turmoil has no packet that comes again: a lossy run has streams that are late instead.
+            // Nothing is sent again on turmoil's streams; in a lossy run they are late instead.
             match world.plan.size {
                 Size::Lossy => world.conditions.lose(LOST),
                 _ => sim.set_fail_rate(f64::from(rng.u32(1..20)) / 1_000.0),
@@ -294,6 +294,30 @@ impl Chaos {
                 self.at(Duration::ZERO, Action::Leave(managers));
             }
             Class::WorkerAlone => self.leave_alone(sim, w, 1_000..30_000),
+            Class::Checkpoint => self.damage(m),
+            Class::StaleOwner => self.stale_owner(owner),
+            Class::DamagedTakeover => self.damaged_takeover(sim, owner),
+            Class::OwnerAndWorker => {
+                self.crash(sim, owner, false, 5_000..15_000);
+                let sends = lock(&self.world.target).last_host.unwrap_or(w);
+                self.leave_alone(sim, sends, 10_000..25_000);
+            }
+            // The first one is removed with whatever only it has.
+            Class::LostBlob if self.world.plan.has(Class::Voters) && m == 0 => {}
+            Class::LostBlob => self.lose_blob(m),
+            _ => self.fire_at_links(sim, class, (m, w), any),
+        }
+    }
+
+    /// Faults of the network. `any`: a link of any two hosts.
+    fn fire_at_links(
+        &mut self,
+        sim: &mut Sim<'_>,
+        class: Class,
+        (m, w): (usize, usize),
+        any: Link,
+    ) {
+        match class {
             Class::Slow => self.cut(sim, &[any], Trouble::Slow, 500..15_000),
             Class::OneWay => {
                 let (from, to) = if self.rng.bool() { any } else { (any.1, any.0) };
@@ -312,20 +336,9 @@ impl Chaos {
             Class::Split => {
                 let side: Vec<bool> = self.world.hosts.iter().map(|_| self.rng.bool()).collect();
                 let apart = |link: &Link| side[link.0] != side[link.1];
-                let links: Vec<Link> = links.into_iter().filter(apart).collect();
+                let links: Vec<Link> = self.links().into_iter().filter(apart).collect();
                 self.cut(sim, &links, Trouble::Cut, 500..25_000);
             }
-            Class::Checkpoint => self.damage(m),
-            Class::StaleOwner => self.stale_owner(owner),
-            Class::DamagedTakeover => self.damaged_takeover(sim, owner),
-            Class::OwnerAndWorker => {
-                self.crash(sim, owner, false, 5_000..15_000);
-                let sends = lock(&self.world.target).last_host.unwrap_or(w);
-                self.leave_alone(sim, sends, 10_000..25_000);
-            }
-            // The first one is removed with whatever only it has.
-            Class::LostBlob if self.world.plan.has(Class::Voters) && m == 0 => {}
-            Class::LostBlob => self.lose_blob(m),
             _ => {}
         }
     }

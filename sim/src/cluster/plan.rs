@@ -37,9 +37,9 @@ named! {
         Checkpoint = "manager: damaged checkpoint",
         /// A blob is gone from the disks of all managers but one.
         LostBlob = "manager: lost blob",
-        /// An owner does not hear from the ledger that it was replaced, and everybody else hears it.
+        /// An owner does not hear from the ledger that it was replaced; everybody else does.
         StaleOwner = "manager: owner without its ledger",
-        /// An owner crashes, and the newest checkpoint is damaged on the only other disk that has it.
+        /// An owner crashes, and the only other copy of its newest checkpoint is damaged.
         DamagedTakeover = "manager: damaged checkpoint at a takeover",
         /// An owner crashes while a worker is alone.
         OwnerAndWorker = "manager: owner crashes, worker alone",

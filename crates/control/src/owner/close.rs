@@ -24,12 +24,12 @@ impl Owner {
                 open = true;
                 let attempt = Attempt(u32::try_from(place + 1).unwrap_or(u32::MAX));
                 if !one.reporting && self.reports.seal(*sid, attempt) {
-                    to_seal.push((shard.key, attempt));
+                    to_seal.push((shard.key, attempt, one.may_run));
                 }
             }
         }
-        for (shard, attempt) in to_seal {
-            self.outgoing.push(Effect::Seal { shard, attempt });
+        for (shard, attempt, may_have_run) in to_seal {
+            self.outgoing.push(Effect::Seal { shard, attempt, may_have_run });
         }
         if open || self.outgoing.commits().are_open() {
             return;

@@ -88,11 +88,12 @@ impl Owner {
             return;
         }
         let unheard = shard.current().is_some_and(|one| one.end.is_none() && !one.reporting);
+        let may_have_run = shard.current().is_some_and(|one| one.may_run);
         let (proof, used) = (shard.proof, shard.retries_used());
         if unheard && proof == LapseProof::LeaseLapsed && self.reports.seal(sid, attempt) {
             // Its worker is gone. What is known of it is made durable now; its own report, if it
             // ever comes, is added.
-            self.outgoing.push(Effect::Seal { shard: key, attempt });
+            self.outgoing.push(Effect::Seal { shard: key, attempt, may_have_run });
             self.outgoing.changed();
         }
         if state == State::Cancelling {

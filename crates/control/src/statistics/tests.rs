@@ -165,7 +165,7 @@ fn checkpoints_come_quickly_when_an_attempt_begins() {
 fn what_is_sealed_is_said_when_it_is_stored() {
     let (mut statistics, sender) = begin();
     assert_eq!(open(&mut statistics, &sender), Ok(1));
-    statistics.seal(SHARD, ONE);
+    statistics.seal(SHARD, ONE, true);
     let checkpoint =
         statistics.checkpoint_with(Duration::from_millis(1), Vec::new).expect("at once");
     assert!(
@@ -212,7 +212,7 @@ fn a_last_word_that_comes_while_its_attempt_is_sealed_counts() {
     let mut content = Content::default();
     content.generator.issued = 7;
     sender.finish(0, content);
-    statistics.seal(SHARD, ONE);
+    statistics.seal(SHARD, ONE, true);
     let checkpoint = statistics.checkpoint_with(Duration::from_millis(1), Vec::new).unwrap();
     let bytes = Some(&checkpoint.bytes[..]);
     let mut successor = Statistics::new(schema(), &[], bytes, Duration::from_millis(1)).unwrap();
@@ -226,11 +226,27 @@ fn a_last_word_that_comes_while_its_attempt_is_sealed_counts() {
     }
 }
 
+/// P5: an attempt that may have run and was never heard of is missing, and the result says so,
+/// unless its own last word comes after all. One that was never told to start has nothing to miss.
+#[test]
+fn an_attempt_that_is_sealed_unheard_is_a_gap_if_it_may_have_run() {
+    let (mut statistics, mut sender) = begin();
+    statistics.seal(SHARD, ONE, true);
+    let notes = statistics.merge().incomplete();
+    assert!(notes.len() == 1 && notes[0].contains("all counts of attempt 1"), "{notes:?}");
+    sender.finish(1, Content::default());
+    statistics.ended(&report(&sender), Duration::ZERO);
+    assert_eq!(statistics.merge().incomplete(), [""; 0], "it has told everything");
+    let (mut waiting, _) = begin();
+    waiting.seal(SHARD, ONE, false);
+    assert_eq!(waiting.merge().incomplete(), [""; 0], "it was never started");
+}
+
 /// R27: of an attempt that was sealed before anything came of it nothing comes later, either.
 #[test]
 fn an_attempt_that_is_sealed_opens_nothing() {
     let (mut statistics, mut sender) = begin();
-    statistics.seal(SHARD, ONE);
+    statistics.seal(SHARD, ONE, true);
     assert!(open(&mut statistics, &sender).unwrap_err().contains("has ended"));
     // Unless its own last word comes first.
     let mut content = Content::default();

@@ -53,7 +53,10 @@ fn a_step_that_needs_a_value_that_is_missing_is_not_sent_and_counted_so() {
     let run = Runner::to(server.url())
         .run(&plan("iterations: 1", &format!("{LOGIN}, {{ get: '/cart/${{token}}' }}")));
     let message = run.message(ErrorKind::NoValue);
-    assert!(message.contains("`${token}` has no value, the step `login`, which sets it"), "{message}");
+    assert!(
+        message.contains("`${token}` has no value, the step `login`, which sets it"),
+        "{message}"
+    );
 }
 
 #[test]

@@ -368,9 +368,9 @@ impl JobTask {
                 Effect::Fetch { tag, blob } => {
                     self.effects.spawn(effects::fetch(shared(), inbox(), tag, blob));
                 }
-                Effect::Seal { shard, attempt } => {
+                Effect::Seal { shard, attempt, may_have_run } => {
                     if let Some(statistics) = &mut self.statistics {
-                        statistics.seal(shard, attempt);
+                        statistics.seal(shard, attempt, may_have_run);
                     }
                 }
                 Effect::NeverRan { shard, attempt } => {

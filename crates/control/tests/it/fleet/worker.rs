@@ -1,4 +1,4 @@
-//! A worker as an owner sees it: cores, a command_fence, attempts that take their time, an outbox,
+//! A worker as an owner sees it: cores, a fence for commands, attempts that take their time, an outbox,
 //! and leases that end.
 
 use std::collections::BTreeMap;
@@ -86,7 +86,7 @@ pub struct ModelWorker {
     pub context_seen: u32,
     pub dispatches: Vec<Dispatch>,
     clock: Moment,
-    door: CommandFence<WorkerResponse>,
+    command_fence: CommandFence<WorkerResponse>,
     cluster: u64,
 }
 
@@ -119,7 +119,7 @@ impl ModelWorker {
             context_seen: 0,
             dispatches: Vec::new(),
             clock: Moment::default(),
-            door: door(boot, boot, cluster),
+            command_fence: command_fence(boot, boot, cluster),
             cluster,
         }
     }
@@ -152,7 +152,7 @@ impl ModelWorker {
         self.alive = true;
         self.draining = false;
         self.boot = self.boot.next();
-        self.door = door(self.boot, self.since, self.cluster);
+        self.command_fence = command_fence(self.boot, self.since, self.cluster);
         self.context_seen = 0;
     }
 
@@ -253,7 +253,7 @@ impl ModelWorker {
         self.tick(now);
         match ask {
             WorkerRequest::Reserve { hold, receiver, cores, within } => {
-                if let Err(refusal) = self.door.install(receiver, hold.job, hold.epoch) {
+                if let Err(refusal) = self.command_fence.install(receiver, hold.job, hold.epoch) {
                     return WorkerResponse::Refused(WorkerRefusal::Fence(refusal));
                 }
                 if let Some((_, _, until)) = self.holds.get_mut(&name(hold)) {
@@ -293,7 +293,7 @@ impl ModelWorker {
                 steering,
                 ..
             } => {
-                if let Err(refusal) = self.door.install(receiver, job, epoch) {
+                if let Err(refusal) = self.command_fence.install(receiver, job, epoch) {
                     return WorkerResponse::Refused(WorkerRefusal::Fence(refusal));
                 }
                 self.follow(steering, now);
@@ -333,7 +333,7 @@ impl ModelWorker {
                 if let Some(report) = self.outbox.get(&(key, attempt)) {
                     return WorkerResponse::Stopped { report: Some(Box::new(report.clone())) };
                 }
-                match self.door.admit(&order) {
+                match self.command_fence.admit(&order) {
                     Admission::Refused(refusal) => {
                         return WorkerResponse::Refused(WorkerRefusal::Fence(refusal));
                     }
@@ -362,7 +362,7 @@ impl ModelWorker {
                 WorkerResponse::Stopped { report }
             }
             WorkerRequest::Steer { job, epoch, receiver, steering } => {
-                match self.door.install(receiver, job, epoch) {
+                match self.command_fence.install(receiver, job, epoch) {
                     Ok(()) => {
                         self.follow(steering, now);
                         WorkerResponse::Done
@@ -384,7 +384,7 @@ impl ModelWorker {
                 WorkerResponse::Done
             }
             WorkerRequest::Install { job, epoch, receiver } => {
-                match self.door.install(receiver, job, epoch) {
+                match self.command_fence.install(receiver, job, epoch) {
                     Ok(()) => {
                         self.holds.retain(|_, (hold, ..)| hold.job != job || hold.epoch == epoch);
                         self.holdings(Some(job), now)
@@ -457,7 +457,7 @@ impl ModelWorker {
 
     fn dispatch(&mut self, dispatch: Dispatch) -> WorkerResponse {
         let order = dispatch.order;
-        match self.door.admit(&order) {
+        match self.command_fence.admit(&order) {
             Admission::Refused(refusal) => {
                 return WorkerResponse::Refused(WorkerRefusal::Fence(refusal));
             }
@@ -466,7 +466,7 @@ impl ModelWorker {
             Admission::Enter => {}
         }
         let answer = self.enter(dispatch);
-        self.door.answer(&order.shard, &order.step, answer.clone());
+        self.command_fence.answer(&order.shard, &order.step, answer.clone());
         answer
     }
 
@@ -558,7 +558,7 @@ impl ModelWorker {
     }
 }
 
-fn door(boot: BootId, since: BootId, cluster: u64) -> CommandFence<WorkerResponse> {
+fn command_fence(boot: BootId, since: BootId, cluster: u64) -> CommandFence<WorkerResponse> {
     let capacity = Capacity { keys: 10_000, tombstones: 10_000 };
     CommandFence::new(boot, cluster, capacity, capacity).outliving(since)
 }

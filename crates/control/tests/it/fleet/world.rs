@@ -1,5 +1,5 @@
-//! A datacenter with one job: the ledger's state machine, model workers, a network with faults, and
-//! the owner's shell.
+//! A driver for the pure owner of one job: the ledger's state machine, scripted workers, a network
+//! with faults. It answers what the owner asks for, and decides nothing itself.
 //!
 //! Time is simulated; everything that is on its way lies in one queue, so a seed gives the same run
 //! each time.
@@ -296,7 +296,7 @@ impl World {
                     let content = self.blobs[&blob].clone();
                     self.push(generation, Item::Event(Event::Fetched { tag, content }));
                 }
-                Effect::Seal { shard, attempt } => {
+                Effect::Seal { shard, attempt, .. } => {
                     let counters = self.applied.get(&(shard, attempt)).copied().unwrap_or_default();
                     let totals = vec![1; 4];
                     let sealed = Event::Sealed { shard, attempt, counters, frames: 1, totals };

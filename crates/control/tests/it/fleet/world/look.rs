@@ -20,9 +20,13 @@ impl World {
                 return;
             }
             assert!(self.go_on(), "nothing happens any more at {:?}", self.at());
-            assert!(self.at() < Duration::from_secs(4_000), "it takes too long: {}", self.tell());
+            assert!(
+                self.at() < Duration::from_secs(4_000),
+                "it takes too long: {}",
+                self.describe()
+            );
         }
-        panic!("it does not come to that: {}", self.tell());
+        panic!("it does not come to that: {}", self.describe());
     }
 
     /// To the end of the job, and the checks that hold of every end.
@@ -53,7 +57,7 @@ impl World {
         }
     }
 
-    pub fn tell(&self) -> String {
+    pub fn describe(&self) -> String {
         let owner = self.owner.as_ref();
         let lines =
             owner.map(|o| o.history().iter().map(|t| format!("{t:?}\n")).collect::<String>());
