@@ -75,6 +75,8 @@ pub(crate) struct Shared {
     operators: BTreeSet<NodeId>,
     /// By which voters the last checkpoint of each job that is led here was counted.
     kept_by: Mutex<BTreeMap<JobId, Membership>>,
+    /// Since when no lease could be renewed here, because no majority could be asked.
+    undecided: Mutex<Option<tokio::time::Instant>>,
     checkpoints: CheckpointStore,
     transfers: transfers::Transfers,
     /// Takes nothing more, gives up what it has.

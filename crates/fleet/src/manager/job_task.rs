@@ -198,6 +198,8 @@ struct JobTask {
     asked: u64,
     state: RunState,
     broken: bool,
+    /// Whoever watches knows that the managers can decide nothing.
+    told_undecided: bool,
     paused: bool,
     result: Option<Vec<u8>>,
     /// The ledger's, when they were last looked at.

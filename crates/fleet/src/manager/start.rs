@@ -190,6 +190,7 @@ impl Manager {
             renewers: Mutex::default(),
             operators: config.member.operators.clone(),
             kept_by: Mutex::default(),
+            undecided: Mutex::default(),
             checkpoints: checkpoints.map_err(StartError::Folder)?,
             transfers: transfers::Transfers::default(),
             leaving: watch::Sender::new(false),

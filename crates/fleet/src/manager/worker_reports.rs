@@ -16,7 +16,7 @@ use trust::Role;
 
 use super::job_task::{Input, JobTaskHandle};
 use super::transfers::{self, Chunks};
-use super::{Shared, addenda, authority, relay};
+use super::{Shared, addenda, authority, lock, relay};
 use crate::wire::proto::relay_request::Kind;
 use crate::wire::proto::worker_reports_server::WorkerReports;
 use crate::wire::proto::{BlobRef, Envelope, GroupReply, GroupRequest};
@@ -168,6 +168,13 @@ impl WorkerReports for Service {
             false => ReadLevel::Strong,
         };
         let read = parts.ledger.read(level, READ_WITHIN, decide).await;
+        {
+            let mut undecided = lock(&self.0.undecided);
+            *undecided = match &read {
+                Ok(_) => None,
+                Err(_) => undecided.or_else(|| Some(tokio::time::Instant::now())),
+            };
+        }
         // Without a majority nothing is decided, least of all a refusal.
         let read = read.map_err(|error| Status::unavailable(error.to_string()))?;
         relay::notice(&self.0, &parts, &renew, &read.value);

@@ -179,6 +179,7 @@ impl Start {
             asked: 0,
             state: RunState::Preparing,
             broken: false,
+            told_undecided: false,
             paused: job.is_paused(),
             result: None,
             voters: (Vec::new(), (0, 0)),

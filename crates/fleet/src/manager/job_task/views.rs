@@ -9,12 +9,14 @@ use stats::{Snapshot, WorkflowSnapshot};
 use tokio::time::Instant;
 
 use super::{Input, JobSummary, JobTask};
-use crate::manager::{effects, now, status};
+use crate::manager::{effects, lock, now, status};
 
 /// How often the sums are made for those who ask.
 const SUMS_EVERY: Duration = Duration::from_millis(500);
 /// Of whole results, to each that looks at a job.
 const PROGRESS_BYTES_PER_S: u64 = 256 << 10;
+/// Elections are over by then.
+const UNDECIDED_AFTER: Duration = Duration::from_secs(2);
 /// Windows do not wait longer than this for streams.
 const LAST_WINDOWS: Duration = Duration::from_secs(1);
 
@@ -42,11 +44,30 @@ impl JobTask {
         }
     }
 
+    /// Whoever watches a job whose owner is cut off with it hears why its load stops.
+    fn look_at_majority(&mut self) {
+        let since = *lock(&self.shared.undecided);
+        let is_undecided = since.is_some_and(|since| since.elapsed() >= UNDECIDED_AFTER);
+        if std::mem::replace(&mut self.told_undecided, is_undecided) == is_undecided {
+            return;
+        }
+        let why = match is_undecided {
+            true => {
+                "the managers cannot decide anything now, because too few of them reach each other (`volley managers` \
+                 shows which): workers stop when their leases end, and go on when a majority is back"
+            }
+            false => "a majority of the managers is back",
+        };
+        let state = self.state;
+        self.tell(|feed| feed.state(state, why));
+    }
+
     /// Ten times a second: windows, thresholds, a checkpoint when it is due.
     pub(super) fn tick(&mut self) {
         if self.summed.elapsed() >= SUMS_EVERY {
             self.sum();
             self.look_at_voters();
+            self.look_at_majority();
             // So that an owner knows when it stood still itself.
             self.step(Event::Tick);
         }

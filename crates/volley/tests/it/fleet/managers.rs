@@ -126,3 +126,23 @@ fn a_stranger_at_the_address_of_a_dead_voter_does_not_count_as_that_voter() {
     let other = cluster.place("m2").node.to_string();
     cluster.volley(&["drain", &other]).expect(1).says("2 are needed");
 }
+
+/// The owner of the job is the one that is left: it still shows the job, and says why its load
+/// stops.
+#[test]
+fn a_watch_at_an_owner_without_a_majority_says_why_the_load_stops() {
+    let target = Target::start();
+    let mut cluster = Cluster::start(3, 1, 1);
+    let load = "executor: constant-arrival-rate, rate: 40/s, duration: 60s, max_vus: 20";
+    let job = cluster.submit(&plan(&target.url(), load), &[]);
+    target.wait_for_requests(20);
+    let owner = cluster.owner(&job);
+    let watch = cluster.begin(&["watch", &job, "--view", "ci"]);
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    for other in ["m1", "m2", "m3"].into_iter().filter(|name| *name != owner) {
+        cluster.kill(other);
+    }
+    std::thread::sleep(std::time::Duration::from_secs(8));
+    watch.signal(libc::SIGINT);
+    watch.wait().expect(105).says("the managers cannot decide anything now");
+}
