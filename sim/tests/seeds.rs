@@ -65,7 +65,7 @@ fn loss_and_pauses_replace_nobody() {
     let output = sim(&["--scenario", "cluster-lossy", "--seeds", "1", "--json"]);
     let totals = json(&output);
     assert_eq!((&totals["seeds"], &totals["failed"]), (&1.into(), &0.into()), "{totals:#}");
-    assert!(totals["faults"]["worker: pause"].is_object(), "{totals:#}");
+    assert!(totals["faults"]["worker: pause"].as_u64() > Some(0), "{totals:#}");
 }
 
 /// What would go wrong without a fence is found: an engine that sends whatever its permit says. It
