@@ -241,13 +241,10 @@ fn lead((prepared, mode): Ready, args: &RunArgs, log: &Arc<Log>) -> ExitCode {
             return ExitCode::Exception;
         }
     };
-    if let Some(writer) = writer {
-        let notes = runner::notes_of(writer.finish());
-        notes.into_iter().for_each(|note| log.say(Level::Warning, note));
-    }
     result.fail_on = output.fail_on.unwrap_or(result.fail_on);
-    let written = report::outputs::write_results(&output.output, &result);
-    for note in runner::notes_of(written) {
+    let samples = writer.map(|writer| writer.finish());
+    let files = report::outputs::write_results(&output.output, &result);
+    for note in samples.into_iter().chain([files]).flat_map(runner::notes_of) {
         log.say(Level::Warning, note);
     }
     page::leave(&result, &output, &about, page.as_ref());

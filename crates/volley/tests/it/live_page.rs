@@ -194,7 +194,8 @@ fn a_browser_shows_the_run_zooms_loses_nothing_and_keeps_the_report() {
     // A reload begins with everything, too.
     browser.open(&format!("http://{}/", shown.host));
     until("the page has news again", || updates() >= 1.0);
-    assert!(browser.number("return document.querySelectorAll('.u-wrap').length") >= 5.0);
+    let charts = || browser.number("return document.querySelectorAll('.u-wrap').length");
+    until("the charts are drawn", || charts() >= 5.0);
 
     assert_eq!(shown.wait(), 0);
     until("the page has the report", || {

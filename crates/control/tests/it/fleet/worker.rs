@@ -1,5 +1,5 @@
-//! A worker as an owner sees it: cores, a fence for commands, attempts that take their time, an outbox,
-//! and leases that end.
+//! A worker as an owner sees it: cores, a fence for commands, attempts that take their time, an
+//! outbox, and leases that end.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
