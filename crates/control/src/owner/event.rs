@@ -129,8 +129,7 @@ pub enum Effect {
     /// Answer with [`Event::Fetched`]. Goes on until it is done.
     Fetch { tag: u64, blob: BlobRef },
     /// Close the statistics of an attempt, and answer with [`Event::Sealed`]. `may_have_run`: it
-    /// may
-    /// have sent something, also if nothing was ever heard of it.
+    /// may have sent something, also if nothing was ever heard of it.
     Seal { shard: ShardKey, attempt: Attempt, may_have_run: bool },
     /// It is certain that this attempt never ran: nothing is missing of it in the statistics.
     NeverRan { shard: ShardKey, attempt: Attempt },
